@@ -203,6 +203,7 @@ impl Session {
         let set = self.variables().all().into_iter();
         let set = set.filter(|setting| setting.value != setting.initial);
         let mut login = self.login().clone();
+        login.database = self.connected_to().to_string();
         login.settings.extend(set.map(|setting| (setting.name, setting.value)));
         let twin = self.service().connect_as(login, self.whose())?;
         if insert::is_numbered(self) {

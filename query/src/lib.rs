@@ -34,7 +34,9 @@ pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{
     CancelKey, Held, Login, Parts, QueryService, STACK_BYTES, Share, statement_bytes,
 };
-pub use session::{CopyProgress, Notice, PreparedBy, Session, TransactionState};
+pub use session::{
+    CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,
+};
 pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind, names::quoted};
 pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};

@@ -184,7 +184,11 @@ impl QueryService {
     /// As [`Self::connect`], for whom.
     pub(crate) fn connect_as(self: &Arc<Self>, login: Login, whose: Whose) -> Result<Arc<Session>> {
         self.check_open()?;
-        if self.parts.catalog.state().database(&login.database).is_none() {
+        let mut login = login;
+        let connected_to = login.database.clone();
+        if let Some(meant) = self.parts.catalog.state().database_meant(&connected_to) {
+            login.database.clone_from(&meant.name);
+        } else {
             return Err(Error::new(
                 ErrorKind::UndefinedDatabase,
                 format!("database \"{}\" does not exist", login.database),
@@ -193,7 +197,7 @@ impl QueryService {
         }
         let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let key = CancelKey::new(process_id, login.long_secret);
-        let session = Session::open(self, login, key, whose)?;
+        let session = Session::open(self, login, connected_to, key, whose)?;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         if sessions.len() >= self.parts.settings.sessions_max {

@@ -14,6 +14,7 @@ mod planning;
 mod progress;
 mod run;
 mod shapes;
+pub use run::CACHED_PLAN_CHANGED;
 pub(crate) use run::text_schema;
 mod statements;
 pub(crate) mod transaction;
@@ -112,6 +113,8 @@ pub struct Session {
     service: Arc<QueryService>,
     key: CancelKey,
     login: Login,
+    /// The name under which the client connected to the database.
+    connected_to: String,
     /// Who acquires chronicles: the session, or the one whose twin it is.
     holder: HolderId,
     opened_ns: i64,
@@ -171,6 +174,7 @@ impl Session {
     pub(crate) fn open(
         service: &Arc<QueryService>,
         login: Login,
+        connected_to: String,
         key: CancelKey,
         whose: Whose,
     ) -> Result<Arc<Self>> {
@@ -185,8 +189,8 @@ impl Session {
             let timeout = parts.settings.statement_timeout_ms.to_string();
             initial.push(("statement_timeout".to_string(), timeout));
         }
-        let variables = Arc::new(Variables::new(&login.user, &initial)?);
         let transaction: Arc<Transaction> = Arc::default();
+        let variables = Arc::new(Variables::new(&login.user, &initial, Arc::clone(&transaction))?);
         let seen = Arc::new(SeenCatalog {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
@@ -199,6 +203,7 @@ impl Session {
             service: Arc::clone(service),
             key,
             login,
+            connected_to,
             holder,
             opened_ns: now,
             since_ns,
@@ -483,6 +488,11 @@ impl Session {
 
     pub(crate) fn store(&self) -> &Arc<dyn EventStore> {
         &self.service.parts().store
+    }
+
+    /// The name under which the client connected to the database: its own, or an alias.
+    pub(crate) fn connected_to(&self) -> &str {
+        &self.connected_to
     }
 
     pub(crate) fn database(&self) -> &str {

@@ -12,6 +12,7 @@ pub(crate) mod explain;
 pub(crate) mod insert;
 pub(crate) mod lock;
 pub(crate) mod names;
+mod one_row;
 pub(crate) mod ordered;
 pub(crate) mod origin;
 pub(crate) mod overlooked;

@@ -18,7 +18,7 @@ use pgwire::messages::{
     },
 };
 use stratalog_model::{Error, Result, types::ORIGIN_METADATA};
-use stratalog_query::{CancelKey, Held, Notice, Share, TransactionState};
+use stratalog_query::{CACHED_PLAN_CHANGED, CancelKey, Held, Notice, Share, TransactionState};
 
 use crate::types::field_type;
 
@@ -235,6 +235,10 @@ impl Outbound {
         add(b'c', subject.column.as_deref());
         add(b'n', subject.constraint.as_deref());
         add(b'P', error.position().map(|at| at.to_string()).as_deref());
+        // Drivers that prepare the statement again, as pgjdbc with autosave, know the error by this field.
+        if error.message() == CACHED_PLAN_CHANGED {
+            add(b'R', Some("RevalidateCachedQuery"));
+        }
         self.put(&ErrorResponse::new(fields))
     }
 

@@ -97,17 +97,20 @@ where
     }
 }
 
-/// A length, itself included, and so many bytes; `None` when the client is gone.
+/// A length, itself included, and so many bytes; `None` when the client is gone, or sent no length that a
+/// packet can have. As in PostgreSQL the connection ends without a message then: a client that leaves before it
+/// starts, as `client.end()` of node-postgres does, has sent a Terminate message and expects no error.
 async fn packet<S: AsyncRead + Unpin>(socket: &mut S) -> Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     if socket.read_exact(&mut length).await.is_err() {
         return Ok(None);
     }
     let length = i32::from_be_bytes(length);
-    let body = usize::try_from(length)
-        .ok()
-        .filter(|length| (8..=PACKET_BYTES_MAX).contains(length))
-        .ok_or_else(|| violation("invalid length of startup packet"))?;
+    let body = usize::try_from(length).ok().filter(|bytes| (8..=PACKET_BYTES_MAX).contains(bytes));
+    let Some(body) = body else {
+        tracing::info!(length, "connection refused: invalid length of startup packet");
+        return Ok(None);
+    };
     let mut packet = vec![0; body - 4];
     match socket.read_exact(&mut packet).await {
         Ok(_) => Ok(Some(packet)),

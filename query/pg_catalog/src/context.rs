@@ -172,6 +172,8 @@ pub struct CatalogContext {
     pub prepared: Arc<dyn PreparedView>,
     /// Database that the session is connected to.
     pub database: String,
+    /// The name under which it is connected to it: an alias perhaps.
+    pub connected_to: String,
     /// User.
     pub user: String,
     /// Number of this session (`pg_backend_pid()`).
@@ -181,6 +183,12 @@ pub struct CatalogContext {
 }
 
 impl CatalogContext {
+    /// The oid of a database's name, or of its alias.
+    pub(crate) fn database_oid(&self, name: &str) -> Option<u32> {
+        let state = self.state();
+        state.database_names().find(|(_, known)| *known == name).map(|(oid, _)| oid)
+    }
+
     /// The catalog now.
     pub(crate) fn state(&self) -> Arc<CatalogState> {
         self.catalog.state()

@@ -14,6 +14,7 @@ use crate::CatalogContext;
 
 mod log;
 mod object;
+mod privilege;
 mod registry_type;
 mod session;
 mod size;

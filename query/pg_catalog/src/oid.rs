@@ -27,6 +27,10 @@ pub(crate) const ACCESS_BTREE: i64 = 403;
 pub(crate) const ACCESS_BLOOM: i64 = 13_996;
 /// See [`ACCESS_BLOOM`].
 pub(crate) const ACCESS_INVERTED: i64 = 13_997;
+/// Languages of functions.
+pub(crate) const LANGUAGES: [(i64, &str); 2] = [(12, "internal"), (14, "sql")];
+/// Tablespaces.
+pub(crate) const TABLESPACES: [(i64, &str); 2] = [(TABLESPACE, "pg_default"), (1_664, "pg_global")];
 /// The tablespace of everything.
 pub(crate) const TABLESPACE: i64 = 1_663;
 /// `pg_class` itself: what comments on tables refer to.

@@ -50,6 +50,8 @@ impl SystemSchemas {
 /// The one database of a session.
 #[derive(Debug)]
 pub struct SessionCatalog {
+    /// What queries call the database.
+    name: String,
     database: String,
     scope: Arc<Mutex<Scope>>,
     pin: Arc<Pin>,
@@ -57,14 +59,15 @@ pub struct SessionCatalog {
 }
 
 impl SessionCatalog {
-    /// The catalog of `database`; `scope` and `pin` are set for each statement.
+    /// The catalog of `database`, which queries call `name`; `scope` and `pin` are set for each statement.
     pub fn new(
+        name: String,
         database: String,
         scope: Arc<Mutex<Scope>>,
         pin: Arc<Pin>,
         system: Arc<SystemSchemas>,
     ) -> Self {
-        Self { database, scope, pin, system }
+        Self { name, database, scope, pin, system }
     }
 
     fn chronicles(&self, schema: &str) -> ChronicleSchema {
@@ -117,11 +120,11 @@ impl CatalogProviderList for SessionCatalogs {
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        vec![self.0.database.clone()]
+        vec![self.0.name.clone()]
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        (name == self.0.database).then(|| Arc::clone(&self.0) as Arc<dyn CatalogProvider>)
+        (name == self.0.name).then(|| Arc::clone(&self.0) as Arc<dyn CatalogProvider>)
     }
 }
 

@@ -25,7 +25,7 @@ impl Session {
     /// # Errors
     /// `UndefinedTable`, `InsufficientPrivilege` for a system table.
     pub(crate) fn chronicle(&self, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
-        let (schema, table) = names::table(name, self.database())?;
+        let (schema, table) = names::table(name, self.connected_to())?;
         self.chronicle_named(schema.as_deref(), &table)
     }
 

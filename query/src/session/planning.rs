@@ -74,6 +74,7 @@ impl Session {
             cursors: Arc::clone(&self.cursors) as Arc<dyn CursorsView>,
             prepared: Arc::clone(&self.statements) as Arc<dyn PreparedView>,
             database: login.database.clone(),
+            connected_to: self.connected_to.clone(),
             user: login.user.clone(),
             process_id: self.key.process_id,
             server_started_us: self.service.started_ns().div_euclid(1_000),
@@ -87,13 +88,14 @@ impl Session {
             ],
         });
         let catalogs = SessionCatalogs(Arc::new(SessionCatalog::new(
+            self.connected_to.clone(),
             login.database.clone(),
             Arc::clone(&scope),
             Arc::clone(&pin),
             system,
         )));
         let mut config = base.config().clone();
-        config.options_mut().catalog.default_catalog = login.database.clone();
+        config.options_mut().catalog.default_catalog = self.connected_to.clone();
         let mut state = SessionStateBuilder::new_from_existing(base.clone())
             .with_config(config)
             .with_catalog_list(Arc::new(catalogs))

@@ -43,6 +43,9 @@ pub struct PlanCache {
     pub(super) shapes: Shapes,
 }
 
+/// The message of the error of a prepared statement whose columns are no longer those of its preparation.
+pub const CACHED_PLAN_CHANGED: &str = "cached plan must not change result type";
+
 type CacheKey = (String, Vec<Option<ColumnType>>);
 
 /// A plan, and the memory that it takes.
@@ -323,8 +326,8 @@ impl Session {
             }
             Statement::Execute { name: Some(name), .. } => {
                 let name = crate::statement::names::single(name)?;
-                let kept = self.kept(&name).ok_or_else(|| setting::unknown_statement(&name))?;
-                prepared.result = kept.result().cloned();
+                // One that does not exist yet is an error when the statement is executed.
+                prepared.result = self.kept(&name).and_then(|kept| kept.result().cloned());
             }
             Statement::Delete(tree) => {
                 prepared.settle(delete::parameter_types(self, tree, &told).await?);
@@ -377,6 +380,9 @@ impl Session {
         work: &Arc<Work>,
     ) -> Result<Outcome> {
         self.check_usable(&prepared.parsed)?;
+        if reads_or_writes(prepared) {
+            self.transaction.note_query();
+        }
         let prepared = &self.refresh(prepared, altered).await?;
         let types = &prepared.parameter_types;
         let values = parameters::bind(types, values)?;
@@ -485,10 +491,9 @@ impl Session {
             _ if same => Ok(fresh),
             // As a query that was running when the table was altered.
             Altered::AsTold => Ok(Arc::clone(prepared)),
-            Altered::Refused => Err(Error::new(
-                ErrorKind::FeatureNotSupported,
-                "cached plan must not change result type",
-            )),
+            Altered::Refused => {
+                Err(Error::new(ErrorKind::FeatureNotSupported, CACHED_PLAN_CHANGED))
+            }
         }
     }
 
@@ -528,6 +533,27 @@ impl Session {
         drop(activity);
         work
     }
+}
+
+/// Whether PostgreSQL takes a snapshot for a statement: it settles the modes of its block.
+fn reads_or_writes(prepared: &Prepared) -> bool {
+    !matches!(prepared.plan, Plan::Tree)
+        || !matches!(
+            prepared.parsed.statement(),
+            Statement::StartTransaction { .. }
+                | Statement::Commit { .. }
+                | Statement::Rollback { .. }
+                | Statement::Savepoint { .. }
+                | Statement::ReleaseSavepoint { .. }
+                | Statement::Set(_)
+                | Statement::Reset(_)
+                | Statement::Discard { .. }
+                | Statement::ShowVariable { .. }
+                | Statement::Deallocate { .. }
+                | Statement::Close { .. }
+                | Statement::Lock(_)
+                | Statement::UNLISTEN { .. }
+        )
 }
 
 /// The schema of one text column.

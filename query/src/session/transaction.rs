@@ -10,7 +10,9 @@
 //! those of before and defines nothing: one record decides whether it was. What is not kept is
 //! refused: see the errors below.
 
+mod deletion;
 mod lost;
+mod modes;
 mod uses;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -19,8 +21,11 @@ use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
+pub use self::deletion::Deletion;
 use self::lost::missing;
+pub use self::modes::{Isolation, Modes};
 use super::{TransactionState, definition::Definition, variables::Marked};
+use crate::table::projection;
 
 /// Savepoints that a block has at a time.
 const SAVEPOINTS_MAX: usize = 1 << 16;
@@ -49,18 +54,12 @@ struct Block {
     uses: Vec<Using>,
     /// Dropped after what was written to its tables.
     definition: Option<Definition>,
+    deletion: Option<Deletion>,
     /// What was written is lost, with a lease, and dropped: what a statement is told that needs it.
     lost: Option<Error>,
     began_ns: Option<i64>,
-}
-
-/// How a block reads and writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Modes {
-    /// It may not write.
-    pub read_only: bool,
-    /// Each statement reads a snapshot of its own: READ COMMITTED.
-    pub per_statement: bool,
+    /// A statement that reads or writes has begun: the modes of the block are settled.
+    queried: bool,
 }
 
 /// A place to come back to.
@@ -70,6 +69,7 @@ struct Savepoint {
     mark: Option<usize>,
     written: Arc<BTreeSet<ChronicleId>>,
     definition: Option<Definition>,
+    deletion: Option<Deletion>,
     modes: Modes,
     marks: Marks,
 }
@@ -87,6 +87,8 @@ pub struct Ended {
     pub append: Option<Box<dyn Append>>,
     /// What was defined.
     pub definition: Option<Definition>,
+    /// What was deleted.
+    pub deletion: Option<Deletion>,
     /// The chronicles that it used.
     pub uses: Vec<Using>,
     /// Why the rows that were written can not be committed.
@@ -145,17 +147,19 @@ impl Transaction {
     /// Changes how the open block reads and writes.
     ///
     /// # Errors
-    /// `ActiveTransaction` for another isolation level once the block has read.
+    /// `ActiveTransaction` for another isolation level, or for READ WRITE in a block that is READ ONLY,
+    /// after the first query of the block or a savepoint.
     pub fn set_modes(&self, modes: Modes) -> Result<()> {
         let mut block = self.0.lock();
-        if modes.per_statement != block.modes.per_statement && block.snapshot.is_some() {
-            return Err(Error::new(
-                ErrorKind::ActiveTransaction,
-                "SET TRANSACTION ISOLATION LEVEL must be called before any query",
-            ));
-        }
+        block.check_change(modes)?;
         block.modes = modes;
         Ok(())
+    }
+
+    /// A statement that reads or writes begins.
+    pub fn note_query(&self) {
+        let mut block = self.0.lock();
+        block.queried |= block.state == TransactionState::Block;
     }
 
     /// When the open block began.
@@ -171,8 +175,8 @@ impl Transaction {
             return;
         }
         if block.savepoints.is_empty() {
-            let Block { began_ns, modes, implicit, .. } = *block;
-            *block = Block { began_ns, modes, implicit, ..Block::default() };
+            let Block { began_ns, modes, implicit, queried, .. } = *block;
+            *block = Block { began_ns, modes, implicit, queried, ..Block::default() };
         }
         block.state = TransactionState::Failed;
     }
@@ -185,6 +189,7 @@ impl Transaction {
             wrote: !block.written.is_empty(),
             append: block.append,
             definition: block.definition,
+            deletion: block.deletion,
             uses: block.uses,
             lost: block.lost,
         }
@@ -205,10 +210,13 @@ impl Transaction {
             if block.state != TransactionState::Block {
                 return Ok(store.snapshot());
             }
-            if block.modes.per_statement {
+            if block.modes.isolation.is_per_statement() {
                 (block.snapshot, block.own) = (None, None);
             }
             let base = Arc::clone(block.snapshot.get_or_insert_with(|| store.snapshot()));
+            if let Some(Deletion { chronicle, range }) = &block.deletion {
+                return Ok(projection::without(base, chronicle.id, *range));
+            }
             if !reads.iter().any(|chronicle| block.written.contains(chronicle)) {
                 return Ok(base);
             }
@@ -279,6 +287,7 @@ impl Transaction {
     /// # Errors
     /// `FeatureNotSupported` when it has written to them, or to what it has not made.
     pub fn check_definition(&self, changes: &[ChronicleId]) -> Result<()> {
+        self.check_no_deletion("a statement that defines something")?;
         let block = self.0.lock();
         let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
         let refused = |what: &str| Err(Error::not_yet(what).with_hint("COMMIT first"));
@@ -342,6 +351,7 @@ impl Transaction {
         numbered: bool,
         begin: impl FnOnce() -> Result<Box<dyn Append>>,
     ) -> Result<Lent> {
+        self.check_no_deletion("writing rows")?;
         let mut block = self.0.lock();
         if block.state == TransactionState::Idle {
             return Ok(Lent { append: Some(begin()?), home: None });
@@ -392,6 +402,7 @@ impl Transaction {
             mark,
             written: Arc::clone(&block.written),
             definition: block.definition.clone(),
+            deletion: block.deletion.clone(),
             modes: block.modes,
             marks,
         });
@@ -407,7 +418,10 @@ impl Transaction {
         let block = &mut *block;
         block.check_open("RELEASE SAVEPOINT")?;
         let at = block.find(name)?;
-        block.savepoints.truncate(at);
+        // Modes that were set after the savepoint end with it, as in PostgreSQL.
+        if let Some(savepoint) = block.savepoints.drain(at..).next() {
+            block.modes = savepoint.modes;
+        }
         let last = block.savepoints.iter().filter_map(|savepoint| savepoint.mark).max();
         if let Some(append) = &mut block.append {
             append.release(last.unwrap_or(0));
@@ -436,6 +450,7 @@ impl Transaction {
         block.written = Arc::clone(&savepoint.written);
         (block.own, block.modes) = (None, savepoint.modes);
         block.definition.clone_from(&savepoint.definition);
+        block.deletion.clone_from(&savepoint.deletion);
         block.state = TransactionState::Block;
         Ok(savepoint.marks.clone())
     }

@@ -18,6 +18,10 @@ pub use hint::Hint;
 use registry::find;
 pub use registry::{Rule, SETTINGS, SettingPage};
 
+use super::{
+    TransactionState,
+    transaction::{Isolation, Modes, Transaction},
+};
 use crate::Notice;
 
 /// By name: that of [`SETTINGS`], or, of a setting of the client's own, in lower case.
@@ -31,6 +35,8 @@ pub struct Variables {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Holds the modes of an open block, which `transaction_read_only` and `transaction_isolation` show.
+    transaction: Arc<Transaction>,
     /// What the session started with; RESET goes back to it.
     initial: Values,
     /// Settings of the client's own.
@@ -106,8 +112,12 @@ impl Variables {
     ///
     /// # Errors
     /// As [`Variables::set`].
-    pub fn new(user: &str, initial: &[(String, String)]) -> Result<Self> {
-        let mut inner = Inner::default();
+    pub fn new(
+        user: &str,
+        initial: &[(String, String)],
+        transaction: Arc<Transaction>,
+    ) -> Result<Self> {
+        let mut inner = Inner { transaction, ..Inner::default() };
         inner.initial.insert("session_authorization".into(), user.to_string());
         inner.initial.insert("role".into(), "none".to_string());
         for (name, value) in initial {
@@ -162,6 +172,9 @@ impl Variables {
     pub fn set(&self, name: &str, value: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let (name, value) = inner.checked(name, value)?;
+        if let Some(mode) = Mode::of_setting(&name) {
+            return inner.set_mode(mode, &value);
+        }
         let map = if local { &mut inner.local } else { &mut inner.session };
         Arc::make_mut(map).insert(name.clone(), value);
         if !local {
@@ -177,6 +190,10 @@ impl Variables {
     pub fn reset(&self, name: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let name = inner.known(name)?;
+        if let Some(mode) = Mode::of_setting(&name) {
+            let initial = inner.initial_value(&name).to_string();
+            return inner.set_mode(mode, &initial);
+        }
         if local {
             let initial = inner.initial_value(&name).to_string();
             Arc::make_mut(&mut inner.local).insert(name, initial);
@@ -232,16 +249,26 @@ impl Variables {
     pub fn end(&self, committed: bool) {
         let mut inner = self.inner.lock();
         let before = inner.before_block.take();
-        if let (false, Some(before)) = (committed, before) {
+        let undone = before.filter(|before| !committed && !Arc::ptr_eq(before, &inner.session));
+        if undone.is_none() && inner.local.is_empty() {
+            return;
+        }
+        if let Some(before) = undone {
             inner.session = before;
         }
         inner.local = Arc::default();
         inner.parse_again("a block");
     }
 
-    /// Grows with each change: what depends on settings is cached under it.
+    /// Differs after each change: what depends on settings is cached under it.
     pub fn version(&self) -> u64 {
-        self.inner.lock().version
+        let inner = self.inner.lock();
+        inner.version.wrapping_mul(8).wrapping_add(inner.modes().code())
+    }
+
+    /// The modes of a block that names none.
+    pub fn default_modes(&self) -> Modes {
+        self.inner.lock().default_modes()
     }
 
     /// The settings in the form in which they are used.
@@ -268,6 +295,24 @@ impl Variables {
     }
 }
 
+/// A mode of the block that is a setting too.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    ReadOnly,
+    Isolation,
+}
+
+impl Mode {
+    /// The mode that the setting `name` shows.
+    fn of_setting(name: &str) -> Option<Self> {
+        match name {
+            "transaction_read_only" => Some(Self::ReadOnly),
+            "transaction_isolation" => Some(Self::Isolation),
+            _ => None,
+        }
+    }
+}
+
 /// A setting as SHOW ALL and `pg_settings` list it.
 #[derive(Debug, Clone)]
 pub struct Listed {
@@ -289,7 +334,40 @@ impl Listed {
 }
 
 impl Inner {
+    fn default_modes(&self) -> Modes {
+        Modes {
+            read_only: self.value("default_transaction_read_only") == "on",
+            isolation: Isolation::of_setting(self.value("default_transaction_isolation")),
+        }
+    }
+
+    /// The modes of the open block, or of the next one.
+    fn modes(&self) -> Modes {
+        match self.transaction.state() {
+            TransactionState::Idle => self.default_modes(),
+            TransactionState::Block | TransactionState::Failed => self.transaction.modes(),
+        }
+    }
+
+    /// Changes a mode of the open block. Outside of a block the change would end with its statement.
+    fn set_mode(&self, mode: Mode, value: &str) -> Result<()> {
+        if self.transaction.state() == TransactionState::Idle {
+            return Ok(());
+        }
+        let modes = self.transaction.modes();
+        self.transaction.set_modes(match mode {
+            Mode::ReadOnly => Modes { read_only: value == "on", ..modes },
+            Mode::Isolation => Modes { isolation: Isolation::of_setting(value), ..modes },
+        })
+    }
+
     fn value(&self, name: &str) -> &str {
+        match Mode::of_setting(name) {
+            Some(Mode::ReadOnly) if self.modes().read_only => return "on",
+            Some(Mode::ReadOnly) => return "off",
+            Some(Mode::Isolation) => return self.modes().isolation.name(),
+            None => {}
+        }
         let set = self.local.get(name).or_else(|| self.session.get(name));
         set.map_or_else(|| self.initial_value(name), String::as_str)
     }

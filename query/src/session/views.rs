@@ -53,7 +53,7 @@ impl SessionsView for OpenSessions {
                 SessionRow {
                     process_id: session.process_id(),
                     user: login.user.clone(),
-                    database: login.database.clone(),
+                    database: session.connected_to().to_string(),
                     application_name: session.setting("application_name").unwrap_or_default(),
                     client_address: login.client_address.clone(),
                     state: state.to_string(),

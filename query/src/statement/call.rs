@@ -199,7 +199,7 @@ fn subquery() -> Error {
 
 /// Which of our procedures a name means to the session.
 fn procedure(session: &Session, function: &Function) -> Result<Option<Procedure>> {
-    let (schema, name) = names::table(&function.name, session.database())?;
+    let (schema, name) = names::table(&function.name, session.connected_to())?;
     let ours = match schema {
         Some(schema) => schema == SCHEMA,
         None => session.variables().parsed().search_path.iter().any(|schema| schema == SCHEMA),

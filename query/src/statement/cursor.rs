@@ -121,15 +121,15 @@ pub async fn declare(
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
-/// Shape of what FETCH gives; `None` for MOVE.
+/// Shape of what FETCH gives; `None` for MOVE, and for a cursor that does not exist yet.
 ///
 /// # Errors
-/// `InvalidCursorName`.
+/// As [`to`].
 pub fn fetched(session: &Session, statement: &Statement) -> Result<Option<SchemaRef>> {
     let Statement::Fetch { name, direction, into, .. } = statement else { return Ok(None) };
     to(direction)?;
-    let open = session.cursors().find(&names::fold(name))?;
-    Ok(into.is_none().then_some(open.schema))
+    let open = session.cursors().find(&names::fold(name)).ok();
+    Ok(open.filter(|_| into.is_none()).map(|open| open.schema))
 }
 
 /// Runs FETCH or MOVE.

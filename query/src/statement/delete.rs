@@ -1,6 +1,8 @@
 //! DELETE: exact tick ranges at the beginning or the end of a chronicle (F22), and its beginning in
 //! the order of commits, as TRIM says it, too (F103). Nothing else.
 
+mod in_block;
+
 use std::sync::Arc;
 
 use datafusion::{
@@ -19,7 +21,7 @@ use stratalog_visor_core::acquisition::Use;
 
 use super::{parameters, parse, query, subscribe};
 use crate::{
-    Outcome, Parsed, Session,
+    Outcome, Parsed, Session, TransactionState,
     errors::from_datafusion,
     session::{acquired::Entered, planner::Planner, work::Work},
     table::{projection, pushdown},
@@ -91,9 +93,12 @@ pub async fn run(
     };
     let word = if matches!(parsed.own(), Some(parse::Own::Trim)) { "TRIM" } else { "DELETE" };
     super::insert::refuse_number(session, word)?;
-    session.transaction.check_outside(word)?;
+    if word == "TRIM" {
+        session.transaction.check_outside(word)?;
+    }
     super::transaction::check_write(session)?;
     let chronicle = session.chronicle(name)?;
+    let in_block = session.transaction() != TransactionState::Idle;
     let gone = match &tree.selection {
         None => Gone::Ticks(TickRange::ALL),
         Some(selection) => {
@@ -104,6 +109,18 @@ pub async fn run(
     };
     let Entered { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
     let store = Arc::clone(session.store());
+    if in_block {
+        let range = match gone.within(&chronicle, ticks)? {
+            Gone::Nothing => TickRange::EMPTY,
+            Gone::Ticks(range) => range,
+            Gone::Before(_) => {
+                session.transaction.check_outside("DELETE by _gsn")?;
+                TickRange::EMPTY
+            }
+        };
+        let deleted = work.guard(in_block::delete(session, &chronicle, range)).await?;
+        return Ok(Outcome::Done(format!("{word} {deleted}")));
+    }
     let deleting: BoxFuture<'static, Result<u64>> = match gone.within(&chronicle, ticks)? {
         Gone::Nothing => return Ok(Outcome::Done(format!("{word} 0"))),
         Gone::Ticks(range) => Box::pin(async move { store.delete(&chronicle, range).await }),

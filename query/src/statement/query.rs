@@ -31,7 +31,9 @@ use stratalog_model::{
 };
 
 use super::{
-    names, origin, parameters,
+    names,
+    one_row::OneRow,
+    origin, parameters,
     point::PointQuery,
     sealed, system_columns,
     template::Template,
@@ -50,6 +52,10 @@ use crate::{
     table::chronicle_of,
 };
 
+/// Parameters of a query that is planned for reuse with other values, at most: the cost of such a plan grows
+/// with their square.
+const DIRECT_PARAMETERS_MAX: usize = 1_000;
+
 /// A planned query.
 #[derive(Debug)]
 pub struct Query {
@@ -63,6 +69,8 @@ pub struct Query {
     /// it is made when it is run for the second time.
     template: OnceLock<Option<Template>>,
     ran: AtomicBool,
+    /// The direct way of a query without a table; made as `template` is.
+    row: OnceLock<Option<OneRow>>,
     /// Chronicles that it reads.
     pub chronicles: Vec<ChronicleId>,
     /// Of AS OF SEALED all that it reads, else none.
@@ -91,6 +99,17 @@ impl Query {
     /// As `Session::pin`.
     pub async fn pin(&self, session: &Session) -> Result<Pinned> {
         session.pin(&self.chronicles, &self.sealed).await
+    }
+
+    async fn one_row(&self, session: &Session) -> Result<Option<&OneRow>> {
+        if !self.chronicles.is_empty() {
+            return Ok(None);
+        }
+        if self.row.get().is_none() && self.ran.swap(true, Ordering::Relaxed) {
+            let planner = session.enter_planner(&[]).await?;
+            self.row.get_or_init(|| OneRow::of(&planner, &self.plan, &[]));
+        }
+        Ok(self.row.get().and_then(Option::as_ref))
     }
 
     async fn template(&self, session: &Session) -> Result<Option<&Template>> {
@@ -203,9 +222,14 @@ pub async fn plan(
     }
     let sealed = if as_of_sealed { tables } else { Vec::new() };
     let known = parameters::or_text(types.clone());
-    let point = PointQuery::of(planner, &plan, &known);
-    let template = OnceLock::new();
-    if point.is_some() || chronicles.is_empty() {
+    // A statement of very many parameters is rarely one that comes again.
+    let direct = count <= DIRECT_PARAMETERS_MAX;
+    let point = direct.then(|| PointQuery::of(planner, &plan, &known)).flatten();
+    let (template, row) = (OnceLock::new(), OnceLock::new());
+    if chronicles.is_empty() && count > 0 {
+        row.get_or_init(|| direct.then(|| OneRow::of(planner, &plan, &known)).flatten());
+    }
+    if point.is_some() || chronicles.is_empty() || !direct {
         template.get_or_init(|| None);
     } else if count > 0 {
         template.get_or_init(|| Template::of(planner, &plan, &known));
@@ -224,7 +248,7 @@ pub async fn plan(
     };
     let schema = origin::tell(&plan, &schema);
     let ran = AtomicBool::new(false);
-    Ok((Query { plan, schema, point, template, ran, chronicles, sealed, counts }, types))
+    Ok((Query { plan, schema, point, template, ran, row, chronicles, sealed, counts }, types))
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.
@@ -382,6 +406,14 @@ pub async fn run(
             work.guard_stream(session.watch(stream.boxed(), pinned.uses())),
             tag,
         ));
+    }
+    if let Some(one) = query.one_row(session).await?
+        && let Some(batch) = one.row(values, now_ns)?
+    {
+        work.check()?;
+        let stream = stream::iter([conform(&batch, &query.schema)]).boxed();
+        let stream = work.guard_stream(session.watch(stream, pinned.uses()));
+        return Ok(Rows::new(Arc::clone(&query.schema), stream, tag));
     }
     let schema = Arc::clone(&query.schema);
     let template = query.template(session).await?;

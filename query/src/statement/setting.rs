@@ -20,7 +20,7 @@ use stratalog_text::{
 use super::{explain::text_rows, names, parse, transaction};
 use crate::{
     Notice, Outcome, Parsed, PreparedBy, Rows, RowsTag, Session, TransactionState,
-    session::{text_schema, transaction::Modes, work::Work},
+    session::{text_schema, work::Work},
     types::{column_type, parameter_type},
 };
 
@@ -55,8 +55,8 @@ pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
                     let value = if read_only { "on" } else { "off" };
                     session.variables().set("default_transaction_read_only", value, false)?;
                 }
-                if let Some(per_statement) = named.per_statement {
-                    let level = transaction::isolation(per_statement);
+                if let Some(isolation) = named.isolation {
+                    let level = isolation.name();
                     session.variables().set("default_transaction_isolation", level, false)?;
                 }
             } else if session.transaction() == TransactionState::Idle {
@@ -124,22 +124,7 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
             false => session.variables().set(name, &value, local)?,
         }
     }
-    if outside {
-        return Ok(());
-    }
-    let modes = session.transaction.modes();
-    let now = |name: &str| session.setting(name).unwrap_or_default();
-    match name.to_ascii_lowercase().as_str() {
-        "transaction_read_only" => {
-            let read_only = now("transaction_read_only") == "on";
-            session.transaction.set_modes(Modes { read_only, ..modes })
-        }
-        "transaction_isolation" => {
-            let per_statement = transaction::reads_committed(&now("transaction_isolation"));
-            session.transaction.set_modes(Modes { per_statement, ..modes })
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// The text of a value as SET takes it; in a list, quoted where its case matters.
@@ -283,10 +268,7 @@ fn all_schema() -> SchemaRef {
 /// `UndefinedObject`.
 pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
     if let Some(name) = shown(session, variable)? {
-        let value = match name.as_str() {
-            "transaction_read_only" | "transaction_isolation" => transaction::mode(session, &name),
-            _ => session.setting(&name).unwrap_or_default(),
-        };
+        let value = session.setting(&name).unwrap_or_default();
         return Ok(Outcome::Rows(text_rows(&name, vec![value], RowsTag::Word("SHOW"))?));
     }
     let all = session.variables().all();

@@ -1,21 +1,21 @@
 //! BEGIN, COMMIT, ROLLBACK, savepoints.
 
+use std::sync::Arc;
+
 use datafusion::sql::sqlparser::ast::{
     Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_visor_core::acquisition::Using;
 
 use super::{ddl, names};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{
-        transaction::{Ended, Modes, lent_out},
+        transaction::{Deletion, Ended, Isolation, Modes, lent_out},
         work::Work,
     },
 };
-
-/// The isolation level at which a block reads one snapshot.
-const REPEATABLE_READ: &str = "repeatable read";
 
 /// Runs a transaction command.
 ///
@@ -30,7 +30,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
                     "BEGIN takes transaction modes only",
                 ));
             }
-            let modes = self::modes(modes)?.over(defaults(session));
+            let modes = self::modes(modes)?.over(session.variables().default_modes());
             let implicit = session.transaction.is_implicit();
             if session.transaction.begin(false, modes, session.parts().clock.now_ns()) {
                 if !implicit {
@@ -86,7 +86,8 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
 
 /// Opens a block that lasts as long as a message or a pipeline, unless one is open.
 pub fn begin_implicit(session: &Session) {
-    if session.transaction.begin(true, defaults(session), session.parts().clock.now_ns()) {
+    let modes = session.variables().default_modes();
+    if session.transaction.begin(true, modes, session.parts().clock.now_ns()) {
         session.variables().begin();
     }
 }
@@ -96,7 +97,8 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// What committing says.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, wrote, append, definition, uses, lost } = session.transaction.end();
+    let Ended { state, wrote, append, definition, deletion, uses, lost } =
+        session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -105,7 +107,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
         }
         TransactionState::Block => {
             // What was rolled back is not missed.
-            let lost = lost.filter(|_| wrote || definition.is_some());
+            let lost = lost.filter(|_| wrote || definition.is_some() || deletion.is_some());
             let committed = match (lost, append, definition) {
                 (Some(lost), ..) => Err(lost),
                 (None, None, _) if wrote => Err(lent_out()),
@@ -117,7 +119,10 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
                     Ok(committing) => committing.await.map(Some),
                     Err(lost) => Err(lost),
                 },
-                (None, None, None) => Ok(None),
+                (None, None, None) => match deletion {
+                    Some(deletion) => delete(session, deletion, uses).await.map(|_| None),
+                    None => Ok(None),
+                },
             };
             session.end_block(committed.is_ok());
             if committed?.is_some_and(|appended| appended.duplicate) {
@@ -126,6 +131,12 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             Ok("COMMIT")
         }
     }
+}
+
+/// Deletes what a block has deleted for itself.
+async fn delete(session: &Session, deletion: Deletion, uses: Vec<Using>) -> Result<u64> {
+    let deleting = deletion.carry_out(Arc::clone(session.store()));
+    session.committing(uses, deleting)?.await
 }
 
 fn done(tag: &str) -> Outcome {
@@ -189,8 +200,8 @@ pub fn is_on(session: &Session, name: &str) -> bool {
 pub struct Named {
     /// READ ONLY or READ WRITE.
     pub read_only: Option<bool>,
-    /// READ COMMITTED or REPEATABLE READ.
-    pub per_statement: Option<bool>,
+    /// The isolation level.
+    pub isolation: Option<Isolation>,
 }
 
 impl Named {
@@ -198,42 +209,9 @@ impl Named {
     pub fn over(self, others: Modes) -> Modes {
         Modes {
             read_only: self.read_only.unwrap_or(others.read_only),
-            per_statement: self.per_statement.unwrap_or(others.per_statement),
+            isolation: self.isolation.unwrap_or(others.isolation),
         }
     }
-}
-
-/// The modes of a block that names none.
-fn defaults(session: &Session) -> Modes {
-    let isolation = session.setting("default_transaction_isolation").unwrap_or_default();
-    Modes {
-        read_only: is_on(session, "default_transaction_read_only"),
-        per_statement: reads_committed(&isolation),
-    }
-}
-
-/// What SHOW says of a mode: `transaction_read_only` or `transaction_isolation`.
-pub fn mode(session: &Session, name: &str) -> String {
-    let modes = match session.transaction() {
-        TransactionState::Idle => defaults(session),
-        TransactionState::Block | TransactionState::Failed => session.transaction.modes(),
-    };
-    match name {
-        "transaction_isolation" => isolation(modes.per_statement),
-        _ if modes.read_only => "on",
-        _ => "off",
-    }
-    .to_string()
-}
-
-/// The isolation level at which each statement reads a snapshot of its own, or not.
-pub fn isolation(per_statement: bool) -> &'static str {
-    if per_statement { "read committed" } else { REPEATABLE_READ }
-}
-
-/// Whether each statement reads a snapshot of its own at an isolation level.
-pub fn reads_committed(isolation: &str) -> bool {
-    isolation != REPEATABLE_READ
 }
 
 /// The modes among those that a statement names.
@@ -257,7 +235,11 @@ pub fn modes(modes: &[TransactionMode]) -> Result<Named> {
                 .with_hint("a block can read one snapshot: REPEATABLE READ"));
             }
             TransactionMode::IsolationLevel(level) => {
-                named.per_statement = Some(*level != TransactionIsolationLevel::RepeatableRead);
+                named.isolation = Some(match level {
+                    TransactionIsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
+                    TransactionIsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+                    _ => Isolation::RepeatableRead,
+                });
             }
         }
     }

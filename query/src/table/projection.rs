@@ -20,11 +20,13 @@ use stratalog_model::{
 
 use crate::errors::from_arrow;
 
-/// A snapshot without the events outside of parts of some chronicles.
+/// A snapshot without the events outside of parts of some chronicles, and without those that the open block
+/// deletes.
 #[derive(Debug)]
 struct Projection {
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
+    deleted: Option<(ChronicleId, TickRange)>,
 }
 
 /// The snapshot without the events outside of these parts.
@@ -34,8 +36,17 @@ pub fn confined(
 ) -> Arc<dyn Snapshot> {
     match within.is_empty() {
         true => whole,
-        false => Arc::new(Projection { whole, within }),
+        false => Arc::new(Projection { whole, within, deleted: None }),
     }
+}
+
+/// The snapshot without the events of a range of one chronicle.
+pub fn without(
+    whole: Arc<dyn Snapshot>,
+    chronicle: ChronicleId,
+    deleted: TickRange,
+) -> Arc<dyn Snapshot> {
+    Arc::new(Projection { whole, within: Vec::new(), deleted: Some((chronicle, deleted)) })
 }
 
 impl Projection {
@@ -46,7 +57,16 @@ impl Projection {
     }
 
     fn clipped(&self, chronicle: ChronicleId, ticks: &TickRanges) -> TickRanges {
-        ticks.intersect(&self.of(chronicle).into())
+        let within = ticks.intersect(&self.of(chronicle).into());
+        match &self.deleted {
+            Some((id, deleted)) if *id == chronicle => within.difference(&(*deleted).into()),
+            _ => within,
+        }
+    }
+
+    fn is_whole(&self, chronicle: ChronicleId) -> bool {
+        let deletes = self.deleted.as_ref().is_some_and(|(id, _)| *id == chronicle);
+        self.of(chronicle) == TickRange::ALL && !deletes
     }
 
     fn request(&self, request: ScanRequest) -> ScanRequest {
@@ -77,9 +97,9 @@ impl Snapshot for Projection {
     }
 
     fn estimate(&self, request: &ScanRequest) -> u64 {
-        match self.of(request.chronicle.id) {
-            TickRange::ALL => self.whole.estimate(request),
-            _ => self.whole.estimate(&self.request(request.clone())),
+        match self.is_whole(request.chronicle.id) {
+            true => self.whole.estimate(request),
+            false => self.whole.estimate(&self.request(request.clone())),
         }
     }
 

@@ -88,6 +88,22 @@ impl TimeZone {
         .with_hint("use a name like Europe/Berlin, or a number of hours east of UTC"))
     }
 
+    /// The value of the setting `TimeZone` in the form that SHOW prints: a name of the tz database
+    /// as the database spells it, a POSIX offset in upper case, a number as a POSIX offset.
+    ///
+    /// # Errors
+    /// As [`Self::parse_setting`].
+    pub fn canonical_setting(text: &str) -> Result<String> {
+        let trimmed = text.trim();
+        let zone = Self::parse_setting(trimmed)?;
+        if trimmed.parse::<f64>().is_ok() {
+            return Ok(zone.to_string());
+        }
+        let spelled =
+            chrono_tz::TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(trimmed));
+        Ok(spelled.map_or_else(|| trimmed.to_ascii_uppercase(), |zone| zone.name().to_string()))
+    }
+
     /// The zone of a name of the tz database, in any case; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("utc")

@@ -37,7 +37,9 @@ use stratalog_model::{
 use record::Change;
 
 pub use command::{Command, NewChronicle, NewColumn, Outcome};
-pub use name::{DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS};
+pub use name::{
+    DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS,
+};
 pub use option::{OPTIONS, OPTIONS_LATER, listed};
 pub use plan::CHRONICLES_MAX;
 pub use state::{CatalogState, DatabaseDefinition, SchemaDefinition, oid_of};

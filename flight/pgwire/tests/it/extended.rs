@@ -412,3 +412,27 @@ async fn rows_are_read_as_they_are_wanted() {
         assert_eq!(row.get::<_, i32>(0), expected);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fetch_is_prepared_before_its_cursor_exists() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    let prepared = [
+        parse("f", "FETCH ALL FROM c", &[]),
+        describe(b'S', "f"),
+        parse("e", "EXECUTE later", &[]),
+        describe(b'S', "e"),
+        sync(),
+    ];
+    wire.send(&prepared.concat()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "1tn1tnZ");
+    wire.send(&[bind("", "f", &[]), execute("", 0), sync()].concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!((kinds(&replies).as_str(), sqlstate(&replies).as_str()), ("2EZ", "34000"));
+    wire.send(&[bind("", "e", &[]), execute("", 0), sync()].concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!((kinds(&replies).as_str(), sqlstate(&replies).as_str()), ("2EZ", "26000"));
+    wire.query("BEGIN; DECLARE c CURSOR FOR SELECT generate_series(1, 2)").await;
+    wire.send(&[describe(b'S', "f"), bind("", "f", &[]), execute("", 0), sync()].concat()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "tT2DDCZ");
+}

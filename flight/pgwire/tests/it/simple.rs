@@ -178,3 +178,42 @@ async fn what_a_command_has_to_say_comes_before_its_end() {
     .await;
     assert_eq!(kinds(&wire.until('Z').await), "12NCZ");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn databases_of_a_new_postgresql_server_are_other_names() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute("CREATE TABLE shared (time timestamptz, v int)").await.unwrap();
+    for name in ["postgres", "template1"] {
+        let aliased = connect(server.config().dbname(name)).await.unwrap();
+        let one = async |sql: &str| -> String {
+            let row = aliased.query_one(sql, &[]).await.unwrap();
+            row.get(0)
+        };
+        assert_eq!(one("SELECT current_database()::text").await, name);
+        assert_eq!(one("SELECT current_catalog::text").await, name);
+        let sql = "SELECT datname::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+        assert_eq!(one(sql).await, name);
+        let sql = "SELECT d.datname::text FROM pg_database d JOIN pg_stat_activity a ON a.datid = d.oid \
+                   WHERE a.pid = pg_backend_pid()";
+        assert_eq!(one(sql).await, name);
+        let sql =
+            "SELECT table_catalog::text FROM information_schema.tables WHERE table_name = 'shared'";
+        assert_eq!(one(sql).await, name);
+        let sql = format!("INSERT INTO {name}.public.shared VALUES (now(), 1)");
+        aliased.batch_execute(&sql).await.unwrap();
+        let sql = format!("SELECT count(*)::text FROM {name}.public.shared WHERE v = 1");
+        aliased.query_one(&sql, &[]).await.unwrap();
+    }
+    let count = client.query_one("SELECT count(*) FROM shared", &[]).await.unwrap();
+    assert_eq!(count.get::<_, i64>(0), 2);
+    let names =
+        client.query("SELECT datname::text FROM pg_database ORDER BY 1", &[]).await.unwrap();
+    let names: Vec<String> = names.iter().map(|row| row.get(0)).collect();
+    assert_eq!(names, ["postgres", "stratalog", "template1"]);
+    let refused = async |sql: &str| code(&client.batch_execute(sql).await.unwrap_err()).to_string();
+    assert_eq!(refused("CREATE DATABASE postgres").await, "42P04");
+    assert_eq!(refused("DROP DATABASE postgres").await, "0A000");
+    let error = connect(server.config().dbname("template2")).await.unwrap_err();
+    assert_eq!(code(&error), "3D000");
+}

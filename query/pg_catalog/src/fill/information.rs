@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(super) fn catalog_name(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    rows.push(&[("catalog_name", (&context.database).into())])
+    rows.push(&[("catalog_name", (&context.connected_to).into())])
 }
 
 pub(super) fn enabled_roles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn character_sets(context: &CatalogContext, rows: &mut Rows<'_>) -> R
         ("character_set_name", "UTF8".into()),
         ("character_repertoire", "UCS".into()),
         ("form_of_use", "UTF8".into()),
-        ("default_collate_catalog", (&context.database).into()),
+        ("default_collate_catalog", (&context.connected_to).into()),
         ("default_collate_schema", "pg_catalog".into()),
         ("default_collate_name", "C".into()),
     ])
@@ -35,7 +35,7 @@ pub(super) fn schemata(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
     let own = state.schemas(&context.database).map(|schema| schema.name.as_str());
     for name in SYSTEM_SCHEMAS.iter().map(|(name, _)| *name).chain(own) {
         rows.push(&[
-            ("catalog_name", (&context.database).into()),
+            ("catalog_name", (&context.connected_to).into()),
             ("schema_name", name.into()),
             ("schema_owner", (&context.user).into()),
         ])?;
@@ -46,7 +46,7 @@ pub(super) fn schemata(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
 pub(super) fn tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let mut push = |schema: &str, name: &str, kind: &str, insertable: &str| {
         rows.push(&[
-            ("table_catalog", (&context.database).into()),
+            ("table_catalog", (&context.connected_to).into()),
             ("table_schema", schema.into()),
             ("table_name", name.into()),
             ("table_type", kind.into()),
@@ -108,7 +108,7 @@ fn push_column(context: &CatalogContext, rows: &mut Rows<'_>, shown: &Shown<'_>)
         _ => (type_name(number, None), base_type(number).map(|base| base.name.to_string())),
     };
     rows.push(&[
-        ("table_catalog", (&context.database).into()),
+        ("table_catalog", (&context.connected_to).into()),
         ("table_schema", shown.schema.into()),
         ("table_name", shown.table.into()),
         ("column_name", shown.name.into()),
@@ -120,7 +120,7 @@ fn push_column(context: &CatalogContext, rows: &mut Rows<'_>, shown: &Shown<'_>)
         ("numeric_precision_radix", radix.into()),
         ("numeric_scale", scale.into()),
         ("datetime_precision", time_digits.into()),
-        ("udt_catalog", (&context.database).into()),
+        ("udt_catalog", (&context.connected_to).into()),
         ("udt_schema", "pg_catalog".into()),
         ("udt_name", short.into()),
         ("dtd_identifier", shown.number.to_string().into()),
@@ -171,10 +171,10 @@ pub(super) fn table_constraints(context: &CatalogContext, rows: &mut Rows<'_>) -
     let state = context.state();
     for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
         rows.push(&[
-            ("constraint_catalog", (&context.database).into()),
+            ("constraint_catalog", (&context.connected_to).into()),
             ("constraint_schema", (&chronicle.schema).into()),
             ("constraint_name", chronicle.key_name().into()),
-            ("table_catalog", (&context.database).into()),
+            ("table_catalog", (&context.connected_to).into()),
             ("table_schema", (&chronicle.schema).into()),
             ("table_name", (&chronicle.name).into()),
             ("constraint_type", "PRIMARY KEY".into()),
@@ -191,10 +191,10 @@ fn key_columns_of(context: &CatalogContext, rows: &mut Rows<'_>, numbered: bool)
     for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
         for (at, column) in relation::key_columns(chronicle).into_iter().enumerate() {
             let mut values = vec![
-                ("constraint_catalog", Value::from(&context.database)),
+                ("constraint_catalog", Value::from(&context.connected_to)),
                 ("constraint_schema", (&chronicle.schema).into()),
                 ("constraint_name", chronicle.key_name().into()),
-                ("table_catalog", (&context.database).into()),
+                ("table_catalog", (&context.connected_to).into()),
                 ("table_schema", (&chronicle.schema).into()),
                 ("table_name", (&chronicle.name).into()),
                 ("column_name", (&column.name).into()),
@@ -220,10 +220,10 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
     let state = context.state();
     for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
         rows.push(&[
-            ("table_catalog", (&context.database).into()),
+            ("table_catalog", (&context.connected_to).into()),
             ("table_schema", (&chronicle.schema).into()),
             ("table_name", (&chronicle.name).into()),
-            ("constraint_catalog", (&context.database).into()),
+            ("constraint_catalog", (&context.connected_to).into()),
             ("constraint_schema", (&chronicle.schema).into()),
             ("constraint_name", chronicle.key_name().into()),
         ])?;
@@ -240,7 +240,7 @@ pub(super) fn table_privileges(context: &CatalogContext, rows: &mut Rows<'_>) ->
             rows.push(&[
                 ("grantor", (&context.user).into()),
                 ("grantee", (&context.user).into()),
-                ("table_catalog", (&context.database).into()),
+                ("table_catalog", (&context.connected_to).into()),
                 ("table_schema", (&chronicle.schema).into()),
                 ("table_name", (&chronicle.name).into()),
                 ("privilege_type", privilege.into()),

@@ -12,9 +12,8 @@ use crate::{
 };
 
 pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let state = context.state();
     for session in context.sessions.sessions() {
-        let database = state.database(&session.database).map(|database| database.oid);
+        let database = context.database_oid(&session.database);
         let (address, port) = address_and_port(session.client_address.as_deref());
         rows.push(&[
             ("datid", database.into()),
@@ -69,10 +68,9 @@ pub(super) fn prepared_statements(context: &CatalogContext, rows: &mut Rows<'_>)
 }
 
 pub(super) fn copies(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let state = context.state();
     for session in context.sessions.sessions() {
         let Some(copy) = session.copy else { continue };
-        let database = state.database(&session.database).map(|database| database.oid);
+        let database = context.database_oid(&session.database);
         rows.push(&[
             ("pid", session.process_id.into()),
             ("datid", database.into()),

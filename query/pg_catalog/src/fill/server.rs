@@ -25,7 +25,7 @@ pub(super) fn access_methods(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 pub(super) fn languages(rows: &mut Rows<'_>) -> Result<()> {
-    for (number, name) in [(12_i64, "internal"), (14, "sql")] {
+    for (number, name) in oid::LANGUAGES {
         rows.push(&[
             ("oid", number.into()),
             ("lanname", name.into()),
@@ -36,7 +36,7 @@ pub(super) fn languages(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 pub(super) fn tablespaces(rows: &mut Rows<'_>) -> Result<()> {
-    for (number, name) in [(oid::TABLESPACE, "pg_default"), (1_664, "pg_global")] {
+    for (number, name) in oid::TABLESPACES {
         rows.push(&[
             ("oid", number.into()),
             ("spcname", name.into()),
@@ -47,13 +47,14 @@ pub(super) fn tablespaces(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 pub(super) fn databases(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    for database in context.state().databases() {
+    for (number, name) in context.state().database_names() {
         rows.push(&[
-            ("oid", database.oid.into()),
-            ("datname", (&database.name).into()),
+            ("oid", number.into()),
+            ("datname", name.into()),
             ("datdba", oid::ROLE.into()),
             ("encoding", 6_i64.into()),
             ("datlocprovider", "c".into()),
+            ("datistemplate", (name == "template1").into()),
             ("datallowconn", true.into()),
             ("datconnlimit", (-1_i64).into()),
             ("dattablespace", oid::TABLESPACE.into()),
@@ -138,11 +139,11 @@ pub(super) fn settings(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
 
 pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let sessions = context.sessions.sessions();
-    for database in context.state().databases() {
-        let connected = sessions.iter().filter(|session| session.database == database.name);
+    for (number, name) in context.state().database_names() {
+        let connected = sessions.iter().filter(|session| session.database == name);
         rows.push(&[
-            ("datid", database.oid.into()),
-            ("datname", (&database.name).into()),
+            ("datid", number.into()),
+            ("datname", name.into()),
             ("numbackends", connected.count().into()),
             // Transactions and blocks are not counted.
             ("xact_commit", 0_i64.into()),
@@ -169,9 +170,8 @@ pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
 
 /// Nothing conflicts with a recovery.
 pub(super) fn conflicts(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    for database in context.state().databases() {
-        let mut values =
-            vec![("datid", Value::from(database.oid)), ("datname", (&database.name).into())];
+    for (number, name) in context.state().database_names() {
+        let mut values = vec![("datid", Value::from(number)), ("datname", name.into())];
         let columns = [
             "confl_tablespace",
             "confl_lock",

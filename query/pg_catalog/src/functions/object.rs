@@ -130,13 +130,6 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             |_, arguments| same_boolean(arguments, false),
         ),
         declare.stable(
-            "pg_get_serial_sequence",
-            &[&[Text, Text]],
-            ColumnType::Text,
-            "NULL: there are no sequences.",
-            |_, arguments| no_text(arguments),
-        ),
-        declare.stable(
             "pg_get_function_result",
             &[&[Integer]],
             ColumnType::Text,

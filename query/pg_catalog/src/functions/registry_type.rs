@@ -30,7 +30,7 @@ use Parameter::Any;
 
 /// What such a type names.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Class,
     Type,
     Namespace,
@@ -164,7 +164,8 @@ fn names(context: &CatalogContext, arguments: &Arguments<'_>, kind: Kind) -> Res
     })
 }
 
-fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
+/// The oid of a name.
+pub(super) fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
     let state = context.state();
     match kind {
         Kind::Class => {
@@ -188,7 +189,8 @@ fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
     }
 }
 
-fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> {
+/// The name of an oid.
+pub(super) fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> {
     let state = context.state();
     match kind {
         Kind::Class => {
@@ -213,7 +215,8 @@ fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> 
     }
 }
 
-fn missing(kind: Kind, text: &str) -> Error {
+/// The error of a name that nothing has.
+pub(super) fn missing(kind: Kind, text: &str) -> Error {
     let (error, what) = match kind {
         Kind::Class => (ErrorKind::UndefinedTable, "relation"),
         Kind::Type => (ErrorKind::UndefinedObject, "type"),

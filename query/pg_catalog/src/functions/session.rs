@@ -13,7 +13,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 use super::{Declare, no_text, same_boolean, same_integer, same_text, same_texts, same_time};
 use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS, relation::name_parts};
 
-use Parameter::{Any, Boolean, Integer, Text};
+use Parameter::{Boolean, Integer, Text};
 
 /// What `server_version` and `version()` say that clients may rely on.
 const POSTGRES_VERSION: &str = "15.0";
@@ -41,7 +41,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     let declare = Declare { context };
     let mut functions = vec![
         declare.stable("current_database", &[&[]], ColumnType::Text, "Name of the database.", |context, arguments| {
-            same_text(arguments, &context.database)
+            same_text(arguments, &context.connected_to)
         }),
         declare.stable("current_schema", &[&[]], ColumnType::Text, "The schema in which CREATE TABLE makes tables.", |context, arguments| {
             let path = context.search_path(&context.state());
@@ -150,9 +150,9 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         &[&[]],
         ColumnType::Text,
         "Name of the database.",
-        |context, arguments| same_text(arguments, &context.database),
+        |context, arguments| same_text(arguments, &context.connected_to),
     ));
-    functions.extend(privileges(&declare));
+    functions.extend(super::privilege::functions(&declare));
     functions
 }
 
@@ -214,37 +214,6 @@ fn encoding_number(name: &str) -> i32 {
     let wanted = plain(name);
     let found = ENCODINGS.iter().position(|known| plain(known) == wanted);
     found.and_then(|at| i32::try_from(at).ok()).unwrap_or(-1)
-}
-
-/// Every user may do everything until users and grants exist.
-fn privileges(declare: &Declare<'_>) -> Vec<Function> {
-    const PARAMETERS: &[&[Parameter]] = &[&[Any, Text], &[Any, Any, Text], &[Any, Any, Any, Text]];
-    [
-        "has_any_column_privilege",
-        "has_column_privilege",
-        "has_database_privilege",
-        "has_foreign_data_wrapper_privilege",
-        "has_function_privilege",
-        "has_language_privilege",
-        "has_schema_privilege",
-        "has_sequence_privilege",
-        "has_server_privilege",
-        "has_table_privilege",
-        "has_tablespace_privilege",
-        "has_type_privilege",
-        "pg_has_role",
-    ]
-    .into_iter()
-    .map(|name| {
-        declare.stable(
-            name,
-            PARAMETERS,
-            ColumnType::Boolean,
-            "True: users have no limits yet.",
-            |_, arguments| same_boolean(arguments, true),
-        )
-    })
-    .collect()
 }
 
 fn current_schemas(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {

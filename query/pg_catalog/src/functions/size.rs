@@ -121,9 +121,12 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
         .map(|row| {
             let database = match (as_numbers, as_texts) {
                 (Some(oids), _) if !oids.is_null(row) => {
-                    state.databases().find(|database| i64::from(database.oid) == oids.value(row))
+                    let oid = oids.value(row);
+                    let named =
+                        state.database_names().find(|(number, _)| i64::from(*number) == oid);
+                    named.and_then(|(_, name)| state.database_meant(name))
                 }
-                (_, Some(names)) => text_at(names, row).and_then(|name| state.database(name)),
+                (_, Some(names)) => text_at(names, row).and_then(|name| state.database_meant(name)),
                 _ => None,
             }?;
             let bytes: u64 = state

@@ -20,7 +20,11 @@ async fn databases_schemas_and_roles() {
              FROM pg_catalog.pg_database d ORDER BY 1"
         )
         .await,
-        ["stratalog|ada|UTF8|C|libc|"]
+        [
+            "postgres|ada|UTF8|C|libc|",
+            "stratalog|ada|UTF8|C|libc|",
+            "template1|ada|UTF8|C|libc|"
+        ]
     );
     assert_eq!(
         rows(

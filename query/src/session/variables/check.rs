@@ -58,11 +58,7 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
             duration_ms(trimmed).map(show_duration).ok_or_else(|| no_duration(setting, value))
         }
         Rule::Names => Ok(value.to_string()),
-        Rule::TimeZone => {
-            let zone = TimeZone::parse_setting(trimmed)?;
-            let is_number = trimmed.parse::<f64>().is_ok();
-            Ok(if is_number { zone.to_string() } else { trimmed.to_string() })
-        }
+        Rule::TimeZone => TimeZone::canonical_setting(trimmed),
         Rule::DateStyle => date_style(setting, trimmed),
         // Some drivers put it in quotes at start-up.
         Rule::Encoding => match encoding_name(trimmed).as_str() {

@@ -26,7 +26,7 @@ use crate::{
 /// `FeatureNotSupported` for clauses that are not offered; what is wrong with the others.
 pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronicle> {
     refuse(tree)?;
-    let (schema, name) = names::table(&tree.name, session.database())?;
+    let (schema, name) = names::table(&tree.name, session.connected_to())?;
     let schema = match schema {
         Some(schema) => schema,
         None => session.creation_schema()?,

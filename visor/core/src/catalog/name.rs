@@ -11,6 +11,10 @@ pub const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stra
 /// The database that every data directory has.
 pub const DEFAULT_DATABASE: &str = "stratalog";
 
+/// Databases that a new PostgreSQL server has, with their oids: clients connect to them before they know
+/// any other name. They are other names of [`DEFAULT_DATABASE`], unless a database has the name itself.
+pub const DATABASE_ALIASES: [(&str, u32); 2] = [("postgres", 5), ("template1", 1)];
+
 /// The schema that every database has.
 pub const DEFAULT_SCHEMA: &str = "public";
 

@@ -143,7 +143,7 @@ fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
 
 fn create_database(state: &CatalogState, name: &str, if_not_exists: bool) -> Result<Plan> {
     name::check("database", name)?;
-    if state.database(name).is_some() {
+    if state.database_meant(name).is_some() {
         let exists = format!("database \"{name}\" already exists");
         return match if_not_exists {
             true => Ok(Plan::nothing(format!("{exists}, skipping"))),
@@ -154,6 +154,14 @@ fn create_database(state: &CatalogState, name: &str, if_not_exists: bool) -> Res
 }
 
 fn drop_database(state: &CatalogState, name: &str, if_exists: bool) -> Result<Plan> {
+    if state.database(name).is_none() && state.database_meant(name).is_some() {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!(
+                "cannot drop database \"{name}\": it is another name of \"{DEFAULT_DATABASE}\""
+            ),
+        ));
+    }
     if state.database(name).is_none() {
         return match if_exists {
             true => Ok(Plan::nothing(format!("database \"{name}\" does not exist, skipping"))),

@@ -11,7 +11,7 @@ use stratalog_model::{
 };
 
 use super::{
-    name::{DEFAULT_DATABASE, DEFAULT_SCHEMA},
+    name::{DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA},
     record::Change,
 };
 
@@ -104,6 +104,20 @@ impl CatalogState {
     /// The database of a name.
     pub fn database(&self, name: &str) -> Option<&DatabaseDefinition> {
         self.databases.get(name).map(|database| &database.definition)
+    }
+
+    /// The database that a client means by a name: the one of this name, or the one with this alias.
+    pub fn database_meant(&self, name: &str) -> Option<&DatabaseDefinition> {
+        let is_alias = DATABASE_ALIASES.iter().any(|(alias, _)| *alias == name);
+        self.database(name).or_else(|| self.database(DEFAULT_DATABASE).filter(|_| is_alias))
+    }
+
+    /// The oid and the name of every database, then those of the aliases.
+    pub fn database_names(&self) -> impl Iterator<Item = (u32, &str)> {
+        let aliases =
+            DATABASE_ALIASES.into_iter().filter(|(name, _)| self.database(name).is_none());
+        let named = self.databases().map(|database| (database.oid, database.name.as_str()));
+        named.chain(aliases.map(|(name, oid)| (oid, name)))
     }
 
     /// The user's schemas of a database, by name, `public` among them; nothing for an

@@ -1,0 +1,327 @@
+//! `has_table_privilege` and its kin: what a role may do with an object.
+//!
+//! Every user may do everything until there are grants, so the answer is true for every object that exists. What
+//! does not exist, and a word that is no privilege of such an object, is answered as PostgreSQL does.
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, Int64Array, StringViewArray},
+    compute::cast,
+    datatypes::{DataType, Int64Type},
+};
+use datafusion::common::Result;
+use stratalog_functions::{
+    failed,
+    function::{Arguments, Function, Parameter, text_at},
+};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use super::{
+    Declare,
+    registry_type::{Kind, missing, name_of, oid_of},
+    truths,
+};
+use crate::{
+    CatalogContext, oid,
+    relation::{Relation, name_parts},
+};
+
+use Parameter::{Any, Text};
+
+/// A kind of objects that have privileges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Object {
+    Table,
+    Column,
+    Database,
+    DataWrapper,
+    Function,
+    Language,
+    Schema,
+    Sequence,
+    Server,
+    Tablespace,
+    Type,
+    Role,
+}
+
+/// An object as a call names it.
+#[derive(Debug, Clone, Copy)]
+enum Named<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
+    const PARAMETERS: &[&[Parameter]] = &[&[Any, Text], &[Any, Any, Text]];
+    const OF_COLUMNS: &[&[Parameter]] = &[&[Any, Any, Text], &[Any, Any, Any, Text]];
+    let function = |name, parameters, compute| {
+        let does = "Whether a role has a privilege: true of what exists, users have no limits yet.";
+        declare.stable(name, parameters, ColumnType::Boolean, does, compute)
+    };
+    macro_rules! has {
+        ($name:literal, $object:ident, $privileges:expr) => {
+            function($name, PARAMETERS, |context, arguments| {
+                has(context, arguments, Object::$object, $privileges)
+            })
+        };
+    }
+    vec![
+        has!("has_any_column_privilege", Table, COLUMN),
+        function("has_column_privilege", OF_COLUMNS, |context, arguments| {
+            has(context, arguments, Object::Column, COLUMN)
+        }),
+        has!("has_database_privilege", Database, &["CREATE", "TEMPORARY", "TEMP", "CONNECT"]),
+        has!("has_foreign_data_wrapper_privilege", DataWrapper, &["USAGE"]),
+        has!("has_function_privilege", Function, &["EXECUTE"]),
+        has!("has_language_privilege", Language, &["USAGE"]),
+        has!("has_schema_privilege", Schema, &["CREATE", "USAGE"]),
+        has!("has_sequence_privilege", Sequence, &["USAGE", "SELECT", "UPDATE"]),
+        has!("has_server_privilege", Server, &["USAGE"]),
+        has!("has_table_privilege", Table, TABLE),
+        has!("has_tablespace_privilege", Tablespace, &["CREATE"]),
+        has!("has_type_privilege", Type, &["USAGE"]),
+        has!("pg_has_role", Role, &["USAGE", "MEMBER"]),
+        declare.stable(
+            "pg_get_serial_sequence",
+            &[&[Text, Text]],
+            ColumnType::Text,
+            "NULL for a column of a table: there are no sequences.",
+            serial_sequences,
+        ),
+    ]
+}
+
+const TABLE: &[&str] =
+    &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NOBODY_HAS];
+
+/// A privilege that PostgreSQL knows and gives to nobody.
+const NOBODY_HAS: &str = "RULE";
+
+const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
+
+/// The values of one argument: names or oids.
+struct Values {
+    texts: Option<StringViewArray>,
+    numbers: Option<Int64Array>,
+}
+
+impl Values {
+    fn of(arguments: &Arguments<'_>, at: usize) -> Result<Self> {
+        let array = arguments.array(at)?;
+        if array.data_type().is_integer() {
+            let wide = cast(array, &DataType::Int64)?;
+            return Ok(Self {
+                texts: None,
+                numbers: wide.as_primitive_opt::<Int64Type>().cloned(),
+            });
+        }
+        let texts = cast(array, &DataType::Utf8View)?;
+        Ok(Self { texts: texts.as_string_view_opt().cloned(), numbers: None })
+    }
+
+    fn at(&self, row: usize) -> Option<Named<'_>> {
+        match (&self.texts, &self.numbers) {
+            (Some(texts), _) => text_at(texts, row).map(Named::Text),
+            (None, Some(numbers)) if !numbers.is_null(row) => {
+                Some(Named::Number(numbers.value(row)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn has(
+    context: &CatalogContext,
+    arguments: &Arguments<'_>,
+    object: Object,
+    privileges: &[&str],
+) -> Result<ArrayRef> {
+    let count = arguments.arrays.len();
+    let values: Vec<Values> =
+        (0..count).map(|at| Values::of(arguments, at)).collect::<Result<_>>()?;
+    let named = if object == Object::Column { 2 } else { 1 };
+    truths(arguments, |row| {
+        // As of every strict function.
+        let Some(given) = values.iter().map(|values| values.at(row)).collect::<Option<Vec<_>>>()
+        else {
+            return Ok(None);
+        };
+        let Some((Named::Text(asked), objects)) = given.split_last() else { return Ok(None) };
+        let (role, objects) = objects.split_at(objects.len().saturating_sub(named));
+        let known =
+            role.first().map_or(Ok(true), |role| is_role(context, *role)).map_err(failed)?;
+        let there = exists(context, object, objects).map_err(failed)?;
+        let granted = is_granted(privileges, asked).map_err(failed)?;
+        Ok(there.then_some(known && granted))
+    })
+}
+
+/// Whether the role of a call is there; of an oid that is not, PostgreSQL says that it may do nothing.
+fn is_role(context: &CatalogContext, role: Named<'_>) -> Result<bool, Error> {
+    match role {
+        Named::Number(number) => Ok(number == oid::ROLE || number == 0),
+        Named::Text(name) if name == "public" || name == context.user => Ok(true),
+        Named::Text(name) => Err(missing(Kind::Role, name)),
+    }
+}
+
+/// Whether one of the privileges that `asked` lists is granted to anybody.
+fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
+    let mut granted = false;
+    for word in asked.split(',').map(str::trim) {
+        let upper = word.to_ascii_uppercase();
+        let options = [" WITH GRANT OPTION", " WITH ADMIN OPTION"];
+        let plain = options.iter().find_map(|option| upper.strip_suffix(option)).unwrap_or(&upper);
+        let admin = upper.ends_with(" WITH ADMIN OPTION");
+        let known = privileges.iter().any(|privilege| *privilege == plain);
+        if !known || admin && !privileges.contains(&"MEMBER") {
+            return Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("unrecognized privilege type: \"{word}\""),
+            ));
+        }
+        granted |= plain != NOBODY_HAS;
+    }
+    Ok(granted)
+}
+
+/// Whether an object is there: of an oid that is not, the answer is NULL.
+fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Result<bool, Error> {
+    let Some(first) = named.first().copied() else { return Ok(false) };
+    let of_kind = |kind: Kind| match first {
+        Named::Number(number) => Ok(name_of(context, kind, number).is_some()),
+        Named::Text(text) => match oid_of(context, kind, text) {
+            Some(_) => Ok(true),
+            None => Err(missing(kind, text)),
+        },
+    };
+    let among = |what: &str, known: &[(i64, &str)]| match first {
+        Named::Number(number) => Ok(known.iter().any(|(other, _)| *other == number)),
+        Named::Text(text) if known.iter().any(|(_, other)| *other == text) => Ok(true),
+        Named::Text(text) => {
+            Err(Error::new(ErrorKind::UndefinedObject, format!("{what} \"{text}\" does not exist")))
+        }
+    };
+    match object {
+        Object::Table => Ok(relation(context, first)?.is_some()),
+        Object::Column => {
+            let Some(relation) = relation(context, first)? else { return Ok(false) };
+            match named.get(1).copied() {
+                Some(Named::Text(name)) => column(&relation, name).map(|()| true),
+                Some(Named::Number(number)) => Ok(usize::try_from(number)
+                    .is_ok_and(|number| (1..=column_names(&relation).len()).contains(&number))),
+                None => Ok(false),
+            }
+        }
+        Object::Database => match first {
+            Named::Number(number) => {
+                Ok(context.state().database_names().any(|(other, _)| i64::from(other) == number))
+            }
+            Named::Text(name) if context.database_oid(name).is_some() => Ok(true),
+            Named::Text(name) => Err(Error::new(
+                ErrorKind::UndefinedDatabase,
+                format!("database \"{name}\" does not exist"),
+            )),
+        },
+        Object::Function => {
+            if let Named::Text(text) = first
+                && !text.contains('(')
+            {
+                return Err(Error::new(
+                    ErrorKind::InvalidTextRepresentation,
+                    "expected a left parenthesis",
+                ));
+            }
+            of_kind(Kind::Function)
+        }
+        Object::Schema => match first {
+            Named::Number(_) => of_kind(Kind::Namespace),
+            Named::Text(name) if is_schema(context, name) => Ok(true),
+            Named::Text(name) => Err(missing(Kind::Namespace, name)),
+        },
+        Object::Type => of_kind(Kind::Type),
+        Object::Role => match first {
+            // PostgreSQL's superuser has roles that are not there, too.
+            Named::Number(_) => Ok(true),
+            Named::Text(name) if name == context.user => Ok(true),
+            Named::Text(name) => Err(missing(Kind::Role, name)),
+        },
+        Object::Sequence => match relation(context, first)? {
+            None => Ok(false),
+            Some(other) => Err(Error::new(
+                ErrorKind::WrongObjectType,
+                format!("\"{}\" is not a sequence", other.name()),
+            )),
+        },
+        Object::Language => among("language", &oid::LANGUAGES),
+        Object::Tablespace => among("tablespace", &oid::TABLESPACES),
+        Object::Server => among("server", &[]),
+        Object::DataWrapper => among("foreign-data wrapper", &[]),
+    }
+}
+
+/// Whether a schema has a name, which is not written as SQL does.
+fn is_schema(context: &CatalogContext, name: &str) -> bool {
+    oid::SYSTEM_SCHEMAS.iter().any(|(system, _)| *system == name)
+        || context.state().schema(&context.database, name).is_some()
+}
+
+/// The relation of a call; `None` for an oid that none has.
+fn relation(context: &CatalogContext, named: Named<'_>) -> Result<Option<Relation>, Error> {
+    let state = context.state();
+    let text = match named {
+        Named::Number(number) => return Ok(Relation::of_oid(&state, &context.database, number)),
+        Named::Text(text) => text,
+    };
+    let Some(parts) = name_parts(text) else {
+        return Err(Error::new(ErrorKind::InvalidName, "invalid name syntax"));
+    };
+    match parts.as_slice() {
+        [other, _, _] if *other != context.connected_to => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("cross-database references are not implemented: \"{}\"", parts.join(".")),
+            ));
+        }
+        [.., schema, _] if !is_schema(context, schema) => {
+            return Err(missing(Kind::Namespace, schema));
+        }
+        _ => {}
+    }
+    let path = context.search_path(&state);
+    match Relation::of_name(&state, &context.database, &path, text) {
+        Some(found) => Ok(Some(found)),
+        None => Err(missing(Kind::Class, &parts.join("."))),
+    }
+}
+
+fn column_names(relation: &Relation) -> Vec<&str> {
+    match relation {
+        Relation::Table(chronicle) | Relation::Index(chronicle, _) => {
+            chronicle.columns.iter().map(|column| column.name.as_str()).collect()
+        }
+        Relation::System(table) => table.columns.iter().map(|column| column.name).collect(),
+    }
+}
+
+fn column(relation: &Relation, name: &str) -> Result<(), Error> {
+    match column_names(relation).contains(&name) {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::UndefinedColumn,
+            format!("column \"{name}\" of relation \"{}\" does not exist", relation.name()),
+        )),
+    }
+}
+
+fn serial_sequences(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (tables, columns) = (arguments.text(0)?, arguments.text(1)?);
+    stratalog_functions::function::text_rows(arguments.rows, |row| {
+        if let (Some(table), Some(name)) = (text_at(tables, row), text_at(columns, row))
+            && let Some(relation) = relation(context, Named::Text(table)).map_err(failed)?
+        {
+            column(&relation, name).map_err(failed)?;
+        }
+        Ok(None)
+    })
+}

@@ -1,0 +1,92 @@
+//! The modes of a block: what it may do and which snapshots it reads.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::Block;
+
+/// How a block reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Modes {
+    /// It may not write.
+    pub read_only: bool,
+    /// Which snapshots it reads.
+    pub isolation: Isolation,
+}
+
+/// An isolation level that is supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Reads as `ReadCommitted`, under the name that the client chose.
+    ReadUncommitted,
+    /// Each statement reads a snapshot of its own.
+    ReadCommitted,
+    /// The block reads one snapshot.
+    #[default]
+    RepeatableRead,
+}
+
+impl Isolation {
+    /// The level of a setting's value.
+    pub fn of_setting(value: &str) -> Self {
+        match value {
+            "read uncommitted" => Self::ReadUncommitted,
+            "read committed" => Self::ReadCommitted,
+            _ => Self::RepeatableRead,
+        }
+    }
+
+    /// The level as settings name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadUncommitted => "read uncommitted",
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+        }
+    }
+
+    /// Whether each statement reads a snapshot of its own.
+    pub fn is_per_statement(self) -> bool {
+        self != Self::RepeatableRead
+    }
+}
+
+impl Modes {
+    /// A number that differs between different modes.
+    pub(crate) fn code(self) -> u64 {
+        let isolation = match self.isolation {
+            Isolation::ReadUncommitted => 0,
+            Isolation::ReadCommitted => 2,
+            Isolation::RepeatableRead => 4,
+        };
+        isolation + u64::from(self.read_only)
+    }
+}
+
+impl Block {
+    /// Checks that the modes of the block may become `modes` now.
+    pub(super) fn check_change(&self, modes: Modes) -> Result<()> {
+        let refused = |message| Err(Error::new(ErrorKind::ActiveTransaction, message));
+        let nested = !self.savepoints.is_empty();
+        if self.modes.read_only && !modes.read_only {
+            if nested {
+                return refused(
+                    "cannot set transaction read-write mode inside a read-only transaction",
+                );
+            }
+            if self.queried {
+                return refused("transaction read-write mode must be set before any query");
+            }
+        }
+        if self.modes.isolation != modes.isolation {
+            if self.queried {
+                return refused("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+            }
+            if nested {
+                return refused(
+                    "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction",
+                );
+            }
+        }
+        Ok(())
+    }
+}

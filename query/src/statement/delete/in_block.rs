@@ -1,0 +1,88 @@
+//! A DELETE of a block: what it removes for the block now, and for everybody with COMMIT.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use stratalog_model::{
+    ChronicleDefinition, Error, ErrorKind, Result, Snapshot, Tick, TickRange, TickRanges,
+    tier::{ScanOrder, ScanRequest},
+};
+
+use crate::Session;
+
+/// Rows of a batch of those that are counted.
+const BATCH_ROWS_MAX: usize = 8_192;
+
+/// Removes the events of `range` from what the open block sees. Returns how many that were.
+///
+/// # Errors
+/// `FeatureNotSupported` when the block sees events on both sides of `range`; what
+/// [`Transaction::delete`](crate::session::transaction::Transaction::delete) refuses.
+pub async fn delete(
+    session: &Session,
+    chronicle: &Arc<ChronicleDefinition>,
+    range: TickRange,
+) -> Result<u64> {
+    if range.is_empty() {
+        return Ok(0);
+    }
+    let store = session.store().as_ref();
+    let snapshot = session.transaction.snapshot(store, &[chronicle.id]).await?;
+    let seen = async |ticks: TickRange| count(snapshot.as_ref(), chronicle, ticks).await;
+    let rows = seen(range).await?;
+    let before = seen(TickRange::new(Tick::MIN, range.start)).await?;
+    let after = seen(TickRange::new(range.end, Tick::END)).await?;
+    if before > 0 && after > 0 {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!(
+                "DELETE can only remove events from the beginning or the end of \"{}\"",
+                chronicle.name
+            ),
+        )
+        .with_detail(format!("{before} events lie before the range and {after} behind it"))
+        .with_hint("a chronicle is append-only: extend the range to one of its ends"));
+    }
+    if rows > 0 {
+        session.transaction.delete(chronicle, range)?;
+    }
+    Ok(rows)
+}
+
+/// How many events of a range a snapshot has.
+async fn count(
+    snapshot: &dyn Snapshot,
+    chronicle: &Arc<ChronicleDefinition>,
+    ticks: TickRange,
+) -> Result<u64> {
+    if ticks.is_empty() {
+        return Ok(0);
+    }
+    let ticks: TickRanges = ticks.into();
+    if let Some(extent) = snapshot.extent(chronicle, &ticks) {
+        return Ok(extent.rows);
+    }
+    let streams = snapshot.scan(ScanRequest {
+        chronicle: Arc::clone(chronicle),
+        // The first system column, `_tick`.
+        projection: vec![chronicle.columns.len()],
+        ticks,
+        gsns: stratalog_model::GsnRange::ALL,
+        keys: Vec::new(),
+        values: Vec::new(),
+        order: ScanOrder::Any,
+        newest_of: None,
+        limit: None,
+        batch_rows_max: BATCH_ROWS_MAX,
+        streams: 1,
+        metrics: Arc::default(),
+        memory: None,
+    })?;
+    let mut rows = 0_u64;
+    for mut stream in streams {
+        while let Some(batch) = stream.try_next().await? {
+            rows = rows.saturating_add(batch.num_rows() as u64);
+        }
+    }
+    Ok(rows)
+}

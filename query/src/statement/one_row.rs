@@ -1,0 +1,74 @@
+//! The direct way for `SELECT expressions` without FROM: the expressions are planned once, and computed for the
+//! values of each execution without another plan.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::SchemaRef,
+};
+use datafusion::{
+    logical_expr::{Expr, LogicalPlan},
+    scalar::ScalarValue,
+};
+use stratalog_model::{ColumnType, Result};
+
+use super::point::constants::{self, Constants};
+use crate::{errors::from_arrow, session::planner::Planner};
+
+/// A query whose result is one row of expressions over its parameters.
+#[derive(Debug)]
+pub struct OneRow {
+    schema: SchemaRef,
+    /// One for each column: a constant, or the place of a computed one.
+    columns: Vec<Expr>,
+    constants: Constants,
+}
+
+impl OneRow {
+    /// The direct way of a plan whose parameters have these types, if it has the shape for it: no table, and
+    /// no function but `now()` whose value changes.
+    pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
+        if !is_one_row(plan) {
+            return None;
+        }
+        let optimized = planner.optimize(&constants::open(plan.clone(), types)?).ok()?;
+        let LogicalPlan::Projection(projection) = &optimized else { return None };
+        if !is_one_row(&optimized) {
+            return None;
+        }
+        let mut columns: Vec<Expr> =
+            projection.expr.iter().map(|expr| expr.clone().unalias()).collect();
+        let mut open: Vec<&mut Expr> = columns.iter_mut().collect();
+        let constants = Constants::take(planner, &mut open)?;
+        let schema = Arc::clone(optimized.schema().inner());
+        Some(Self { schema, columns, constants })
+    }
+
+    /// The row for some values; `None` when a value cannot be computed: planning the query with the values tells
+    /// why.
+    ///
+    /// # Errors
+    /// What putting the row together says, a defect.
+    pub fn row(&self, values: &[ScalarValue], now_ns: i64) -> Result<Option<RecordBatch>> {
+        let Some(computed) = self.constants.compute(values, now_ns) else { return Ok(None) };
+        let arrays = self.columns.iter().zip(self.schema.fields()).map(|(column, field)| {
+            let Expr::Literal(value, _) = constants::fill(column, &computed)? else { return None };
+            let value = match value.data_type() == *field.data_type() {
+                true => value,
+                false => value.cast_to(field.data_type()).ok()?,
+            };
+            value.to_array().ok()
+        });
+        let Some(arrays) = arrays.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let schema = Arc::clone(&self.schema);
+        RecordBatch::try_new_with_options(schema, arrays, &options).map(Some).map_err(from_arrow)
+    }
+}
+
+/// Whether a plan is a list of expressions over no table.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Projection(projection) = plan else { return false };
+    matches!(projection.input.as_ref(), LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
+}
