@@ -1,0 +1,1 @@
+"""Test suites of drivers and peers, from their own packages, beside PostgreSQL."""

@@ -1,0 +1,7 @@
+"""`python -m suites`."""
+
+import sys
+
+from .suites import main
+
+sys.exit(main())
