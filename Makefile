@@ -15,7 +15,7 @@ endif
 DEBUG := $(CARGO_TARGET_DIR)/debug
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help demo test run bench tsbs log lint format torture hunt docs setup
+.PHONY: help demo test run bench tsbs log lint format torture hunt suites docs setup
 
 help: ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ torture: ## The crash tests for as long as MINUTES says (30)
 hunt: ## Random statements beside PostgreSQL and DuckDB for as long as MINUTES says (30)
 	@scripts/setup test
 	@scripts/hunt $(HUNT)
+
+suites: ## The test suites of drivers and peers, from their packages, beside PostgreSQL: SUITES='--small asyncpg'
+	@scripts/setup test
+	@scripts/suites $(SUITES)
 
 setup: ## Installs what the tests need and is missing (Debian)
 	@scripts/setup test
