@@ -58,6 +58,23 @@ pub(crate) fn resembles(bytes: &[u8], lsn: Lsn) -> bool {
     bytes.starts_with(MAGIC) || bytes.get(16..24) == Some(&lsn.0.to_le_bytes())
 }
 
+/// Whether some value of one byte makes a sound header of 128 bytes whose checksum does not hold: if
+/// so, a few bits are wrong, and nothing was torn off. `Some` says how long its payload is.
+pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
+    let mut tried = bytes.to_vec();
+    for at in 0..tried.len() {
+        let Some(was) = tried.get(at).copied() else { continue };
+        for value in (0..=u8::MAX).filter(|value| *value != was) {
+            tried.iter_mut().skip(at).take(1).for_each(|byte| *byte = value);
+            if let Parsed::Header(header, _) = Header::parse(&tried, seed) {
+                return Some(header.payload_bytes);
+            }
+        }
+        tried.iter_mut().skip(at).take(1).for_each(|byte| *byte = was);
+    }
+    None
+}
+
 /// What a header introduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {

@@ -2,8 +2,8 @@
 //!
 //! *What it is*: [`Journal`], the implementation of [`Log`](stratalog_model::Log) on a
 //! [`Disk`](stratalog_model::Disk), and [`LocalDisk`], the real one. The catalog's log is
-//! a journal of its own. The design follows Scalog's shards and Chariots' FIFO log (F68,
-//! F73): one writer per partition, positions without gaps.
+//! a journal of its own. The design follows Scalog's shards and Chariots' FIFO log (F49,
+//! F110): one writer per partition, positions without gaps.
 //!
 //! *What it deliberately is not*: it does not look into payloads (it knows no Arrow and
 //! no SQL), assigns neither ticks nor gsn's, does not recognize duplicates (it stores who

@@ -241,7 +241,14 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
     for (number, found) in (first..).map(SegmentId).zip(segments) {
         if found.header.number != number {
             let error = missing(&place.path(&segment::file_name(number)));
-            return Err(error.with_detail(format!("segment {} is there", found.path.display())));
+            let there = format!("segment {} is there", found.path.display());
+            return Err(error.with_detail(match beginning {
+                Beginning::At(lsn) if oldest.first_lsn > lsn => format!(
+                    "{there}, which begins at frame {}; the manifest needs frame {lsn}: a segment is lost, or an older copy of the manifest was put in place of the newest",
+                    oldest.first_lsn
+                ),
+                _ => there,
+            }));
         }
         let first = found.header.first_lsn;
         if first < previous_lsn || number == SegmentId(1) && first != Lsn(1) {

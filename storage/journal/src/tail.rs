@@ -12,7 +12,9 @@
 //! - bytes in front of a sound record that lost sectors cannot explain (a header that is
 //!   neither sound nor zeros, a payload that does not match and has no sector of zeros)
 //!   make it damage;
-//! - so does, with nothing sound behind it, a frame that is all there but for a few bits.
+//! - so does, with nothing sound behind it, a frame that is all there but for a few bits. A header
+//!   with nothing but zeros behind it, which no single byte makes sound, is the beginning of a write
+//!   that broke off instead.
 //!
 //! Marks, written when the writer has nothing to do and at close, say how far the journal
 //! was durable, so that little is left to the last two rules.
@@ -241,7 +243,12 @@ fn judge(
         }
         Stop::Overrun(_) => true,
         Stop::Blank => !followed || has_blank_sector(file, offset, offset + SECTOR_BYTES),
-        Stop::DamagedHeader => !followed && !resembles_header(file, offset, run.expected),
+        Stop::DamagedHeader => {
+            let alone = beyond.used_end <= offset + frame::HEADER_BYTES;
+            !followed
+                && (!resembles_header(file, offset, run.expected)
+                    || alone && is_torn_header(file, segment, offset))
+        }
         Stop::DamagedPayload(header) => {
             let start = offset + frame::HEADER_BYTES;
             let end = start + u64::from(header.payload_bytes);
@@ -277,6 +284,14 @@ fn resembles_header(file: &dyn DiskFile, offset: u64, expected: Lsn) -> bool {
     let mut bytes = [0; frame::HEADER_BYTES as usize];
     let whole = read_up_to(file, &mut bytes, offset).is_ok_and(|filled| filled == bytes.len());
     whole && frame::resembles(&bytes, expected)
+}
+
+/// Whether the bytes at `offset`, behind which there are only zeros, are the beginning of a frame: no
+/// single wrong byte explains them, or the frame's payload is gone as well.
+fn is_torn_header(file: &dyn DiskFile, segment: &Segment, offset: u64) -> bool {
+    let mut bytes = [0; frame::HEADER_BYTES as usize];
+    let whole = read_up_to(file, &mut bytes, offset).is_ok_and(|filled| filled == bytes.len());
+    whole && frame::mended(&bytes, segment.seed).is_none_or(|payload_bytes| payload_bytes > 0)
 }
 
 /// Whether a sector's share of `[start, end)` is all zeros: what a lost sector leaves.

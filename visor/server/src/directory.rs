@@ -37,6 +37,9 @@ use crate::{
 /// Format version of the directories that this program makes and reads.
 pub const FORMAT_VERSION: u32 = 2;
 
+/// First version that was ever written.
+const FORMAT_VERSION_FIRST: u32 = 1;
+
 /// First version with a manifest.
 const MANIFEST_SINCE: u32 = 2;
 
@@ -63,6 +66,10 @@ const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 /// Entries that it may have as well once FORMAT.new is there.
 const PARTS: [&str; 11] =
     [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL, ID, ID_NEW];
+
+/// Entries that every version makes before FORMAT: with all of them, a directory without FORMAT
+/// has lost it.
+const PARTS_FIRST: [&str; 3] = [CATALOG, JOURNAL, CLOCK];
 
 /// A data directory that this process holds. Dropping it gives the lock back.
 pub struct DataDirectory {
@@ -91,15 +98,22 @@ impl DataDirectory {
         if is_there(&path.join(FORMAT))? {
             return Ok(());
         }
+        let mut lost = !is_there(&path.join(FORMAT_NEW))?;
+        for part in PARTS_FIRST {
+            lost = lost && is_there(&path.join(part))?;
+        }
+        if lost {
+            return Err(StartError::FormatMissing { path: path.to_path_buf() });
+        }
         Err(StartError::NoDatabase { path: path.to_path_buf(), exists: is_there(path)? })
     }
 
     /// Takes the directory at `path`; begins to make it when it is missing or empty.
     ///
     /// # Errors
-    /// [`StartError::ForeignDirectory`], before anything is written to it;
-    /// [`StartError::DirectoryLocked`]; [`StartError::NewerFormat`];
-    /// [`StartError::DamagedFormat`]; or what the disk says.
+    /// [`StartError::ForeignDirectory`] and [`StartError::FormatMissing`], before anything is written
+    /// to it; [`StartError::DirectoryLocked`]; [`StartError::NewerFormat`];
+    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; or what the disk says.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Self, StartError> {
         let failed = |action: &str, error: io::Error| {
             StartError::from(Error::io(format!("cannot {action} {}", path.display()), error))
@@ -108,6 +122,9 @@ impl DataDirectory {
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
         let begun = has(FORMAT_NEW);
+        if !has(FORMAT) && !begun && PARTS_FIRST.into_iter().all(has) {
+            return Err(StartError::FormatMissing { path: path.to_path_buf() });
+        }
         let ours = |name: &str| HARMLESS.contains(&name) || begun && PARTS.contains(&name);
         if !has(FORMAT)
             && let Some(foreign) = names.iter().find(|name| !ours(name))
@@ -135,7 +152,7 @@ impl DataDirectory {
     ///
     /// # Errors
     /// [`StartError::NoDatabase`], [`StartError::DirectoryLocked`], [`StartError::NewerFormat`],
-    /// or what the disk says.
+    /// [`StartError::UnknownFormat`], or what the disk says.
     pub fn hold(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -150,7 +167,7 @@ impl DataDirectory {
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
         // Without FORMAT it may be one that has lost it, but not one that was never finished.
-        let parts = [CATALOG, JOURNAL, CLOCK].into_iter().all(has);
+        let parts = PARTS_FIRST.into_iter().all(has);
         if !has(FORMAT) && (!parts || has(FORMAT_NEW)) {
             return Err(none(true));
         }
@@ -161,7 +178,9 @@ impl DataDirectory {
                 directory.made = Some(version);
                 Ok((directory, None))
             }
-            Err(newer @ StartError::NewerFormat { .. }) => Err(newer),
+            Err(unread @ (StartError::NewerFormat { .. } | StartError::UnknownFormat { .. })) => {
+                Err(unread)
+            }
             Err(error) => {
                 directory.made = Some(if has(MANIFEST) { FORMAT_VERSION } else { 1 });
                 Ok((directory, Some(error)))
@@ -309,6 +328,13 @@ impl DataDirectory {
         }
         if version > FORMAT_VERSION {
             return Err(StartError::NewerFormat {
+                path: self.path.clone(),
+                found: version,
+                known: FORMAT_VERSION,
+            });
+        }
+        if version < FORMAT_VERSION_FIRST {
+            return Err(StartError::UnknownFormat {
                 path: self.path.clone(),
                 found: version,
                 known: FORMAT_VERSION,

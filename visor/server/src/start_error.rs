@@ -90,9 +90,31 @@ pub enum StartError {
         /// The newest that we read.
         known: u32,
     },
+    /// The directory names a format that no release has.
+    #[error(
+        "the data directory {} has format {found}, which no release has written; this release reads formats 1 to {known}\n  hint: restore the file FORMAT from a backup; the data beside it is not touched",
+        path.display()
+    )]
+    UnknownFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest that we read.
+        known: u32,
+    },
+    /// All is there but the file that names the format.
+    #[error(
+        "the file FORMAT of the data directory {} is missing; its catalog, journal and clock are there\n  hint: restore the file from a backup, or copy it from another data directory of the release that used this one last: it is the same in all of them. The data is not touched",
+        path.display()
+    )]
+    FormatMissing {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The file that names the format is not what we wrote.
     #[error(
-        "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory of format 1, restore this file from a copy; the data beside it is not touched",
+        "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory, restore this file from a copy; the data beside it is not touched",
         path.display()
     )]
     DamagedFormat {
@@ -118,6 +140,8 @@ impl StartError {
             StartError::DirectoryLocked { .. } => 4,
             StartError::ForeignDirectory { .. }
             | StartError::DamagedFormat { .. }
+            | StartError::UnknownFormat { .. }
+            | StartError::FormatMissing { .. }
             | StartError::NoDatabase { .. } => 5,
             StartError::NewerFormat { .. } => 6,
         }

@@ -38,10 +38,12 @@ fn no_list_with_another_bit_is_read() {
 }
 
 #[test]
-fn a_list_of_a_newer_format_is_told_from_damage() {
-    let text = list().encode().unwrap().replace("version 1", "version 2");
-    let body = text.rsplit_once("crc32c").unwrap().0;
-    let text = format!("{body}crc32c {:08x}\n", crc32c::crc32c(body.as_bytes()));
-    let error = List::decode(text.as_bytes(), "here").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ObjectNotInPrerequisiteState);
+fn lists_of_formats_that_are_not_known_are_told_from_damage() {
+    for version in [0, FORMAT_VERSION + 1, u32::MAX] {
+        let text = list().encode().unwrap().replace("version 1", &format!("version {version}"));
+        let body = text.rsplit_once("crc32c").unwrap().0;
+        let text = format!("{body}crc32c {:08x}\n", crc32c::crc32c(body.as_bytes()));
+        let error = List::decode(text.as_bytes(), "here").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ObjectNotInPrerequisiteState, "{version}");
+    }
 }

@@ -36,14 +36,16 @@ fn every_flipped_bit_and_every_cut_is_damage() {
 }
 
 #[test]
-fn a_newer_version_is_told_from_damage() {
-    let (mut bytes, _) = header().encode();
-    bytes[8] = 2;
-    let checksum = crc32c::crc32c(&bytes[..HEADER - 4]);
-    bytes[HEADER - 4..].copy_from_slice(&checksum.to_le_bytes());
-    let error = SegmentHeader::decode(&bytes, Path::new("x")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ObjectNotInPrerequisiteState);
-    assert!(error.message().contains("version 2"), "{error}");
+fn versions_that_are_not_known_are_told_from_damage() {
+    for version in [0, FORMAT_VERSION + 1, u32::MAX] {
+        let (mut bytes, _) = header().encode();
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..HEADER - 4]);
+        bytes[HEADER - 4..].copy_from_slice(&checksum.to_le_bytes());
+        let error = SegmentHeader::decode(&bytes, Path::new("x")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ObjectNotInPrerequisiteState);
+        assert!(error.message().contains(&format!("version {version}")), "{error}");
+    }
 }
 
 #[test]

@@ -256,6 +256,32 @@ fn truncation_at_every_byte_without_preallocation_leaves_whole_frames() {
     assert_eq!(previous, sample.frames.len());
 }
 
+/// The last frame was never attested: whatever of it was written, the journal opens without it.
+#[test]
+fn a_tail_torn_at_any_byte_is_cut() {
+    let sample = sample(End::Killed, true);
+    let all = sample.frames.len();
+    let (path, bytes) = sample.segments.last().unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let (_, last) = sample.frames.last().unwrap();
+    let begin = used.next_multiple_of(128) - 128 - last.payload.len().next_multiple_of(128);
+    assert!(bytes[begin..].starts_with(b"SLFR") && !last.payload.is_empty());
+    for torn_at in begin..used {
+        let mut torn = bytes.clone();
+        torn[torn_at..].fill(0);
+        let found = sample.damaged(path, torn);
+        assert_eq!(found, Some(all - 1), "torn at {} of the frame", torn_at - begin);
+    }
+    // Before the last frame, no tear is cut that a later frame attests.
+    for torn_at in 4096..begin {
+        let mut damaged = bytes.clone();
+        damaged[torn_at..begin].fill(0);
+        if damaged != *bytes {
+            assert_eq!(sample.damaged(path, damaged), None, "{torn_at}");
+        }
+    }
+}
+
 #[test]
 fn a_torn_tail_is_cut_and_the_journal_goes_on() {
     let sample = sample(End::Killed, true);

@@ -142,11 +142,11 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Change> {
         Error::new(ErrorKind::DataCorrupted, format!("catalog record is not readable: {error}"))
     };
     let envelope: Envelope = serde_json::from_slice(payload).map_err(damaged)?;
-    if envelope.format > FORMAT {
+    if !(FORMAT_FIRST..=FORMAT).contains(&envelope.format) {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
             format!(
-                "the catalog was written by a newer version of Stratalog (record format {}, this version reads up to {FORMAT})",
+                "the catalog was written by another version of Stratalog (record format {}, this version reads {FORMAT_FIRST} to {FORMAT})",
                 envelope.format
             ),
         )

@@ -46,12 +46,40 @@ fn an_interrupted_first_start_is_no_foreign_directory() {
 }
 
 #[test]
-fn parts_without_a_format_are_somebody_elses() {
+fn parts_without_a_format_have_lost_it() {
     let path = tempfile::tempdir().unwrap();
     DataDirectory::open(&disk(), path.path()).unwrap().complete(&disk()).unwrap();
     std::fs::remove_file(path.path().join(FORMAT)).unwrap();
     let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
+    assert!(matches!(error, StartError::FormatMissing { .. }), "{error}");
+    let error = DataDirectory::check_made(&disk(), path.path()).unwrap_err();
+    assert!(matches!(error, StartError::FormatMissing { .. }), "{error}");
+    // The whole of it can still be checked.
+    let (_, wrong) = DataDirectory::hold(&disk(), path.path()).unwrap();
+    assert!(matches!(wrong, Some(StartError::DamagedFormat { .. })));
+    // Some parts of the same names are not enough.
+    std::fs::remove_dir_all(path.path().join(CLOCK)).unwrap();
+    let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
     assert!(matches!(error, StartError::ForeignDirectory { .. }), "{error}");
+}
+
+#[test]
+fn formats_that_are_not_known_are_refused_and_nothing_is_changed() {
+    for (version, newer) in [(0, false), (FORMAT_VERSION + 1, true), (u32::MAX, true)] {
+        let path = tempfile::tempdir().unwrap();
+        DataDirectory::open(&disk(), path.path()).unwrap().complete(&disk()).unwrap();
+        std::fs::write(path.path().join(FORMAT), format_text(version)).unwrap();
+        for error in [
+            DataDirectory::open(&disk(), path.path()).unwrap_err(),
+            DataDirectory::hold(&disk(), path.path()).unwrap_err(),
+        ] {
+            assert_eq!(matches!(error, StartError::NewerFormat { .. }), newer, "{error}");
+            assert_eq!(matches!(error, StartError::UnknownFormat { .. }), !newer, "{error}");
+        }
+        let text = std::fs::read_to_string(path.path().join(FORMAT)).unwrap();
+        assert_eq!(text, format_text(version));
+        assert!(!path.path().join(FORMAT_NEW).exists());
+    }
 }
 
 /// The steps of a first start on a disk that halts: whatever was done, the next one starts.

@@ -111,6 +111,7 @@ fn damaged_and_newer_records_are_told_apart() {
         ("{\"format\":3,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":4,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":5,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
+        ("{\"format\":0,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
         ("{\"format\":6,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
     ] {
         let log = Arc::new(MemoryLog::default());
