@@ -2,18 +2,22 @@
 lost, and the server goes on (F23, CL-8)."""
 
 import datetime
+import os
 import pathlib
+import subprocess
 import time
 
 import psycopg
 import pytest
+import requests
 
-from servers import Stratalog
+from servers import Stratalog, stratalog_binary
 
 pytestmark = pytest.mark.ours
 
 LIBRARIES = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 SECOND, HOUR, YEARS = 1, 3600, 10 * 8766 * 3600
+DAY = 24 * HOUR
 # A jump that is longer is not followed before it is accepted: clock_jump_ms_max.
 FOLLOWED = 300
 
@@ -34,6 +38,20 @@ class MovedClock:
         }
         self.server = Stratalog(directory, *flags, environment=environment)
         self.server.start()
+
+    def restart(self, seconds, end="kill"):
+        """Ends the server, moves the clock, and starts it again."""
+        getattr(self.server, end)()
+        self.move(seconds)
+        self.server.start()
+
+    def command(self, *words):
+        """`stratalog` with the moved clock; returns its exit status and what it said."""
+        done = subprocess.run(
+            [str(stratalog_binary()), *words, "--data-dir", str(self.server.data_dir)],
+            capture_output=True, text=True, timeout=60, env={**os.environ, **self.server.environment},
+        )
+        return done.returncode, done.stdout + done.stderr
 
     def move(self, seconds):
         new = self.offset.with_suffix(".new")
@@ -151,4 +169,121 @@ def test_f23_every_jump_is_followed_where_that_is_wanted(directory):
         moved.move(HOUR)
         until(lambda: micros(connection) - before >= HOUR * 10**6)
         assert one(connection, "SELECT held_ns FROM stratalog.clock") == 0
+    moved.server.stop()
+
+
+def alarms(connection):
+    return one(connection, "SELECT alarms FROM stratalog.clock")
+
+
+def test_f23_a_start_ten_days_ahead_deletes_nothing(directory):
+    moved = MovedClock(directory)
+    with moved.connect() as connection:
+        connection.execute("CREATE TABLE events (n BIGINT) WITH (retention = '1d')")
+        fill(connection, 5)
+        began = micros(connection)
+    moved.restart(10 * DAY)
+    with moved.connect() as connection:
+        assert micros(connection) - began >= 9 * DAY * 10**6
+        assert one(connection, "SELECT unconfirmed_ns / 1000000000 FROM stratalog.clock") >= 10 * DAY - 60
+        assert "accept_clock_jump" in alarms(connection)[0]
+        checks = requests.get(f"http://127.0.0.1:{moved.server.http_port}/health", timeout=10).json()["checks"]
+        assert "accept_clock_jump" in checks[0]["message"]
+        # The grapher looks at retention once a second.
+        time.sleep(4)
+        check(connection, 5)
+    # The clock is set right: retention goes by it, and time is still ahead.
+    moved.restart(0)
+    with moved.connect() as connection:
+        assert micros(connection) - began >= 9 * DAY * 10**6
+        assert one(connection, "SELECT unconfirmed_ns FROM stratalog.clock") == 0
+        assert "stratalog clock --correct" in alarms(connection)[0]
+        time.sleep(3)
+        check(connection, 5)
+        fill(connection, 1)
+    # While a server runs, there is no correction.
+    status, said = moved.command("clock", "--correct")
+    assert (status, "in use" in said) == (4, True), said
+    moved.server.stop()
+    status, said = moved.command("clock", "--correct")
+    assert status == 0 and "it continues at" in said and "DELETE FROM" in said, said
+    moved.server.start()
+    with moved.connect() as connection:
+        assert abs(micros(connection) - time.time() * 1e6) < 60 * 10**6
+        assert alarms(connection) == []
+        ahead = connection.execute("SELECT name FROM stratalog.chronicles WHERE last_time > now()").fetchall()
+        assert ahead == [("events",)]
+        connection.execute("DELETE FROM events WHERE time > now()")
+        check(connection, 5)
+        fill(connection, 1)
+    moved.server.stop()
+    status, said = moved.command("clock", "--correct")
+    assert status != 0 and "nothing to correct" in said, said
+
+
+def test_f23_a_start_far_ahead_is_confirmed(directory):
+    moved = MovedClock(directory)
+    with moved.connect() as connection:
+        connection.execute("CREATE TABLE events (n BIGINT) WITH (retention = '1d')")
+        fill(connection, 5)
+    for by_command in (False, True):
+        moved.restart(10 * DAY if not by_command else 20 * DAY, end="stop")
+        if by_command:
+            with moved.connect() as connection:
+                assert len(alarms(connection)) == 1
+            moved.server.stop()
+            status, said = moved.command("clock")
+            assert status == 0 and "unconfirmed" in said, said
+            status, said = moved.command("clock", "--accept")
+            assert status == 0 and "is confirmed" in said, said
+            moved.server.start()
+        with moved.connect() as connection:
+            if not by_command:
+                connection.execute("CALL stratalog.accept_clock_jump()")
+            assert alarms(connection) == []
+            # Now the events are too old.
+            until(lambda: one(connection, "SELECT count(*) FROM events") == 0)
+            fill(connection, 2)
+    moved.server.stop()
+
+
+@pytest.mark.parametrize("year", [2126, 2250])
+def test_f23_a_start_in_another_century_recovers(directory, year):
+    moved = MovedClock(directory)
+    with moved.connect() as connection:
+        connection.execute("CREATE TABLE events (n BIGINT) WITH (retention = '1d')")
+        fill(connection, 5)
+        before = micros(connection)
+    moved.restart((year - 2026) * 8766 * HOUR)
+    with moved.connect() as connection:
+        assert micros(connection) - before < 120 * 10**6
+        assert one(connection, "SELECT held_ns > 0 FROM stratalog.clock")
+        fill(connection, 5)
+    moved.restart(0)
+    with moved.connect() as connection:
+        assert alarms(connection) == []
+        assert abs(micros(connection) - time.time() * 1e6) < 120 * 10**6
+        check_count = one(connection, "SELECT count(*) FROM events")
+        assert check_count == 10
+    moved.server.stop()
+
+
+@pytest.mark.parametrize("seconds, what", [(-60 * 8766 * HOUR, "before 1970"), (250 * 8766 * HOUR, "after the year 2260")])
+def test_f23_a_start_outside_of_time_is_refused(directory, seconds, what):
+    moved = MovedClock(directory)
+    with moved.connect() as connection:
+        connection.execute("CREATE TABLE events (n BIGINT)")
+        fill(connection, 5)
+    # Under a running server, too, nothing breaks.
+    moved.move(seconds)
+    with moved.connect() as connection:
+        fill(connection, 1)
+    moved.server.kill()
+    status, said = moved.server.start_failing()
+    assert status == 1 and what in said and "set the machine's clock right" in said, said
+    assert "panicked" not in said
+    moved.move(0)
+    moved.server.start()
+    with moved.connect() as connection:
+        assert one(connection, "SELECT count(*) FROM events") == 6
     moved.server.stop()

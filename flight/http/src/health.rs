@@ -27,8 +27,15 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
         ),
         None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
     };
+    // The clock's alarms: queries and writes work.
+    let alarms = state.service.parts().clock.status().alarms;
+    let checks: Vec<_> = alarms
+        .into_iter()
+        .map(|alarm| json!({ "name": "clock", "status": "warn", "message": alarm }))
+        .collect();
     let body = json!({
-        "name": "stratalog", "status": word, "message": message, "version": VERSION, "checks": [],
+        "name": "stratalog", "status": word, "message": message, "version": VERSION,
+        "checks": checks,
     });
     (status, Json(body)).into_response()
 }

@@ -134,6 +134,7 @@ metrics! {
     "stratalog_clock_epoch" counter "Starts and fences of the clock." => |s| s.clock.reading.line.epoch;
     "stratalog_clock_held_seconds" gauge "By how much the machine's clock jumped ahead and is not followed." => |s| s.clock.held_ns / 1_000_000_000;
     "stratalog_clock_jumps_held_total" counter "Jumps ahead of the machine's clock that were not followed at once." => |s| s.clock.jumps_held;
+    "stratalog_clock_unconfirmed_seconds" gauge "By how much the machine's clock was ahead of the last run at a start, unconfirmed." => |s| s.clock.unconfirmed_ns / 1_000_000_000;
     "stratalog_clock_ahead_seconds" gauge "By how much the time that was given out is ahead of the machine's clock." => |s| seconds(s.clock.reading.now_ns.saturating_sub(s.clock.wall_ns));
     "stratalog_clock_alarms" gauge "What an operator should look at in stratalog.clock." => |s| s.clock.alarms.len() as u64;
     "stratalog_moves_running" gauge "Moves between tiers that are under way." => |s| s.moves_running;

@@ -1,4 +1,4 @@
-//! `time_bucket`: the start of the aligned window that a time falls into (F26: windows).
+//! `time_bucket`: the start of the aligned window that a time falls into (F87: temporal aggregation).
 //!
 //! ```text
 //!            origin        +width      +2·width

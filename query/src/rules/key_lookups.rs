@@ -1,5 +1,5 @@
 //! Joins that name series: where the other side of a join has few rows, or none of its columns is
-//! wanted, its keys are found first, and only those series are read (F20).
+//! wanted, its keys are found first, and only those series are read (F38).
 //!
 //! ```text
 //!   WHERE tags_id IN (SELECT id FROM tags …)

@@ -1,6 +1,6 @@
 //! The last row of each series, or the first: what DISTINCT ON, `last_value` and `first_value`,
-//! `max(time)`, row number 1 and LATERAL … LIMIT 1 ask for by key is one row that storage finds (F12,
-//! F20).
+//! `max(time)`, row number 1 and LATERAL … LIMIT 1 ask for by key is one row that storage finds (F28,
+//! F50).
 //!
 //! ```text
 //!   AggregateExec: last_value(x) ORDER BY time          ProjectionExec: x

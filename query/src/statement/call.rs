@@ -323,13 +323,13 @@ pub async fn run(
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 
-/// Follows the machine's clock again.
+/// Follows the machine's clock again, and confirms its lead at a start.
 fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     let clock = &session.parts().clock;
     let Some(accepted_ns) = clock.accept_jump()? else {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
-            "the machine's clock has not jumped ahead: it is followed",
+            "the machine's clock has not jumped ahead: it is followed and confirmed",
         )
         .with_hint("stratalog.clock shows both clocks"));
     };

@@ -1,4 +1,4 @@
-//! The event backlog (F12, F17, F29): events that have left the journal stay in memory as well,
+//! The event backlog (F12, F29): events that have left the journal stay in memory as well,
 //! ready to be read, while there is room.
 //!
 //! ```text
@@ -42,7 +42,7 @@ impl Kept {
 #[derive(Debug)]
 pub struct Backlog {
     budget: Arc<Budget>,
-    /// By when their events left the journal, and number.
+    /// By when their events were committed, and number.
     kept: Mutex<BTreeMap<(i64, u64), Weak<OpenPiece>>>,
 }
 
@@ -58,7 +58,7 @@ impl Backlog {
     }
 
     /// Keeps the blocks of a new tablet, by number, if there is room, or may be. `is_pinned`
-    /// says whether events of a chronicle that left the journal at a time (ns since 1970) are
+    /// says whether events of a chronicle that were committed at a time (ns since 1970) are
     /// to be kept longer than others: those give way to none but their own kind.
     pub fn keep(
         &self,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stratalog_model::{ChronicleId, SchemaVersion, TierName};
+use stratalog_model::{ChronicleDefinition, ChronicleId, SchemaVersion, TierName};
 
 use crate::{manifest::PieceRecord, settings::EngineSettings};
 
@@ -17,6 +17,23 @@ const OVERLAP_SHARE: u64 = 4;
 
 /// One in so many events of a story that come late makes it worth writing again.
 const LATE_SHARE: u64 = 8;
+
+/// Fewer events in the journal do not leave it by their age, unless the table has an age of its own:
+/// a file of a few rows frees next to nothing.
+const AGED_ROWS_MIN: u64 = 1_024;
+
+/// Nor do fewer bytes.
+const AGED_BYTES_MIN: u64 = 64 << 10;
+
+/// Where a table has an age of its own, few events wait this many times as long.
+const FEW_AGES: u32 = 24;
+
+/// The journal's part of the events that close an epoch by their number is one in so many at least.
+const JOURNAL_SHARE: u64 = 4;
+
+/// While no append waits for memory, a chronicle with fewer bytes does not leave it: this share of
+/// the memory in use from which events move, up to [`AGED_BYTES_MIN`].
+const FLUSH_SHARE: u64 = 1024;
 
 /// Acquirers from which on more do not keep a chronicle higher: it must not have all others move in
 /// the smallest of steps.
@@ -74,14 +91,37 @@ pub struct Load {
     pub oldest_gsn: u64,
     /// How many have acquired it.
     pub acquirers: u32,
+    /// The oldest of them stay for now: see [`stay_ns`].
+    pub is_pinned: bool,
 }
 
 impl Load {
     /// Bytes as they count when memory is short: those of a chronicle that many have acquired are
     /// likely to be asked for, and weigh less (F13).
     fn weight(&self) -> u64 {
-        self.bytes / u64::from(self.acquirers.min(ACQUIRERS_MAX).saturating_add(1))
+        self.bytes / patience(self.acquirers)
     }
+}
+
+/// How many times as long, and as many, events of a chronicle stay in their tier that `acquirers`
+/// have acquired (F13).
+pub fn patience(acquirers: u32) -> u64 {
+    u64::from(acquirers.min(ACQUIRERS_MAX)).saturating_add(1)
+}
+
+/// For how long committed events of a chronicle stay in the journal at least, in nanoseconds: its
+/// `pin_for` (F12), and the acceptance window of a chronicle whose ticks go by the clock (F24).
+pub fn stay_ns(definition: &ChronicleDefinition) -> i64 {
+    let window_ns = match definition.time_source.is_clocked() {
+        true => i64::try_from(definition.window_ns()).unwrap_or(i64::MAX),
+        false => 0,
+    };
+    window_ns.max(definition.tiering.pin_for_ms.map_or(0, ns_of_ms))
+}
+
+/// Milliseconds of an option in nanoseconds, as many as there can be.
+pub fn ns_of_ms(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)
 }
 
 /// What all of them take, and may take.
@@ -103,16 +143,79 @@ pub struct Pressure {
 
 /// Whose events leave the journal next: where memory is short, those of the chronicle with the
 /// most, by their weight; where the journal is long, those of the one that holds on to its beginning. `None`
-/// when nothing is short.
+/// when nothing is short, or a move would not help.
+///
+/// Pinned events leave for memory only while appends wait for it, and no other events can; for the
+/// journal only when it is twice as long. Chronicles with next to nothing in memory leave it only
+/// while appends wait.
 pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
-    let chosen = if pressure.is_memory_short() {
-        loads.iter().max_by_key(|load| (load.weight(), load.bytes, load.chronicle))
-    } else if pressure.is_journal_long() {
-        loads.iter().min_by_key(|load| (load.oldest_gsn, load.chronicle))
-    } else {
-        None
+    let largest = |loads: &mut dyn Iterator<Item = &Load>| {
+        loads.max_by_key(|load| (load.weight(), load.bytes, load.chronicle)).copied()
     };
+    let memory = || {
+        let worth = (pressure.memory_bytes_high / FLUSH_SHARE).min(AGED_BYTES_MIN);
+        let free = |load: &&Load| !load.is_pinned;
+        let large = |load: &&Load| load.bytes >= worth;
+        let waits = pressure.memory_bytes_wanted > 0;
+        largest(&mut loads.iter().filter(free).filter(large))
+            .or_else(|| largest(&mut loads.iter().filter(|_| waits).filter(free)))
+            .or_else(|| largest(&mut loads.iter().filter(|_| waits)))
+    };
+    let journal = || {
+        let first = loads.iter().min_by_key(|load| (load.oldest_gsn, load.chronicle)).copied();
+        let very_long = pressure.journal_bytes >= pressure.journal_bytes_high.saturating_mul(2);
+        first.filter(|load| !load.is_pinned || very_long)
+    };
+    let short = pressure.is_memory_short().then(memory).flatten();
+    let chosen = short.or_else(|| pressure.is_journal_long().then(journal).flatten());
     chosen.map(|load| load.chronicle)
+}
+
+/// What a chronicle has above the stories, and may leave the journal by now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Upper {
+    /// Events in the journal.
+    pub rows: u64,
+    /// Bytes of them in memory.
+    pub bytes: u64,
+    /// Nanoseconds since the oldest of them was committed.
+    pub age_ns: i64,
+    /// Events in tablets.
+    pub tablet_rows: u64,
+    /// Bytes of the tablets.
+    pub tablet_bytes: u64,
+    /// The chronicle has an age of its own: `story_age_max`.
+    pub has_age: bool,
+    /// How many have acquired it.
+    pub acquirers: u32,
+}
+
+/// Whether the events of a chronicle leave the journal though nothing is short, because they
+/// close the epoch of its next story (F35): their number or bytes, together with those in tablets,
+/// or their age. `settings` are those of the chronicle.
+pub fn descend(upper: &Upper, settings: &EngineSettings) -> bool {
+    if upper.rows == 0 {
+        return false;
+    }
+    let patience = patience(upper.acquirers);
+    let packed_bytes = upper.bytes / UNPACKED_SHARE;
+    let full = |journal: u64, tablets: u64, most: u64| {
+        let most = most.saturating_mul(patience);
+        journal.saturating_add(tablets) >= most && journal.saturating_mul(JOURNAL_SHARE) >= most
+    };
+    if full(upper.rows, upper.tablet_rows, settings.story_rows_max)
+        || full(packed_bytes, upper.tablet_bytes, settings.story_bytes_max)
+    {
+        return true;
+    }
+    let age_ns = ns_of_ms(settings.story_age_max_ms.saturating_mul(patience));
+    let many =
+        upper.rows >= AGED_ROWS_MIN.min(settings.story_rows_max) || upper.bytes >= AGED_BYTES_MIN;
+    match (many, upper.has_age) {
+        (true, _) => upper.age_ns >= age_ns,
+        (false, true) => upper.age_ns >= age_ns.saturating_mul(i64::from(FEW_AGES)),
+        (false, false) => false,
+    }
 }
 
 /// Which pieces of one tier are worth being one, by number: at least `fan_in` that overlap at
@@ -138,9 +241,9 @@ pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<
 /// Parts of the time for which events are pinned, within which tablets are merged.
 const PIN_PARTS: i64 = 4;
 
-/// As [`merge`], of the tablets. Where events are pinned for a time after they left the journal,
-/// those that left it in different quarters of it stay apart: a tablet is as old as the oldest
-/// of its events, and younger ones must not lose their time to them.
+/// As [`merge`], of the tablets. Where events are pinned for a time after their commit, those of
+/// different quarters of it stay apart: a tablet is as old as the oldest of its events, and younger
+/// ones must not lose their time to them.
 pub fn merge_tablets(
     pieces: &[PieceRecord],
     largest: Largest,
@@ -155,9 +258,15 @@ pub fn merge_tablets(
     parts.values().find_map(|tablets| merge(tablets, largest, fan_in))
 }
 
-/// Whether events that left the journal at `since_ns` are pinned (F17).
+/// Whether events that were committed at `since_ns` are pinned (F12).
 pub fn is_pinned(since_ns: i64, pin_for_ns: i64, now_ns: i64) -> bool {
-    now_ns.saturating_sub(since_ns) < pin_for_ns
+    age_ns(since_ns, now_ns) < pin_for_ns
+}
+
+/// Nanoseconds since `since_ns`. A time after `now_ns` is from before a correction of the clock:
+/// nobody knows the age then, and it counts as the longest.
+pub fn age_ns(since_ns: i64, now_ns: i64) -> i64 {
+    if since_ns > now_ns { i64::MAX } else { now_ns.saturating_sub(since_ns) }
 }
 
 /// The pieces that overlap at some tick, where so many do that they must not be in memory all
@@ -180,11 +289,12 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
 /// Which pieces become stories now, by number; `None` while the epoch is open: the tablets
 /// have few events, few bytes, and are young (F35). The oldest ticks come first, as many as
 /// one story has; with them the stories that they overlap, where that is worth it. Tablets whose
-/// events are pinned stay.
+/// events are pinned stay; those of a chronicle that `acquirers` have acquired stay longer.
 pub fn archive(
     pieces: &[PieceRecord],
     settings: &EngineSettings,
     pin_for_ns: Option<i64>,
+    acquirers: u32,
     now_ns: i64,
 ) -> Option<Vec<u64>> {
     let pinned =
@@ -193,10 +303,13 @@ pub fn archive(
         pieces.iter().filter(|piece| piece.tier() == TierName::Tablet && !pinned(piece)).collect();
     let sum = |of: fn(&PieceRecord) -> u64| tablets.iter().map(|piece| of(piece)).sum::<u64>();
     let oldest = tablets.iter().map(|piece| piece.since_ns).min()?;
-    let age_ms = u64::try_from(now_ns.saturating_sub(oldest) / 1_000_000).unwrap_or(0);
-    let closed = sum(|piece| piece.rows) >= settings.story_rows_max
-        || sum(|piece| piece.bytes) >= settings.story_bytes_max
-        || age_ms >= settings.story_age_max_ms;
+    let newest = tablets.iter().map(|piece| piece.since_ns).max()?;
+    let age_ns = age_ns(oldest, now_ns).max(age_ns(newest, now_ns));
+    let age_ms = u64::try_from(age_ns / 1_000_000).unwrap_or(0);
+    let most = |limit: u64| limit.saturating_mul(patience(acquirers));
+    let closed = sum(|piece| piece.rows) >= most(settings.story_rows_max)
+        || sum(|piece| piece.bytes) >= most(settings.story_bytes_max)
+        || age_ms >= most(settings.story_age_max_ms);
     if !closed {
         return None;
     }

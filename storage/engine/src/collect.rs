@@ -11,13 +11,13 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn,
-    PartitionId, Result, SchemaVersion, StatementId, TickRange, TierName,
+    PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName,
     store::{MoveKind, Moved},
 };
 use tokio::sync::oneshot;
 
 use crate::{
-    choose,
+    choose::{self, ns_of_ms},
     engine::Core,
     keeper::chronicle::Chronicle,
     manifest::{Edit, Manifest, Move},
@@ -96,9 +96,77 @@ pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     result
 }
 
+/// Moves what a chronicle has committed, as far as that closes the epoch of its next story by number
+/// or age and is not pinned.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn collect_due(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+    let Some(files) = &core.files else { return Ok(Moved::default()) };
+    let _turn = core.moving.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
+    let Some(definition) = files.definitions.of(id) else { return Ok(Moved::default()) };
+    let Some((upper, until)) = upper_of(core, &chronicle, &definition) else {
+        return Ok(Moved::default());
+    };
+    if !choose::descend(&upper, &core.settings.for_chronicle(&definition.tiering)) {
+        return Ok(Moved::default());
+    }
+    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Flush);
+    let result = collect_until(core, files, &chronicle, until).await;
+    core.moves.end(core.clock.as_ref(), number, &result);
+    result
+}
+
+/// What a chronicle has above its stories and may leave the journal, and the highest gsn that may;
+/// `None` of nothing.
+fn upper_of(
+    core: &Core,
+    chronicle: &Chronicle,
+    definition: &ChronicleDefinition,
+) -> Option<(choose::Upper, Gsn)> {
+    let published = core.published();
+    let version = Arc::clone(&chronicle.state().version);
+    let oldest_gsn = version.batches().next()?.first_gsn();
+    let now_ns = core.clock.now_ns();
+    let until = match choose::stay_ns(definition) {
+        0 => published.gsn,
+        stay_ns => core.commit_times.until(now_ns.saturating_sub(stay_ns)).min(published.gsn),
+    };
+    let free = version.batches().take_while(|batch| batch.last_gsn() <= until.0);
+    let (rows, bytes) = free
+        .fold((0, 0), |(rows, bytes), batch| (rows + batch.rows() as u64, bytes + batch.bytes()));
+    let tablets = version
+        .pieces()
+        .iter()
+        .filter(|piece| piece.tier() == TierName::Tablet)
+        .map(|p| p.record());
+    let (tablet_rows, tablet_bytes) =
+        tablets.fold((0, 0), |(rows, bytes), record| (rows + record.rows, bytes + record.bytes));
+    let upper = choose::Upper {
+        rows,
+        bytes,
+        age_ns: choose::age_ns(core.commit_times.of(oldest_gsn, now_ns), now_ns),
+        tablet_rows,
+        tablet_bytes,
+        has_age: definition.tiering.story_age_max_ms.is_some(),
+        acquirers: core.acquirers_of(chronicle.id()),
+    };
+    Some((upper, until))
+}
+
 async fn collect_all(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
     // What is committed from here on is for the next time.
     let until = core.published().gsn;
+    collect_until(core, files, chronicle, until).await
+}
+
+async fn collect_until(
+    core: &Arc<Core>,
+    files: &Files,
+    chronicle: &Arc<Chronicle>,
+    until: Gsn,
+) -> Result<Moved> {
     let mut moved = Moved::default();
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
@@ -236,7 +304,9 @@ async fn move_out(
     let id = chronicle.id();
     let fences = version.fences();
     let sizes = Sizes::of(&core.settings, core.backlog.is_open());
-    let from = From { shown, since_ns: core.clock.now_ns() };
+    let now_ns = core.clock.now_ns();
+    let oldest = batches.first().map(|batch| core.commit_times.of(batch.first_gsn(), now_ns));
+    let from = From { shown, since_ns: oldest.unwrap_or(now_ns) };
     let tablets = &files.shelves.tablets;
     let mut numbers = Numbers::new(core, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
@@ -287,10 +357,8 @@ pub fn open(
 
 /// Keeps the blocks that are wanted in memory of pieces that the manifest has.
 pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<Written>) {
-    let is_pinned = |id, since_ns| {
-        let now_ns = core.clock.now_ns();
-        pin_for_ns(core, id).is_some_and(|ns| choose::is_pinned(since_ns, ns, now_ns))
-    };
+    let is_pinned =
+        |id, since_ns| choose::is_pinned(since_ns, stay_ns(core, id), core.clock.now_ns());
     for (piece, written) in pieces.iter().zip(written) {
         if let Some(tablet) = written.tablet.filter(|tablet| !tablet.blocks.is_empty()) {
             core.backlog.keep(piece, tablet.blocks, is_pinned);
@@ -298,15 +366,16 @@ pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<Written>) {
     }
 }
 
-/// Nanoseconds for which events of a chronicle are pinned once they left the journal (F17).
+/// Nanoseconds for which events of a chronicle are pinned once they are committed (F12).
 pub fn pin_for_ns(core: &Core, id: ChronicleId) -> Option<i64> {
     let definition = core.files.as_ref()?.definitions.of(id)?;
     definition.tiering.pin_for_ms.map(ns_of_ms)
 }
 
-/// Milliseconds of an option in nanoseconds, as many as there can be.
-pub fn ns_of_ms(ms: u64) -> i64 {
-    i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)
+/// As [`choose::stay_ns`], of a chronicle that may have been dropped.
+pub fn stay_ns(core: &Core, id: ChronicleId) -> i64 {
+    let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
+    definition.map_or(0, |definition| choose::stay_ns(&definition))
 }
 
 /// A change of a chronicle's pieces.
@@ -368,6 +437,7 @@ pub async fn apply(
         replaced,
         forgotten: Vec::new(),
         lost: version.lost().clone(),
+        highest: chronicle.state().highest.map(Tick),
     };
     let mut replaced = news(files, chronicle.id(), version, through);
     // Those that the edit has no room for go ahead: what replaced them is durable.

@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use stratalog_model::{
     Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind,
-    EventStore, Gsn, Log, Lsn, ProducerId, Result, StatementId, Tick, TickRange,
+    EventStore, Gsn, LatePolicy, Log, Lsn, ProducerId, Result, StatementId, Tick, TickRange,
     store::{
         AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
         Watermarks,
@@ -32,6 +32,7 @@ use crate::{
     backlog::Backlog,
     budget::Budget,
     collect::{self, Files, places::Places},
+    commit_times::CommitTimes,
     delete::{self, trim},
     hold::Release,
     keeper::{
@@ -89,6 +90,8 @@ pub struct Core {
     pub relief: Relief,
     /// Events that are in tablets and in memory.
     pub backlog: Backlog,
+    /// When events were committed.
+    pub commit_times: CommitTimes,
     /// How fast merges and stories are written.
     pub pace: Pace,
     /// Idempotent producers.
@@ -163,6 +166,7 @@ impl Engine {
             head: watch::Sender::new(0),
             sweeps: Arc::new(Semaphore::new(follow::SWEEPS_MAX)),
             backlog: Backlog::new(settings.backlog_bytes_max),
+            commit_times: CommitTimes::default(),
             pace: Pace::new(settings.move_bytes_per_second_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
             log,
@@ -189,6 +193,7 @@ impl Engine {
             untidy: Mutex::default(),
         });
         recovery::recover(&core, definitions)?;
+        core.commit_times.note(core.published().gsn, || core.opened_ns);
         Ok(Arc::new(Self { core }))
     }
 
@@ -360,6 +365,16 @@ impl Core {
         self.chronicles.read().get(&id).cloned()
     }
 
+    /// Notes when what is committed was.
+    pub fn note_commits(&self) {
+        self.commit_times.note(self.published().gsn, || self.clock.now_ns());
+    }
+
+    /// How many have acquired a chronicle (F13).
+    pub fn acquirers_of(&self, id: ChronicleId) -> u32 {
+        self.acquirers.get().map_or(0, |acquirers| acquirers.acquirers(id))
+    }
+
     /// What is visible now.
     pub fn published(&self) -> Arc<Published> {
         Arc::clone(&self.published.lock())
@@ -474,7 +489,10 @@ impl Core {
     /// `UndefinedTable` after [`EventStore::forget`].
     pub fn seal(&self, definition: &ChronicleDefinition) -> Result<Option<Tick>> {
         if !definition.time_source.is_clocked() {
-            return Ok(None);
+            return match definition.late {
+                LatePolicy::Reject => Ok(self.chronicle(definition)?.sealed_by_order()),
+                LatePolicy::Accept => Ok(None),
+            };
         }
         let chronicle = self.chronicle(definition)?;
         // Looked at before the locks: an earlier time seals less.

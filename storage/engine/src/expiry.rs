@@ -13,12 +13,13 @@ use stratalog_model::{
 };
 
 use crate::{
-    collect::{self, Files, ns_of_ms},
+    choose::ns_of_ms,
+    collect::{self, Files},
     delete,
     engine::Core,
     keeper::chronicle::Chronicle,
     pieces::piece::OpenPiece,
-    rewrite,
+    rewrite, sabotage,
     version::{Version, published::Pinned},
 };
 
@@ -94,7 +95,12 @@ pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks.start);
     let batches = pinned.version.batches().map(|batch| batch.hull().start);
     let Some(oldest) = pieces.chain(batches).min() else { return Ok(0) };
-    let before_ns = core.clock.now_ns().saturating_sub(ns_of_ms(retention_ms));
+    // A wrong clock must not delete: what no operator has confirmed of it does not count.
+    let confirmed_ns = match sabotage::active("clock-unconfirmed") {
+        true => core.clock.now_ns(),
+        false => core.clock.confirmed_ns(),
+    };
+    let before_ns = confirmed_ns.saturating_sub(ns_of_ms(retention_ms));
     // One DELETE for a sixty-fourth of the time, not one for each event.
     let worth_ns = before_ns.saturating_sub(ns_of_ms(retention_ms / RETENTION_STEPS));
     let before = definition.scale.bound_at_or_after(i128::from(before_ns));

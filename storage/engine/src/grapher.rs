@@ -3,6 +3,7 @@
 //! ```text
 //!   every PAUSE, and when an append finds no memory:
 //!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
+//!   every second: what is due by number or age ─► collect ─► stories
 //! ```
 //! One thread does all of it, so moves take at most one core from appends and queries.
 
@@ -112,6 +113,7 @@ impl Work {
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
+            core.note_commits();
             self.rests = self.rests.saturating_sub(1);
             if self.rests > 0 && core.relief.wanted() == 0 {
                 continue;
@@ -211,6 +213,12 @@ async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
     if expired > 0 || dropped != Moved::default() {
         let pieces = dropped.pieces_removed;
         tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
+        return Ok(true);
+    }
+    let moved = collect::collect_due(core, id).await?;
+    if moved != Moved::default() {
+        tracing::debug!(chronicle = %id, rows = moved.rows, "events moved into tablets by number or age");
+        floor::raise_floor(core).await?;
         return Ok(true);
     }
     let moved = collect::merge(core, id, MERGE_FAN_IN).await?;

@@ -3,7 +3,7 @@
 //! *What it is*: the implementation of [`EventStore`](stratalog_model::EventStore) on any
 //! [`Log`](stratalog_model::Log). The keeper admits events (schema, ticks, collisions by
 //! the series table: F24–F28), the memtable holds them, versions say who owns what, and
-//! the player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F16, F18).
+//! the player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F18, F37).
 //!
 //! *What it deliberately is not*: it parses no SQL and knows no DataFusion, opens no file
 //! (the log does), keeps no catalog (it is told definitions), and has one thread, the
@@ -29,6 +29,7 @@ mod budget;
 pub mod check;
 mod choose;
 mod collect;
+mod commit_times;
 mod delete;
 mod engine;
 mod expiry;

@@ -182,8 +182,8 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
         let set = PieceSet::default().with(pieces, &[], owned.through).with_sealed(owned.sealed);
         let set = set.with_replaced(owned.replaced.iter().map(|(seq, gsn)| (*seq, *gsn)));
         chronicle.set_leaving(owned.through.0);
-        let version =
-            chronicle.adopt(set, (owned.fences.clone(), owned.lost.clone()), owned.next_seq);
+        let hidden = (owned.fences.clone(), owned.lost.clone());
+        let version = chronicle.adopt(set, hidden, owned.next_seq, owned.highest());
         core.set_committed(state.floor.gsn.0);
         core.show(state.floor.gsn.0, [Pinned { chronicle, version }]);
     }
@@ -206,13 +206,17 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
         }
     }
     let there = (tablets.files()?, within_reach(stories).await?);
+    let latest_tablet = there.0.keys().map(|id| id.0).max();
+    let latest_story = there.1.iter().flat_map(|files| files.keys()).map(|name| name.id.0).max();
+    let latest = latest_tablet.max(latest_story);
     for (chronicle, record) in state.pieces() {
-        match (record.story(chronicle), &there.1) {
-            (Some(built), Some(there)) => stories.check(&built, there)?,
+        let checked = match (record.story(chronicle), &there.1) {
+            (Some(built), Some(there)) => stories.check(&built, there),
             // It is looked for when somebody reads it.
-            (Some(_), None) => {}
-            (None, _) => tablets.check(TabletId(record.id), record.bytes, &there.0)?,
-        }
+            (Some(_), None) => Ok(()),
+            (None, _) => tablets.check(TabletId(record.id), record.bytes, &there.0),
+        };
+        checked.map_err(|error| perhaps_older(error, state.last_piece, latest))?;
     }
     // Not before: where edits were lost, these may hold what others lack.
     tablets.keep_only(&blocks)?;
@@ -220,6 +224,19 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
         stories.keep_only(&names, there).await?;
     }
     Ok(())
+}
+
+/// What is wrong with a file that the manifest names, while there are files with later numbers than
+/// any that it knows of.
+fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
+    match latest.filter(|latest| *latest > last_piece) {
+        None => error,
+        Some(latest) => error
+            .with_detail(format!(
+                "the manifest knows of files up to number {last_piece}, and there is one with number {latest}: most likely an older copy of the manifest was put in place of the newest, and this file was merged into a later one"
+            ))
+            .with_hint("restore the newest manifest; or restore all of the data directory from one backup"),
+    }
 }
 
 /// The stories that are there; `None` when they are out of reach. What is in other tiers is not

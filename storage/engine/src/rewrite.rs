@@ -108,9 +108,11 @@ pub async fn next(
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
     let pin_for_ns = collect::pin_for_ns(core, chronicle.id());
+    let acquirers = core.acquirers_of(chronicle.id());
     let archive = || {
         let settings = settings_of(core, chronicle);
-        let chosen = choose::archive(&records, &settings, pin_for_ns, core.clock.now_ns())?;
+        let chosen =
+            choose::archive(&records, &settings, pin_for_ns, acquirers, core.clock.now_ns())?;
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {

@@ -1,10 +1,11 @@
 //! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 20] = [
+pub const FAULTS: [&str; 21] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
+    "clock-unconfirmed",
     "collision-off",
     "delete-unlogged",
     "border-off",

@@ -41,13 +41,13 @@ pub struct EngineSettings {
     pub slice_rows_max: usize,
     /// Bytes of such events, about; fewer events are in a row group where they are wide.
     pub slice_bytes_max: usize,
-    /// Events that a cell of a story is to stand for: one series in one window of time (F84).
+    /// Events that a cell of a story is to stand for: one series in one window of time (F86).
     pub cell_rows: usize,
-    /// Events in tablets from which on they become a story (F35).
+    /// Events in the journal and in tablets from which on they become a story (F35).
     pub story_rows_max: u64,
-    /// Bytes in tablets from which on they become a story (F35).
+    /// Bytes in the journal, packed about, and in tablets from which on they become a story (F35).
     pub story_bytes_max: u64,
-    /// Milliseconds after which the events of a tablet become a story at the latest (F35).
+    /// Milliseconds after their commit at which events become a story (F35); a few rows wait longer.
     pub story_age_max_ms: u64,
 }
 

@@ -59,6 +59,7 @@ pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) 
         if !Pressure::on(core).is_high() {
             continue;
         }
+        core.note_commits();
         core.relief.turn_begins();
         let turn = flush(core).await;
         core.relief.turn_ends(&turn);
@@ -75,11 +76,15 @@ pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) 
 
 fn loads_of(core: &Core) -> Vec<Load> {
     let published = core.published();
+    let now_ns = core.clock.now_ns();
     let loads = published.versions.iter().filter_map(|(id, pinned)| {
-        let oldest = pinned.version.batches().next()?;
+        let oldest_gsn = pinned.version.batches().next()?.first_gsn();
         let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
-        let acquirers = core.acquirers.get().map_or(0, |acquirers| acquirers.acquirers(*id));
-        Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn(), acquirers })
+        let stay_ns = collect::stay_ns(core, *id);
+        let since_ns = core.commit_times.of(oldest_gsn, now_ns);
+        let is_pinned = choose::is_pinned(since_ns, stay_ns, now_ns);
+        let acquirers = core.acquirers_of(*id);
+        Some(Load { chronicle: *id, bytes, oldest_gsn, acquirers, is_pinned })
     });
     loads.collect()
 }

@@ -7,15 +7,19 @@
 //! ```
 //!
 //! The window is twice the latency that a session measured, and at least the chronicle's floor and
-//! what the clock itself is not certain of. It never becomes wider by itself.
+//! what the clock itself is not certain of. It never becomes wider by itself. The client states its
+//! latency, and no server can verify the statement: so the chronicle's floor limits its effect.
 
 use crate::{Tick, TickScale, clock::ClockReading};
 
 /// The floor of a chronicle that sets none, in milliseconds.
 pub const WINDOW_MS_DEFAULT: u64 = 1_000;
 
-/// The longest floor, and the longest round trip that counts, in milliseconds.
+/// The longest floor, and the longest round trip that counts in any chronicle, in milliseconds.
 pub const WINDOW_MS_MAX: u64 = 60_000;
+
+/// The round trip of a session counts up to this multiple of the chronicle's floor.
+pub const ROUND_TRIP_FLOORS_MAX: u64 = 10;
 
 /// What is accepted of one session.
 ///
@@ -56,13 +60,18 @@ impl Window {
     /// the floor `floor_ns`.
     pub fn of(scale: &TickScale, floor_ns: u64, session: &Acceptance, now: &ClockReading) -> Self {
         let least_ns = floor_ns.saturating_add(now.uncertainty_ns);
-        let round_trip_ns = session.round_trip_ns.min(WINDOW_MS_MAX * 1_000_000);
+        let round_trip_ns = session.round_trip_ns.min(round_trip_ns_max(floor_ns));
         let back_ns = least_ns.max(round_trip_ns);
         let from_ns = now.now_ns.saturating_sub_unsigned(back_ns).max(session.since_ns);
         let until_ns = now.now_ns.saturating_add_unsigned(least_ns);
         let (from, until) = (tick_at(scale, from_ns), tick_at(scale, until_ns));
         Self { now_ns: now.now_ns, back_ns, from, until }
     }
+}
+
+/// The longest round trip that counts in a chronicle with the floor `floor_ns`, in nanoseconds.
+pub fn round_trip_ns_max(floor_ns: u64) -> u64 {
+    floor_ns.saturating_mul(ROUND_TRIP_FLOORS_MAX).min(WINDOW_MS_MAX * 1_000_000)
 }
 
 /// The tick of a time, or the one next to it that there is.

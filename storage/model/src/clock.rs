@@ -17,6 +17,13 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Nanoseconds since 1970-01-01T00:00:00Z; every call returns at least what the call before did.
     fn now_ns(&self) -> i64;
 
+    /// The latest time, in nanoseconds since 1970, that has certainly been reached: retention deletes
+    /// by this time. It is behind [`Self::now_ns`] while the machine's clock is behind, and after a
+    /// start whose clock was far ahead of the last run, until an operator confirms that clock.
+    fn confirmed_ns(&self) -> i64 {
+        self.now_ns()
+    }
+
     /// Nanoseconds of a clock that only measures durations.
     fn monotonic_ns(&self) -> u64;
 
@@ -32,8 +39,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
         ClockStatus { reading, wall_ns: reading.now_ns, ..ClockStatus::default() }
     }
 
-    /// Follows the machine's clock again, which jumped ahead and was not followed. Returns by how
-    /// many nanoseconds that brings time ahead; `None` when there was no such jump.
+    /// Follows the machine's clock again, which jumped ahead and was not followed, and confirms its
+    /// lead at a start. Returns the nanoseconds of both; `None` when there was neither.
     ///
     /// # Errors
     /// `Io` when it cannot be made durable: then nothing changes.
@@ -85,6 +92,9 @@ pub struct ClockStatus {
     pub drift_ppb: i64,
     /// By how much the machine's clock jumped ahead and is not followed; 0 when it is.
     pub held_ns: u64,
+    /// By how much the machine's clock was ahead of the last run at starts, as far as no operator has
+    /// confirmed it: retention waits for so long.
+    pub unconfirmed_ns: u64,
     /// How often it jumped ahead so far since the start that it was not followed.
     pub jumps_held: u64,
     /// Time is not issued beyond, until a later lease is durable.

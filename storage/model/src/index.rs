@@ -1,4 +1,4 @@
-//! Secondary indexes: what is known of the values of columns that are no key (F86).
+//! Secondary indexes: what is known of the values of columns that are no key (F88).
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Of the events of each series, or group of series, only the newest one (F12, F20).
+//! Of the events of each series, or group of series, only the newest one (F28, F50).
 
 use std::{
     collections::HashMap,

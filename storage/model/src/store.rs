@@ -170,7 +170,8 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
 
     /// Ends the time in which events of a chronicle can come, as far as its clock allows: returns
     /// the last tick of which none can come any more, S (F24). Snapshots that are pinned from now
-    /// on have all events up to there, and tell it. `None` where ticks do not go by the clock.
+    /// on have all events up to there, and tell it. Where late events are refused instead, the last tick
+    /// of which none can come; snapshots do not tell that one. `None` where events of any time can come.
     ///
     /// # Errors
     /// `UndefinedTable` after [`Self::forget`].
@@ -355,7 +356,7 @@ pub struct Watermarks {
     pub chronicle: ChronicleId,
     /// Events committed up to this gsn are in pieces, durably and read back.
     pub through: Gsn,
-    /// Highest tick in tablets or stories: S and T of the design.
+    /// Highest tick that ever left the journal: T of the design.
     pub tablets: Option<Tick>,
     /// Highest tick in stories: P of the design.
     pub stories: Option<Tick>,

@@ -10,14 +10,14 @@ use crate::{Error, ErrorKind, Result};
 pub struct Tiering {
     /// Milliseconds after their time at which events go; `None` keeps them.
     pub retention_ms: Option<u64>,
-    /// Events in tablets from which on they become a story.
+    /// Events above the stories from which on they become one.
     pub story_rows_max: Option<u64>,
-    /// Bytes in tablets from which on they become a story.
+    /// Bytes above the stories from which on they become one.
     pub story_bytes_max: Option<u64>,
-    /// Milliseconds after which events in tablets become a story at the latest.
+    /// Milliseconds after their commit at which events become a story.
     pub story_age_max_ms: Option<u64>,
-    /// Milliseconds for which events that left the journal stay in tablets, and in memory
-    /// longer than those of others (F17).
+    /// Milliseconds after their commit for which events stay in the journal, unless it or memory is short,
+    /// do not become a story, and stay in memory longer than those of others (F12).
     pub pin_for_ms: Option<u64>,
 }
 

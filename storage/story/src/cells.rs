@@ -1,4 +1,4 @@
-//! Cells: what the events of one series in one window of time add up to (F84, F85), kept in the
+//! Cells: what the events of one series in one window of time add up to (F86), kept in the
 //! story so that an aggregate over a range needs the rows at its edges only.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! The words of texts, and the rows that have them: what an inverted index is in a story (F86).
+//! The words of texts, and the rows that have them: what an inverted index is in a story (F88).
 //!
 //! ```text
 //!   group   words of column 7:  "error"    blocks 0, 3, 4      a block: 2,048 rows of the group

@@ -15,9 +15,14 @@
 //!
 //! A restart begins at the lease: nothing above it was ever issued. What is held, and the epoch,
 //! lie beside it.
+//!
+//! A start whose wall clock is far ahead of the lease follows it, since a server may have been down
+//! for long. The lead stays *unconfirmed* until an operator accepts it: retention deletes by
+//! [`Clock::confirmed_ns`], which is behind by as much. A lead of more than a year is held.
 
 mod issue;
 mod lease;
+mod offline;
 mod source;
 
 use std::{path::Path, sync::Arc, thread, time::Duration};
@@ -32,7 +37,8 @@ use stratalog_model::{
 use issue::Issue;
 pub use lease::LeaseFound;
 use lease::{Lease, Mark};
-use source::{Instant, read};
+pub use offline::{Correction, accept, correct};
+use source::{Instant, read, usable};
 pub use source::{SystemTimeSource, TimeSource};
 
 /// How far ahead of the issued time the lease is put when it has run out, in nanoseconds.
@@ -48,16 +54,26 @@ const RENEWAL: Duration = Duration::from_millis(250);
 /// A clock that nobody has read for so long is not kept ahead.
 const IDLE_NS: u64 = 60_000_000_000;
 
+/// The lease of such a clock is behind by this much at most: a start takes the lease for the end of
+/// the last run.
+const IDLE_LEASE_NS: i64 = 600 * 1_000_000_000;
+
 /// What an operator decides about the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockSettings {
     /// A jump ahead of the wall clock that is longer is held; `None` follows all.
     pub jump_ns_max: Option<i64>,
+    /// A start whose wall clock is ahead of the last run by more leaves that lead unconfirmed; `None`
+    /// trusts every start.
+    pub start_lead_ns_max: Option<i64>,
 }
 
 impl Default for ClockSettings {
     fn default() -> Self {
-        Self { jump_ns_max: Some(300_000_000_000) }
+        Self {
+            jump_ns_max: Some(300_000_000_000),
+            start_lead_ns_max: Some(24 * 3_600 * 1_000_000_000),
+        }
     }
 }
 
@@ -130,9 +146,9 @@ impl MasterClock {
         settings: ClockSettings,
         existing: bool,
     ) -> Result<Arc<Self>> {
+        let now = usable(read(source.as_ref()))?;
         let (mut lease, floor_ns) = Lease::open(disk.as_ref(), directory, existing)?;
         let floor_ns = floor_ns.filter(|_| !crate::sabotage::active("lease-ignored"));
-        let now = read(source.as_ref());
         let issue = Issue::begin(settings, now, floor_ns, lease.mark());
         let start_ns = issue.start_ns();
         let lease_ns = start_ns.saturating_add(LEASE_NS);
@@ -177,8 +193,9 @@ impl MasterClock {
             let now = read(self.source.as_ref());
             let time_ns = self.advance(&mut state, now);
             let idle = now.monotonic_ns.saturating_sub(state.used_monotonic_ns) > IDLE_NS;
-            let enough = state.lease_ns.saturating_sub(time_ns) >= LEASE_NS;
-            if idle || enough || state.settled || state.failed.is_some() {
+            let least_ns = if idle { -IDLE_LEASE_NS } else { LEASE_NS };
+            let enough = state.lease_ns.saturating_sub(time_ns) >= least_ns;
+            if enough || state.settled || state.failed.is_some() {
                 return;
             }
             time_ns.saturating_add(AHEAD_NS)
@@ -236,6 +253,11 @@ impl MasterClock {
     pub fn settle(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.check()?;
+        if !state.settled {
+            // A start takes the lease for the end of this run.
+            self.issue(&mut state);
+            state.check()?;
+        }
         let issued_ns = state.issued_ns;
         if state.lease_ns <= issued_ns {
             return Ok(());
@@ -261,6 +283,12 @@ impl Clock for MasterClock {
         state.issued_ns
     }
 
+    fn confirmed_ns(&self) -> i64 {
+        let mut state = self.state.lock();
+        self.issue(&mut state);
+        state.issue.confirmed_ns(state.issued_ns)
+    }
+
     fn monotonic_ns(&self) -> u64 {
         self.source.monotonic_ns()
     }
@@ -283,6 +311,7 @@ impl Clock for MasterClock {
             wall_ns: now.wall_ns,
             drift_ppb: state.issue.drift_ppb(),
             held_ns: state.issue.mark().held_ns,
+            unconfirmed_ns: state.issue.mark().unconfirmed_ns,
             jumps_held: state.issue.jumps_held(),
             lease_ns: state.lease_ns,
             alarms,
@@ -293,19 +322,24 @@ impl Clock for MasterClock {
         let mut state = self.state.lock();
         state.check()?;
         self.issue(&mut state);
-        let Mark { epoch, held_ns } = state.issue.mark();
-        if held_ns == 0 {
+        let Mark { epoch, held_ns, unconfirmed_ns } = state.issue.mark();
+        let accepted_ns = held_ns.saturating_add(unconfirmed_ns);
+        if accepted_ns == 0 {
             return Ok(None);
         }
         // Durable first: a start goes by it.
-        let mark = Mark { epoch: epoch.saturating_add(1), held_ns: 0 };
+        let mark = Mark { epoch: epoch.saturating_add(1), ..Mark::default() };
         if let Err(error) = self.lease.lock().write_mark(mark) {
             state.fail(&error);
             return Err(error);
         }
         state.issue.accept(mark);
-        tracing::warn!(jump_s = held_ns / 1_000_000_000, "the wall clock's jump ahead is accepted");
-        Ok(Some(held_ns))
+        tracing::warn!(
+            jump_s = held_ns / 1_000_000_000,
+            lead_s = unconfirmed_ns / 1_000_000_000,
+            "the wall clock is accepted as it is"
+        );
+        Ok(Some(accepted_ns))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{backup, check, demo, export, import, serve, settings, sql};
+use crate::{backup, check, clock, demo, export, import, serve, settings, sql};
 
 /// Events in a tiered, time-ordered log, with SQL over all of them.
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ enum Command {
     Export(export::ExportArguments),
     /// Verify all that a data directory holds, and mend what can be mended
     Check(check::CheckArguments),
+    /// Show the clock of a data directory, confirm it, or correct the time of the database
+    Clock(clock::ClockArguments),
     /// Copy a database to a folder or an object store
     Backup(backup::BackupArguments),
     /// List the backups of a place, or remove old ones
@@ -56,6 +58,7 @@ pub fn run() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Clock(arguments) => clock::run(&arguments),
         Command::Backup(arguments) => backup::run_backup(&arguments),
         Command::Backups(arguments) => backup::run_backups(&arguments),
         Command::Restore(arguments) => backup::run_restore(&arguments),

@@ -385,9 +385,12 @@ fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
 
 /// How the clock goes.
 pub(crate) fn clock_settings(settings: &Settings) -> ClockSettings {
-    let jump_ms_max = Some(settings.clock_jump_ms_max).filter(|ms| *ms > 0);
     let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-    ClockSettings { jump_ns_max: jump_ms_max.map(ns) }
+    let limit = |ms: u64| Some(ms).filter(|ms| *ms > 0).map(ns);
+    ClockSettings {
+        jump_ns_max: limit(settings.clock_jump_ms_max),
+        start_lead_ns_max: limit(settings.clock_start_lead_ms_max),
+    }
 }
 
 fn journal_settings(settings: &Settings) -> JournalSettings {

@@ -2,7 +2,7 @@
 //!
 //! *What it is*: settings, the data directory, the wiring of clock, journals, catalog,
 //! engine, query service and listeners ([`Server`], and [`Embedded`] without listeners),
-//! and the commands `serve`, `sql`, `import`, `export`, `check`, `backup`, `backups`, `restore` and
+//! and the commands `serve`, `sql`, `import`, `export`, `check`, `clock`, `backup`, `backups`, `restore` and
 //! `demo`.
 //!
 //! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol
@@ -14,6 +14,7 @@
 mod backup;
 pub mod check;
 pub mod cli;
+mod clock;
 pub mod demo;
 pub mod directory;
 mod embedded;

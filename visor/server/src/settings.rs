@@ -204,13 +204,15 @@ settings! {
     /// one.
     backup_urls: String, "paths and URLs" = String::new();
 
-    /// Events of a table in tablets from which on they become a story.
+    /// Events of a table above its stories, in the journal and in tablets, from which on they become a
+    /// story.
     story_rows_max: u64, "number" = 4 << 20;
 
-    /// Bytes of a table in tablets from which on they become a story.
+    /// Bytes of a table above its stories from which on they become a story; those in the journal are an
+    /// estimate.
     story_bytes_max: Bytes, "bytes" = Bytes(256 << 20);
 
-    /// Milliseconds after which events in tablets become a story at the latest.
+    /// Milliseconds after their commit at which events move down and become a story. A few rows wait longer.
     story_age_max_ms: u64, "milliseconds" = 3_600_000;
 
     /// Bytes that wait for the journal's writer before appends wait for room (back-pressure).
@@ -224,6 +226,11 @@ settings! {
     /// is not followed until it is accepted (`CALL stratalog.accept_clock_jump()`) or the clock is
     /// set right; 0 follows all.
     clock_jump_ms_max: u64, "milliseconds" = 300_000;
+
+    /// Milliseconds by which the machine's clock may be ahead of the last run at a start. After a
+    /// start with a longer lead, retention keeps events for so much longer until the clock is
+    /// confirmed (`CALL stratalog.accept_clock_jump()`); 0 trusts every start.
+    clock_start_lead_ms_max: u64, "milliseconds" = 86_400_000;
 
     /// Milliseconds that a shutdown waits for running statements before it cancels them.
     shutdown_grace_ms: u64, "milliseconds" = 10_000;

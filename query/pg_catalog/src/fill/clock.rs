@@ -21,6 +21,7 @@ pub(super) fn clock(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
         ("drift_ppb", status.drift_ppb.into()),
         ("held_ns", status.held_ns.into()),
         ("jumps_held", status.jumps_held.into()),
+        ("unconfirmed_ns", status.unconfirmed_ns.into()),
         ("lease", status.lease_ns.div_euclid(1_000).into()),
         ("alarms", Value::Texts(status.alarms)),
     ])

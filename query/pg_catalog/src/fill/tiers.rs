@@ -75,10 +75,8 @@ pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
         let Some(chronicle) = chronicle(context, &state, mark.chronicle) else { continue };
         let tick = |tick: Option<Tick>| Value::from(tick.map(|tick| tick.0));
         let time = |tick: Option<Tick>| tick.and_then(|tick| micros(chronicle, tick)).into();
-        let sealed = match chronicle.time_source.is_clocked() {
-            true => context.store.seal(chronicle).ok().flatten(),
-            false => mark.tablets.max(mark.stories),
-        };
+        let sealed = context.store.seal(chronicle).ok().flatten();
+        let left = mark.tablets.max(mark.stories);
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
             ("name", (&chronicle.name).into()),
@@ -86,6 +84,8 @@ pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
             ("through", mark.through.0.into()),
             ("sealed_tick", tick(sealed)),
             ("sealed_time", time(sealed)),
+            ("tablet_tick", tick(left)),
+            ("tablet_time", time(left)),
             ("story_tick", tick(mark.stories)),
             ("story_time", time(mark.stories)),
         ])?;

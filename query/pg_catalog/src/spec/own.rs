@@ -25,7 +25,7 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_012,
         columns: "time timestamptz, epoch int8, steps int8, rate_ppb int8, uncertainty_ns int8, \
             machine_time timestamptz, machine_offset_ns int8, drift_ppb int8, held_ns int8, \
-            jumps_held int8, lease timestamptz, alarms text[]",
+            jumps_held int8, unconfirmed_ns int8, lease timestamptz, alarms text[]",
     },
     Spec {
         name: "journal",
@@ -81,6 +81,7 @@ pub(crate) const OWN: &[Spec] = &[
         name: "watermarks",
         oid: 14_010,
         columns: "schema text, name text, committed int8, through int8, sealed_tick int8, \
-            sealed_time timestamptz, story_tick int8, story_time timestamptz",
+            sealed_time timestamptz, tablet_tick int8, tablet_time timestamptz, story_tick int8, \
+            story_time timestamptz",
     },
 ];

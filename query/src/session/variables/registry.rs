@@ -150,7 +150,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("stratalog.fraction_digits", "6", Rule::Integer(0, 9), false, "digits of the seconds' fraction of times in results as text; drivers read 6. The digits beyond are cut. COPY has all 9"),
     setting("stratalog.producer", "", Rule::Uuid, false, "who numbers the next writing statement, for retries"),
     setting("stratalog.producer_sequence", "0", Rule::Integer(0, i64::MAX), false, "number of the next writing statement"),
-    setting("stratalog.round_trip_us", "0", Rule::Integer(0, 60_000_000), false, "twice the latency of the session, as its client measured it: tables with time_source = 'client' accept events that are so old, where their acceptance_window is shorter"),
+    setting("stratalog.round_trip_us", "0", Rule::Integer(0, 60_000_000), false, "twice the latency of the session, as its client measured it: tables with time_source = 'client' accept events that are so old, up to ten times their acceptance_window"),
     setting("subscribe_wait", "1s", Rule::Duration, false, "a FETCH from a cursor for SUBSCRIBE waits so long for its first row"),
     setting("synchronize_seqscans", "on", Rule::Switch, false, "means nothing: each scan reads by itself"),
     setting("synchronous_commit", "on", Rule::SwitchOnly(true), false, "always on: see the table option durability"),

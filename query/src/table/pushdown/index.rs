@@ -1,4 +1,4 @@
-//! What conditions ask of columns with secondary indexes (F86). The condition itself stays a filter above
+//! What conditions ask of columns with secondary indexes (F88). The condition itself stays a filter above
 //! the scan.
 
 use arrow::datatypes::DataType;

@@ -135,6 +135,7 @@ impl Engine {
                 fences: pinned.version.fences().to_vec(),
                 replaced: BTreeMap::new(),
                 lost: pinned.version.lost().clone(),
+                highest: None,
             };
             chronicles.insert(*id, owned);
             pinned_pieces.extend(pieces.iter().cloned());

@@ -13,7 +13,7 @@ const CALM: Pressure = Pressure {
 };
 
 fn load(chronicle: u32, bytes: u64, oldest_gsn: u64) -> Load {
-    Load { chronicle: ChronicleId(chronicle), bytes, oldest_gsn, acquirers: 0 }
+    Load { chronicle: ChronicleId(chronicle), bytes, oldest_gsn, acquirers: 0, is_pinned: false }
 }
 
 fn piece(id: u64, ticks: (i64, i64), rows: u64) -> PieceRecord {
@@ -75,6 +75,101 @@ fn what_many_have_acquired_leaves_memory_later() {
 }
 
 #[test]
+fn f12_pinned_events_leave_the_journal_last() {
+    let pinned = |chronicle, bytes, oldest_gsn| Load {
+        is_pinned: true,
+        ..load(chronicle, bytes, oldest_gsn)
+    };
+    let loads = [pinned(1, 500, 100), load(2, 9, 200)];
+    let short = Pressure { memory_bytes: 10, ..CALM };
+    assert_eq!(flush(&loads, &short), Some(ChronicleId(2)));
+    assert_eq!(flush(&loads[..1], &short), None);
+    let wanted = Pressure { memory_bytes_wanted: 12, ..CALM };
+    assert_eq!(flush(&loads, &wanted), Some(ChronicleId(2)));
+    assert_eq!(flush(&loads[..1], &wanted), Some(ChronicleId(1)), "rather than refuse appends");
+    // The journal waits for it, but not without end.
+    let long = Pressure { journal_bytes: 199, ..CALM };
+    assert_eq!(flush(&loads, &long), None);
+    let longer = Pressure { journal_bytes: 200, ..CALM };
+    assert_eq!(flush(&loads, &longer), Some(ChronicleId(1)));
+}
+
+#[test]
+fn a_chronicle_with_next_to_nothing_does_not_leave_memory_before_appends_wait() {
+    let short = Pressure {
+        memory_bytes: 26 << 20,
+        memory_bytes_high: 25 << 20,
+        memory_bytes_wanted: 0,
+        memory_bytes_max: 64 << 20,
+        ..CALM
+    };
+    let small: Vec<Load> = (1..3000).map(|id| load(id, 9_000, u64::from(id))).collect();
+    assert_eq!(flush(&small, &short), None);
+    let waiting = Pressure { memory_bytes_wanted: 40 << 20, ..short };
+    assert!(flush(&small, &waiting).is_some());
+    let one_large: Vec<Load> = small.into_iter().chain([load(5000, 64 << 10, 9)]).collect();
+    assert_eq!(flush(&one_large, &short), Some(ChronicleId(5000)));
+}
+
+#[test]
+fn f35_events_leave_the_journal_by_number_bytes_or_age() {
+    let second = 1_000_000_000;
+    let settings = EngineSettings {
+        story_rows_max: 100_000,
+        story_bytes_max: 1 << 20,
+        story_age_max_ms: 1_000,
+        ..settings()
+    };
+    let calm = Upper { rows: 5_000, bytes: 100_000, age_ns: second - 1, ..Upper::default() };
+    let due = |upper: &Upper| descend(upper, &settings);
+    assert!(!due(&calm) && !due(&Upper::default()));
+    // By age, which is that of the oldest since its commit.
+    assert!(due(&Upper { age_ns: second, ..calm }));
+    assert!(!due(&Upper { age_ns: second, acquirers: 1, ..calm }));
+    assert!(due(&Upper { age_ns: 2 * second, acquirers: 1, ..calm }));
+    // A few rows make no file of their own, unless the table has an age; then they wait longer.
+    let few = Upper { rows: 3, bytes: 900, ..calm };
+    assert!(!due(&Upper { age_ns: i64::MAX, ..few }));
+    assert!(!due(&Upper { age_ns: 23 * second, has_age: true, ..few }));
+    assert!(due(&Upper { age_ns: 24 * second, has_age: true, ..few }));
+    // Few, but large.
+    assert!(due(&Upper { age_ns: second, bytes: 64 << 10, ..few }));
+    // By number, together with the tablets, of which the journal has a good part.
+    assert!(due(&Upper { rows: 100_000, ..calm }));
+    assert!(!due(&Upper { rows: 99_999, ..calm }));
+    assert!(due(&Upper { rows: 25_000, tablet_rows: 75_000, ..calm }));
+    assert!(!due(&Upper { rows: 1, tablet_rows: 99_999, ..calm }));
+    // By bytes, which are packed in a story.
+    assert!(due(&Upper { bytes: 8 << 20, ..calm }));
+    assert!(!due(&Upper { bytes: 4 << 20, ..calm }));
+    assert!(due(&Upper { bytes: 4 << 20, tablet_bytes: 600 << 10, ..calm }));
+    // A table whose stories have ten rows.
+    let tiny = EngineSettings { story_rows_max: 10, ..settings.clone() };
+    assert!(descend(&Upper { rows: 1_000, ..calm }, &tiny));
+    assert!(descend(&Upper { rows: 10, age_ns: 0, ..calm }, &tiny));
+    assert!(!descend(&Upper { rows: 9, age_ns: 0, bytes: 900, ..calm }, &tiny));
+}
+
+#[test]
+fn f13_tablets_that_many_have_acquired_stay_longer() {
+    let settings = EngineSettings { story_rows_max: 100, story_age_max_ms: 60_000, ..settings() };
+    let pieces = [piece(1, (0, 10), 100)];
+    let minute = 60_000 * 1_000_000;
+    assert!(archive(&pieces, &settings, None, 0, 0).is_some());
+    assert_eq!(archive(&pieces, &settings, None, 1, 2 * minute - 1), None);
+    assert!(archive(&pieces, &settings, None, 1, 2 * minute).is_some());
+    assert!(archive(&pieces, &settings, None, u32::MAX, 8 * minute).is_some());
+}
+
+#[test]
+fn a_piece_from_before_a_correction_of_the_clock_is_old_and_not_pinned() {
+    let settings = EngineSettings { story_age_max_ms: 60_000, ..settings() };
+    let ahead = PieceRecord { since_ns: 1_000, ..piece(1, (0, 10), 10) };
+    assert!(archive(&[ahead], &settings, Some(i64::MAX), 0, 999).is_some());
+    assert_eq!(archive(&[ahead], &settings, None, 0, 1_000), None);
+}
+
+#[test]
 fn disjoint_full_pieces_stay_as_they_are() {
     let full: Vec<_> = (0..20).map(|at| piece(at, (at as i64, at as i64 + 1), 100)).collect();
     assert_eq!(merge(&full, Largest::tablet(&settings()), 2), None);
@@ -127,19 +222,19 @@ fn an_epoch_closes_by_rows_bytes_or_age() {
     };
     let pieces = [piece(1, (0, 10), 400), piece(2, (10, 20), 400), story(9, (0, 20), 100_000)];
     let now = 59_999 * 1_000_000;
-    assert_eq!(archive(&pieces, &settings, None, now), None);
-    assert_eq!(archive(&pieces[2..], &settings, None, i64::MAX), None, "there is no tablet");
-    assert_eq!(archive(&pieces, &settings, None, now + 1_000_000).unwrap(), [1, 2], "by age");
+    assert_eq!(archive(&pieces, &settings, None, 0, now), None);
+    assert_eq!(archive(&pieces[2..], &settings, None, 0, i64::MAX), None, "there is no tablet");
+    assert_eq!(archive(&pieces, &settings, None, 0, now + 1_000_000).unwrap(), [1, 2], "by age");
     let rows = EngineSettings { story_rows_max: 800, ..settings.clone() };
-    assert_eq!(archive(&pieces, &rows, None, now).unwrap(), [1, 2]);
+    assert_eq!(archive(&pieces, &rows, None, 0, now).unwrap(), [1, 2]);
     let bytes = EngineSettings { story_bytes_max: 800, ..settings.clone() };
-    assert_eq!(archive(&pieces, &bytes, None, now).unwrap(), [1, 2]);
+    assert_eq!(archive(&pieces, &bytes, None, 0, now).unwrap(), [1, 2]);
     // As many as one story has, the oldest ticks first.
     let few = EngineSettings { story_rows_max: 300, ..settings.clone() };
-    assert_eq!(archive(&pieces, &few, None, now).unwrap(), [1]);
+    assert_eq!(archive(&pieces, &few, None, 0, now).unwrap(), [1]);
     // A story that much comes late to is written again.
     let late = [piece(1, (0, 10), 400), story(2, (5, 6), 3000), story(3, (10, 20), 10)];
-    assert_eq!(archive(&late, &settings, None, i64::MAX).unwrap(), [1, 2]);
+    assert_eq!(archive(&late, &settings, None, 0, i64::MAX).unwrap(), [1, 2]);
 }
 
 #[test]
@@ -181,13 +276,13 @@ fn pinned_tablets_stay_and_keep_their_time() {
     let pieces: Vec<PieceRecord> = (0..8).map(|id| at(id, id as i64 * 10 * minute)).collect();
     let eager = EngineSettings { story_rows_max: 1, ..settings() };
     let (now, hour) = (80 * minute, Some(60 * minute));
-    let chosen = |pin| archive(&pieces, &eager, pin, now);
+    let chosen = |pin| archive(&pieces, &eager, pin, 0, now);
     // Those of the first 20 minutes are an hour old; the first of them fills a story.
     assert_eq!(chosen(None), chosen(hour));
     let all = EngineSettings { story_rows_max: 1000, story_age_max_ms: 1, ..settings() };
-    assert_eq!(archive(&pieces, &all, hour, now).unwrap(), [0, 1, 2]);
-    assert_eq!(archive(&pieces, &all, None, now).unwrap().len(), 8);
-    assert_eq!(archive(&pieces[3..], &all, hour, now), None, "all are pinned");
+    assert_eq!(archive(&pieces, &all, hour, 0, now).unwrap(), [0, 1, 2]);
+    assert_eq!(archive(&pieces, &all, None, 0, now).unwrap().len(), 8);
+    assert_eq!(archive(&pieces[3..], &all, hour, 0, now), None, "all are pinned");
     // Quarters of an hour: two and two, then one, …
     let largest = Largest::tablet(&settings());
     assert_eq!(merge_tablets(&pieces, largest, 2, None).unwrap().len(), 8);

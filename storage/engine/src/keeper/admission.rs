@@ -188,9 +188,9 @@ impl<'a> Push<'a> {
                         false => violation::ahead(self.definition, columns, start + row, until),
                     });
                 }
-                Err(Refused::Late(row, sealed)) => {
+                Err(Refused::Late(row, highest)) => {
                     let columns = self.rows.columns();
-                    return Err(violation::late(self.definition, columns, start + row, sealed));
+                    return Err(violation::late(self.definition, columns, start + row, highest));
                 }
                 Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
                 Err(Refused::Pending(holder)) => {

@@ -16,7 +16,7 @@ pub enum Refused {
     Pending(Arc<Outcome>),
     /// No tick is free after that of a row.
     NoTickLeft,
-    /// A row is late; the first tick that is not.
+    /// A row is late; the highest tick of the chronicle.
     Late(usize, i64),
     /// A row has a tick before the first that is accepted, which is told.
     Early(usize, i64),

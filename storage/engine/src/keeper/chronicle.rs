@@ -192,6 +192,7 @@ impl Chronicle {
             return None;
         }
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
+        state.see(&batch.hull());
         let sealed = state.version.sealed().len();
         state.version = Arc::new(state.version.with_batch(Arc::new(batch), rows_sealed));
         self.consider_sealed(state, sealed);
@@ -229,6 +230,7 @@ impl Chronicle {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
+        state.see(&batch.hull());
         let batch = Arc::new(batch);
         let sealed = state.version.sealed().len();
         Arc::make_mut(&mut state.version).push(Arc::clone(&batch), rows_sealed);

@@ -142,11 +142,13 @@ pub fn late(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
     row: usize,
-    sealed: i64,
+    highest: i64,
 ) -> Error {
     let time = time_text(definition, columns, row);
     Error::new(ErrorKind::LateEvent, format!("event of {time} is late in \"{}\"", definition.name))
-        .with_detail(format!("Events up to tick {} are sealed.", sealed.saturating_sub(1)))
+        .with_detail(format!(
+            "The table has had an event with tick {highest}, and refuses earlier ones (late = 'reject')."
+        ))
         .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
 }
 

@@ -44,7 +44,7 @@ fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
         }),
         Some((format, _)) => Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
-            format!("a record has format {format}, this version of Stratalog reads up to {FORMAT}"),
+            format!("a record has format {format}, this version of Stratalog reads {FORMAT_MIN} to {FORMAT}"),
         )
         .with_hint("start the version of Stratalog that wrote it, or a newer one")),
         None => Err(Error::new(ErrorKind::DataCorrupted, "a record is empty")),

@@ -29,6 +29,10 @@ pub struct Owned {
     pub next_seq: u64,
     /// No event of a piece has, or ever had, this tick or a later one.
     pub sealed: Option<Tick>,
+    /// The highest tick that was ever committed, as of the last move. What earlier releases wrote lacks
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest: Option<Tick>,
     /// The pieces, by number.
     pub pieces: BTreeMap<u64, PieceRecord>,
     /// Deletes up to `through` that hide rows of a piece.
@@ -63,7 +67,8 @@ pub struct PieceRecord {
     pub gsns: (Gsn, Gsn),
     /// Deletes up to this gsn have been carried out in it.
     pub fenced_through: Gsn,
-    /// Nanoseconds since 1970 when its oldest events left the journal.
+    /// Nanoseconds since 1970 when its oldest events were committed, as far as was known when they left
+    /// the journal. Earlier releases wrote when they left it.
     pub since_ns: i64,
     /// What kind of file it is.
     pub file: PieceFile,
@@ -130,9 +135,18 @@ pub struct Move {
     /// All positions of which events were deleted.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
     pub lost: Lost,
+    /// The highest tick that was ever committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest: Option<Tick>,
 }
 
 impl Owned {
+    /// The highest tick that was ever committed, as far as is known here.
+    pub fn highest(&self) -> Option<Tick> {
+        let sealed = self.sealed.map(|end| Tick(end.0.saturating_sub(1)));
+        self.highest.max(sealed)
+    }
+
     /// Highest gsn that is told of here. The journal reaches it: events that it gives a lower
     /// one would be taken for deleted, or for those that the pieces hold.
     pub fn last_gsn(&self) -> Gsn {
@@ -187,6 +201,7 @@ impl ManifestState {
                 (owned.through, owned.next_seq) = (moved.through, moved.next_seq);
                 owned.fences.clone_from(&moved.fences);
                 owned.lost.clone_from(&moved.lost);
+                owned.highest = owned.highest.max(moved.highest);
                 owned.replaced.extend(moved.replaced.iter().copied());
                 for seq in &moved.forgotten {
                     owned.replaced.remove(seq);

@@ -63,6 +63,7 @@ fn next_move(state: &ManifestState, chronicle: ChronicleId) -> Edit {
         replaced: vec![(through.0, through.0 + 1)],
         forgotten: vec![through.0.saturating_sub(20)],
         lost: Lost::default().with(GsnRange::between(Gsn(1), through)),
+        highest: Some(Tick(through.0 as i64 + 5)),
     })
 }
 
@@ -163,4 +164,23 @@ fn a_lost_beginning_is_told() {
     let error = open(&disk, true).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);
     assert!(error.message().contains("lost its beginning"), "{error}");
+}
+
+#[test]
+fn records_of_formats_that_are_not_known_are_told_from_damage() {
+    let edit = next_move(&ManifestState::default(), ChronicleId(1));
+    let sound = record::of_edit(&edit).unwrap();
+    assert_eq!(record::edit(&sound).unwrap(), edit);
+    for format in [0, sound[0] + 1, u8::MAX] {
+        let mut other = sound.to_vec();
+        other[0] = format;
+        let error = record::edit(&other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ObjectNotInPrerequisiteState, "{format}");
+        assert_eq!(record::snapshot(&other).unwrap_err().kind(), error.kind());
+    }
+    assert_eq!(record::edit(&[]).unwrap_err().kind(), ErrorKind::DataCorrupted);
+    // What the first format lacks is empty.
+    let mut first = sound.to_vec();
+    first[0] = 1;
+    assert_eq!(record::edit(&first).unwrap(), edit);
 }

@@ -46,7 +46,7 @@ impl Sizes {
 pub struct From {
     /// What is seen from here on is in force.
     pub shown: Gsn,
-    /// Nanoseconds since 1970 when the oldest of them left the journal.
+    /// Nanoseconds since 1970 when the oldest of them were committed, as far as is known.
     pub since_ns: i64,
 }
 

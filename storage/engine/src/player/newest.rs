@@ -1,4 +1,4 @@
-//! One event of each group (F12, F20): the pieces with the newest ticks are read first, so that
+//! One event of each group (F28, F50): the pieces with the newest ticks are read first, so that
 //! those behind them find little that is better.
 //!
 //! ```text

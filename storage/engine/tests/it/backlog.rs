@@ -1,4 +1,4 @@
-//! Events that are in tablets and, while there is room, in memory as well (F12, F17, F29).
+//! Events that are in tablets and, while there is room, in memory as well (F12, F29).
 
 use std::{path::Path, sync::Arc};
 

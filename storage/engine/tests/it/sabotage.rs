@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and tests that notice it.
-const CAUGHT_BY: [(&str, &str); 29] = [
+const CAUGHT_BY: [(&str, &str); 30] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
     ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
@@ -14,6 +14,7 @@ const CAUGHT_BY: [(&str, &str); 29] = [
     ("collision-off", "model::random_statements_first"),
     ("collision-off", "model::random_statements_last"),
     ("collision-off", "model::random_statements_next"),
+    ("clock-unconfirmed", "tiers::f23_retention_goes_by_the_confirmed_time"),
     ("border-off", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("edit-before-tablet", POWER_CUT),
     ("fence-ignored", "failpoints::a_kill_at_every_call_loses_nothing"),

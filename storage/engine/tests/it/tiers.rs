@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use stratalog_engine::{Engine, EngineSettings, Grapher};
 use stratalog_model::{
-    ChronicleDefinition, Collision, ErrorKind, EventStore, LatePolicy, TierName, Tiering,
+    ChronicleDefinition, Clock, Collision, ErrorKind, EventStore, LatePolicy, Tick, TierName,
+    Tiering,
 };
 
 use crate::{fixture::*, memory_log::MemoryLog};
@@ -42,28 +43,49 @@ fn tiers(engine: &Engine) -> Vec<TierName> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_events_are_refused_where_the_table_says_so() {
-    let (log, mut stored) = (MemoryLog::default(), Stored::new(1));
+    let (mut log, mut stored) = (MemoryLog::default(), Stored::new(1));
     let mut strict = definition(1, Collision::Last, true);
     strict.late = LatePolicy::Reject;
     let strict = Arc::new(strict);
     let engine = stored.open(&log, &strict);
+    assert_eq!(engine.seal(&strict).unwrap(), None);
     append(&engine, &strict, &many(0, 100)).await.unwrap();
-    // Not yet: the journal has all of it.
-    append(&engine, &strict, &[row(50, "b", 1.0)]).await.unwrap();
-    engine.flush(strict.id).await.unwrap();
-    let refused = error(append(&engine, &strict, &[row(100, "b", 1.0), row(99, "b", 1.0)]).await);
-    assert_eq!(refused.kind(), ErrorKind::LateEvent);
-    assert!(refused.message().contains("1970-01-01 00:00:00.000099"), "{refused}");
-    assert!(refused.hint().is_some());
+    // The rule is the same in the journal, in a tablet, after a delete of the newest events, and
+    // after a start from any of these.
+    let late = async |engine: &Arc<Engine>, sealed| {
+        let rows = [row(100, "b", 1.0), row(98, "b", 1.0)];
+        let refused = error(append(engine, &strict, &rows).await);
+        assert_eq!(refused.kind(), ErrorKind::LateEvent);
+        assert!(refused.message().contains("1970-01-01 00:00:00.000098"), "{refused}");
+        assert!(refused.hint().is_some());
+        assert_eq!(engine.seal(&strict).unwrap(), Some(Tick(sealed)));
+    };
+    late(&engine, 98).await;
+    // The highest tick itself is not late: other series have it, too.
+    append(&engine, &strict, &[row(99, "b", 1.0)]).await.unwrap();
     assert_eq!(rows(&engine, &strict).await.len(), 101);
-    append(&engine, &strict, &[row(100, "b", 1.0)]).await.unwrap();
-    // Also once what was sealed is gone, and after a restart.
+    let mut restart = |engine: Arc<Engine>| {
+        drop(engine);
+        stored.reopen();
+        log = MemoryLog::with_frames(log.frames());
+        stored.open(&log, &strict)
+    };
+    let engine = restart(engine);
+    late(&engine, 98).await;
+    // Deleted before it ever left the journal, and then moved: no piece has it.
     engine.delete(&strict, ranges(&[(50, i64::MAX)]).hull()).await.unwrap();
+    late(&engine, 98).await;
+    engine.flush(strict.id).await.unwrap();
+    late(&engine, 98).await;
+    let engine = restart(engine);
+    late(&engine, 98).await;
     engine.compact(strict.id).await.unwrap();
-    drop(engine);
-    stored.reopen();
-    let engine = stored.open(&MemoryLog::with_frames(log.frames()), &strict);
+    let engine = restart(engine);
     assert_eq!(rows(&engine, &strict).await, many(0, 50));
+    late(&engine, 98).await;
+    // The rows of one statement are compared with what was there before it.
+    append(&engine, &strict, &[row(200, "b", 1.0), row(150, "b", 1.0)]).await.unwrap();
+    engine.delete(&strict, ranges(&[(50, i64::MAX)]).hull()).await.unwrap();
     let refused = error(append(&engine, &strict, &[row(60, "b", 1.0)]).await);
     assert_eq!(refused.kind(), ErrorKind::LateEvent);
     // The table may change its mind.
@@ -71,6 +93,71 @@ async fn late_events_are_refused_where_the_table_says_so() {
     lax.late = LatePolicy::Accept;
     append(&engine, &Arc::new(lax), &[row(60, "b", 1.0)]).await.unwrap();
     assert_eq!(rows(&engine, &strict).await.len(), 51);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f35_f12_events_leave_the_journal_by_number_unless_they_are_pinned() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(2));
+    let mut table = definition(1, Collision::First, true);
+    table.tiering = Tiering { story_rows_max: Some(10), ..Tiering::default() };
+    let table = Arc::new(table);
+    let engine = open_small(&log, &stored, &table, small());
+    let grapher = Grapher::start(&engine).unwrap();
+    // Nine rows are fewer than a story has.
+    append(&engine, &table, &many(0, 9)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(tiers(&engine), [TierName::Journal]);
+    append(&engine, &table, &many(9, 1_000)).await.unwrap();
+    until("stories", async || tiers(&engine).iter().all(|tier| *tier == TierName::Story)).await;
+    assert_eq!(rows(&engine, &table).await, many(0, 1_009));
+    drop((grapher, engine));
+
+    let (log, stored) = (MemoryLog::default(), Stored::new(3));
+    let mut pinned = table.as_ref().clone();
+    pinned.tiering.pin_for_ms = Some(3_600_000);
+    let pinned = Arc::new(pinned);
+    let engine = open_small(&log, &stored, &pinned, small());
+    let grapher = Grapher::start(&engine).unwrap();
+    append(&engine, &pinned, &many(0, 1_000)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(tiers(&engine), [TierName::Journal]);
+    drop(grapher);
+}
+
+/// A clock that an operator has not confirmed: it shows ten seconds more than is certain.
+#[derive(Debug)]
+struct LeadingClock;
+
+impl Clock for LeadingClock {
+    fn now_ns(&self) -> i64 {
+        10_000_000_000
+    }
+    fn confirmed_ns(&self) -> i64 {
+        0
+    }
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f23_retention_goes_by_the_confirmed_time() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(2));
+    let mut brief = definition(1, Collision::First, true);
+    brief.tiering = Tiering { retention_ms: Some(10), ..Tiering::default() };
+    let brief = Arc::new(brief);
+    let known = Arc::clone(&brief);
+    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+    let (clock, files) = (Arc::new(LeadingClock), Some(stored.files(&brief)));
+    let engine = Engine::open_with(Arc::new(log.clone()), clock, small(), &find, files).unwrap();
+    append(&engine, &brief, &many(-30_000, 100)).await.unwrap();
+    append(&engine, &brief, &many(-5_000, 100)).await.unwrap();
+    let grapher = Grapher::start(&engine).unwrap();
+    // What has certainly expired goes; what the unconfirmed clock calls old stays.
+    until("the end of old events", async || rows(&engine, &brief).await == many(-5_000, 100)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(rows(&engine, &brief).await, many(-5_000, 100));
+    drop(grapher);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,9 +15,12 @@ fn the_window_is_twice_the_latency_and_at_least_the_floor_and_what_is_uncertain(
         (1_000, 0, 1_000 * MS + 3),
         (20_u64, 0, 20 * MS + 3),
         (20_u64, 19, 20 * MS + 3),
-        (20_u64, 350, 350 * MS),
-        // However long somebody says that it takes.
-        (20_u64, 3_600_000, 60_000 * MS),
+        (50_u64, 350, 350 * MS),
+        // A client may state any latency: the table's floor limits it, and a minute limits all.
+        (20_u64, 350, 200 * MS),
+        (20_u64, 3_600_000, 200 * MS),
+        (1_000, 3_600_000, 10_000 * MS),
+        (30_000, 3_600_000, 60_000 * MS),
     ] {
         let floor_ns = floor_ms * 1_000_000;
         let session = Acceptance { since_ns: 0, round_trip_ns: round_trip_ms * 1_000_000 };

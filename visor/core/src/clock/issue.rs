@@ -11,6 +11,14 @@ const STEP_NS: i64 = 10_000_000;
 /// A wall clock that is this far behind the issued time is worth a warning.
 const BEHIND_WARN_NS: i64 = 1_000_000_000;
 
+/// A start whose wall clock is ahead of the last run by more than this holds the lead, as a running
+/// clock holds a jump: a wrong clock is likelier than a year without a server.
+const START_LEAD_HELD_NS: i64 = 366 * 24 * 3_600 * 1_000_000_000;
+
+/// A wall clock that is farther behind the issued time is mentioned together with the correction by
+/// command.
+const CORRECTION_HINT_NS: i64 = 3_600 * 1_000_000_000;
+
 /// A shorter time tells nothing about drift.
 const DRIFT_OVER_NS: i64 = 1_000_000_000;
 
@@ -45,7 +53,7 @@ impl Issue {
         floor_ns: Option<i64>,
         before: Mark,
     ) -> Self {
-        let held_ns = still_held(settings, now, floor_ns, before);
+        let (held_ns, unconfirmed_ns) = at_start(settings, now, floor_ns, before);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(held_ns);
         let start_ns = floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns));
         let behind_ns = start_ns.saturating_sub(wall_ns);
@@ -63,7 +71,7 @@ impl Issue {
             anchor_monotonic_ns: now.monotonic_ns,
             behind_ns,
             catches_up: behind_ns > STEP_NS,
-            mark: Mark { epoch: before.epoch.saturating_add(1), held_ns },
+            mark: Mark { epoch: before.epoch.saturating_add(1), held_ns, unconfirmed_ns },
             steps: 0,
             jumps_held: 0,
             drift_from: now,
@@ -138,6 +146,8 @@ impl Issue {
             self.hold(ahead_ns.unsigned_abs());
         } else if step_ns < 0 && self.mark.held_ns > 0 {
             self.set_right(step_ns.unsigned_abs(), most_ns.unsigned_abs());
+        } else if step_ns < 0 && self.mark.unconfirmed_ns > 0 {
+            self.corrected(step_ns.unsigned_abs());
         } else if ahead_ns > STEP_NS {
             self.steps += 1;
         }
@@ -147,7 +157,7 @@ impl Issue {
     /// The wall clock jumped too far ahead: time goes on as if it had not.
     fn hold(&mut self, ahead_ns: u64) {
         self.jumps_held += 1;
-        self.fence(self.mark.held_ns.saturating_add(ahead_ns));
+        self.fence(self.mark.held_ns.saturating_add(ahead_ns), self.mark.unconfirmed_ns);
         tracing::error!(
             jump_s = ahead_ns / 1_000_000_000,
             held_s = self.mark.held_ns / 1_000_000_000,
@@ -160,16 +170,34 @@ impl Issue {
         let held_ns = self.mark.held_ns.saturating_sub(back_ns);
         // What is left is no more than would have been followed at once.
         let held_ns = if held_ns <= most_ns { 0 } else { held_ns };
-        self.fence(held_ns);
+        self.fence(held_ns, self.mark.unconfirmed_ns);
         tracing::warn!(
             held_s = held_ns / 1_000_000_000,
             "the wall clock was set back after a jump that was not followed"
         );
     }
 
-    fn fence(&mut self, held_ns: u64) {
-        self.mark = Mark { epoch: self.mark.epoch.saturating_add(1), held_ns };
+    /// The wall clock was set back while its lead at a start is unconfirmed: the lead is shorter by
+    /// as much, or gone.
+    fn corrected(&mut self, back_ns: u64) {
+        let unconfirmed_ns = rest_of_lead(self.settings, self.mark.unconfirmed_ns, back_ns);
+        self.fence(self.mark.held_ns, unconfirmed_ns);
+        tracing::warn!(
+            unconfirmed_s = unconfirmed_ns / 1_000_000_000,
+            "the wall clock was set back after a start with an unconfirmed lead"
+        );
+    }
+
+    fn fence(&mut self, held_ns: u64, unconfirmed_ns: u64) {
+        self.mark = Mark { epoch: self.mark.epoch.saturating_add(1), held_ns, unconfirmed_ns };
         self.steps = 0;
+    }
+
+    /// The time by which retention may delete, when `now_ns` is issued: not ahead of the wall clock,
+    /// and without its unconfirmed lead.
+    pub(super) fn confirmed_ns(&self, now_ns: i64) -> i64 {
+        let by_wall_ns = now_ns.saturating_sub(self.behind_ns);
+        by_wall_ns.saturating_sub_unsigned(self.mark.unconfirmed_ns)
     }
 
     /// An operator wants the wall clock to be followed.
@@ -211,13 +239,68 @@ impl Issue {
                 self.mark.held_ns / 1_000_000_000
             ));
         }
-        if self.behind_ns > BEHIND_WARN_NS {
+        if self.mark.unconfirmed_ns > 0 {
             alarms.push(format!(
-                "the machine's clock is {} s behind the time that was given out: time runs at half speed until it has caught up",
+                "the machine's clock was {} s ahead of the last run at a start: retention keeps events for so much longer. If that clock is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct",
+                self.mark.unconfirmed_ns / 1_000_000_000
+            ));
+        }
+        if self.behind_ns > BEHIND_WARN_NS {
+            let far_ns = CORRECTION_HINT_NS;
+            let hint = if self.behind_ns > far_ns {
+                "; to continue at the machine's clock instead, stop the server and run stratalog clock --correct"
+            } else {
+                ""
+            };
+            alarms.push(format!(
+                "the machine's clock is {} s behind the time that was given out: time runs at half speed until it has caught up{hint}",
                 self.behind_ns / 1_000_000_000
             ));
         }
         alarms
+    }
+}
+
+/// What a start holds of the wall clock, and what of its lead over the last run is unconfirmed.
+fn at_start(
+    settings: ClockSettings,
+    now: Instant,
+    floor_ns: Option<i64>,
+    before: Mark,
+) -> (u64, u64) {
+    let held_ns = still_held(settings, now, floor_ns, before);
+    let (Some(floor_ns), Some(most_ns)) = (floor_ns, settings.start_lead_ns_max) else {
+        return (held_ns, 0);
+    };
+    let lead_ns = now.wall_ns.saturating_sub_unsigned(held_ns).saturating_sub(floor_ns);
+    let ahead_ns = u64::try_from(lead_ns).unwrap_or(0);
+    if settings.jump_ns_max.is_some() && lead_ns > START_LEAD_HELD_NS {
+        tracing::error!(
+            lead_s = ahead_ns / 1_000_000_000,
+            "the wall clock is more than a year ahead of the last run and is not followed: set it right, or accept the jump by CALL stratalog.accept_clock_jump()"
+        );
+        return (held_ns.saturating_add(ahead_ns), before.unconfirmed_ns);
+    }
+    if lead_ns > most_ns {
+        tracing::error!(
+            lead_s = ahead_ns / 1_000_000_000,
+            "the wall clock is far ahead of the last run: retention keeps events for so much longer until the clock is confirmed. If it is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct"
+        );
+        return (held_ns, before.unconfirmed_ns.saturating_add(ahead_ns));
+    }
+    // A crash leaves the floor a lease or two ahead of the issued time.
+    let back_ns = floor_ns.saturating_sub(2 * AHEAD_NS).saturating_sub(now.wall_ns);
+    let back_ns = u64::try_from(back_ns).unwrap_or(0);
+    (held_ns, rest_of_lead(settings, before.unconfirmed_ns, back_ns))
+}
+
+/// What is left of an unconfirmed lead once the wall clock was set back: nothing, if a start would
+/// have trusted the rest.
+fn rest_of_lead(settings: ClockSettings, unconfirmed_ns: u64, back_ns: u64) -> u64 {
+    let trusted_ns = settings.start_lead_ns_max.map_or(u64::MAX, i64::unsigned_abs);
+    match unconfirmed_ns.saturating_sub(back_ns) {
+        rest if back_ns > 0 && rest <= trusted_ns => 0,
+        rest => rest,
     }
 }
 

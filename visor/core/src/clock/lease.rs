@@ -1,13 +1,16 @@
 //! The file that remembers how far time may have been issued.
 //!
 //! ```text
-//!   offset 0     slot 0   magic "SLCLOCK2" │ sequence u64 │ lease i64 │ epoch u64 │ held u64 │
-//!                         CRC32C of these u32
+//!   offset 0     slot 0   magic "SLCLOCK3" │ sequence u64 │ lease i64 │ epoch u64 │ held u64 │
+//!                         unconfirmed u64 │ CRC32C of these u32
 //!   offset 4096  slot 1   the same; all little-endian
 //! ```
 //!
-//! `held` is by how many nanoseconds the machine's clock jumped ahead and is not followed. A slot of
-//! an earlier version, magic "SLCLOCK1", has neither that nor an epoch, and is read as 0.
+//! `held` is by how many nanoseconds the machine's clock jumped ahead and is not followed,
+//! `unconfirmed` by how many it was ahead of the last run at starts that no operator has confirmed.
+//! Slots of earlier versions lack numbers, which are read as 0: those with the magic "SLCLOCK2" have
+//! no `unconfirmed`, those with "SLCLOCK1" no epoch and no `held` either. A version that is not known
+//! is refused.
 //!
 //! Leases go to the slots in turn, so that a torn write damages only the one that was
 //! never acknowledged; the sequence says which slot is newer.
@@ -21,13 +24,14 @@ use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
 
 /// Name of the file within the directory of the clock.
 const FILE: &str = "clock";
-const MAGIC: &[u8; 8] = b"SLCLOCK2";
-const MAGIC_FIRST: &[u8; 8] = b"SLCLOCK1";
+const MAGIC: &[u8; 8] = b"SLCLOCK3";
+/// What the magic of each version begins with.
+const MAGIC_STEM: &[u8] = b"SLCLOCK";
 const SLOT_BYTES: u64 = 4096;
 const SLOTS: u64 = 2;
-const RECORD_BYTES: usize = 44;
-/// Of the first version.
-const RECORD_FIRST_BYTES: usize = 28;
+const RECORD_BYTES: usize = 52;
+/// Earlier versions, and the length of their records.
+const EARLIER: [(&[u8; 8], usize); 2] = [(b"SLCLOCK1", 28), (b"SLCLOCK2", 44)];
 /// What an operator writes instead of leases.
 const ANEW: &[u8] = b"now";
 
@@ -51,6 +55,8 @@ pub(crate) struct Mark {
     pub(crate) epoch: u64,
     /// By how much the machine's clock jumped ahead and is not followed.
     pub(crate) held_ns: u64,
+    /// By how much it was ahead of the last run at starts that no operator has confirmed.
+    pub(crate) unconfirmed_ns: u64,
 }
 
 /// What a slot holds.
@@ -58,6 +64,8 @@ pub(crate) struct Mark {
 enum Slot {
     Never,
     Damaged,
+    /// Of a version that is not known.
+    Unknown([u8; 8]),
     /// An operator wants time to start at the machine's clock.
     Anew,
     Written {
@@ -73,6 +81,10 @@ pub struct LeaseFound {
     /// Nanoseconds since 1970 up to which time may have been issued; `None` where an operator
     /// lets time start at the machine's clock.
     pub lease_ns: Option<i64>,
+    /// By how much the machine's clock jumped ahead and is not followed, in nanoseconds.
+    pub held_ns: u64,
+    /// By how much it was ahead of the last run at starts, unconfirmed, in nanoseconds.
+    pub unconfirmed_ns: u64,
     /// One of the two copies is damaged: the next start goes by the other.
     pub copy_damaged: bool,
     /// Length of the file.
@@ -97,7 +109,10 @@ impl Lease {
             return Err(lost(&path, format_args!("is shorter than {least} bytes")));
         }
         let slots = [first, read_slot(file.as_ref(), 1).map_err(failed("read"))?];
-        let lease_ns = newest(&slots).map(|(_, lease_ns, _)| lease_ns);
+        check_versions(&path, &slots)?;
+        let newest = newest(&slots);
+        let lease_ns = newest.map(|(_, lease_ns, _)| lease_ns);
+        let mark = newest.map_or(Mark::default(), |(.., mark)| mark);
         let copy_damaged = slots.contains(&Slot::Damaged);
         if lease_ns.is_none() && copy_damaged {
             return Err(both_damaged(&path));
@@ -105,7 +120,8 @@ impl Lease {
         if lease_ns.is_none() && first != Slot::Anew {
             return Err(lost(&path, "holds zeros only"));
         }
-        Ok(LeaseFound { lease_ns, copy_damaged, bytes })
+        let Mark { held_ns, unconfirmed_ns, .. } = mark;
+        Ok(LeaseFound { lease_ns, held_ns, unconfirmed_ns, copy_damaged, bytes })
     }
 
     /// Opens the file of `directory` and says which time was leased last. Makes it when
@@ -149,6 +165,7 @@ impl Lease {
         for slot in 0..SLOTS {
             slots.push(read_slot(file.as_ref(), slot).map_err(failed("read"))?);
         }
+        check_versions(&path, &slots)?;
         let newest = newest(&slots);
         let damaged = slots.contains(&Slot::Damaged);
         match newest {
@@ -209,6 +226,7 @@ impl Lease {
         record.extend_from_slice(&lease_ns.to_le_bytes());
         record.extend_from_slice(&mark.epoch.to_le_bytes());
         record.extend_from_slice(&mark.held_ns.to_le_bytes());
+        record.extend_from_slice(&mark.unconfirmed_ns.to_le_bytes());
         let checksum = crc32c::crc32c(&record);
         record.extend_from_slice(&checksum.to_le_bytes());
         let offset = sequence.rem_euclid(SLOTS) * SLOT_BYTES;
@@ -231,6 +249,24 @@ fn newest(slots: &[Slot]) -> Option<(u64, i64, Mark)> {
         _ => None,
     });
     written.max()
+}
+
+/// Refuses slots of a version that is not known: their lease may be later than that of the other.
+fn check_versions(path: &Path, slots: &[Slot]) -> Result<()> {
+    let unknown = slots.iter().find_map(|slot| match slot {
+        Slot::Unknown(magic) => Some(*magic),
+        _ => None,
+    });
+    let Some(magic) = unknown else { return Ok(()) };
+    Err(Error::new(
+        ErrorKind::DataCorrupted,
+        format!(
+            "clock file {} has a version that this release does not know: \"{}\"",
+            path.display(),
+            magic.escape_ascii()
+        ),
+    )
+    .with_hint("start the release that wrote it, or a later one"))
 }
 
 fn both_damaged(path: &Path) -> Error {
@@ -272,17 +308,33 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
 
 /// The contents of a slot; `None` when they do not match their checksum.
 fn parse(record: &[u8]) -> Option<Slot> {
-    if record.starts_with(MAGIC_FIRST) {
-        let mut numbers = sound(record.get(..RECORD_FIRST_BYTES)?)?;
-        let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?);
-        let mark = Mark::default();
-        return Some(Slot::Written { sequence, lease_ns: lease_ns.cast_signed(), mark });
+    let magic: [u8; 8] = *record.first_chunk()?;
+    let earlier = EARLIER.iter().find(|(earlier, _)| **earlier == magic);
+    let length = match earlier {
+        Some((_, length)) => *length,
+        None if magic == *MAGIC => RECORD_BYTES,
+        None if magic.starts_with(MAGIC_STEM) => return unknown(record, magic),
+        None => return None,
+    };
+    let mut numbers = sound(record.get(..length)?)?;
+    let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?.cast_signed());
+    // Numbers that an earlier version lacks are 0.
+    let mut next = || take(&mut numbers).unwrap_or(0);
+    let mark = Mark { epoch: next(), held_ns: next(), unconfirmed_ns: next() };
+    Some(Slot::Written { sequence, lease_ns, mark })
+}
+
+/// A slot of a version that is not known. A changed bit in a known magic is damage instead: with the
+/// known magic, the checksum matches.
+fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
+    let known = EARLIER.iter().copied().chain([(MAGIC, RECORD_BYTES)]);
+    for (known, length) in known {
+        let rest = record.get(known.len()..length)?;
+        if sound(&[known.as_slice(), rest].concat()).is_some() {
+            return None;
+        }
     }
-    let mut numbers = sound(record)?;
-    let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?);
-    let mark = Mark { epoch: take(&mut numbers)?, held_ns: take(&mut numbers)? };
-    let known = record.starts_with(MAGIC);
-    known.then_some(Slot::Written { sequence, lease_ns: lease_ns.cast_signed(), mark })
+    Some(Slot::Unknown(magic))
 }
 
 /// What is between the magic and the checksum of a record, if this is right.

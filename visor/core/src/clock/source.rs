@@ -1,5 +1,11 @@
 //! Where time comes from.
 
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// The last wall clock at which a start is possible, in nanoseconds since 1970: in 2261, a year
+/// before the end of what 64 bits hold.
+const WALL_NS_MAX: i64 = 9_190_000_000 * 1_000_000_000;
+
 /// Two readings of the monotonic clock this close to each other have that of the wall clock between
 /// them at one instant, as far as anybody cares.
 const TOGETHER_NS: u64 = 1_000_000;
@@ -36,6 +42,22 @@ pub(super) fn read(source: &dyn TimeSource) -> Instant {
         now = look();
     }
     now
+}
+
+/// The clocks, if a start can go by them.
+///
+/// # Errors
+/// `DatetimeOverflow` when the wall clock is before 1970 or after 2260.
+pub(super) fn usable(now: Instant) -> Result<Instant> {
+    if (0..=WALL_NS_MAX).contains(&now.wall_ns) {
+        return Ok(now);
+    }
+    let which = if now.wall_ns < 0 { "before 1970" } else { "after the year 2260" };
+    Err(Error::new(
+        ErrorKind::DatetimeOverflow,
+        format!("the machine's clock shows a time {which}: no start is possible with it"),
+    )
+    .with_hint("set the machine's clock right, and start again; nothing was changed"))
 }
 
 /// The machine's clocks; replaced in tests.

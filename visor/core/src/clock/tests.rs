@@ -1,5 +1,6 @@
 mod jumps;
 mod memory_disk;
+mod starts;
 
 use std::{
     path::Path,

@@ -77,7 +77,17 @@ fn foreign_and_newer_directories_are_refused_and_left_alone() {
 /// What is changed in a data directory that was used, and what the start says then.
 type Damage = (&'static str, fn(&std::path::Path), &'static str);
 
-const LOST: [Damage; 9] = [
+const LOST: [Damage; 11] = [
+    (
+        "FORMAT is gone",
+        |data| fs::remove_file(data.join("FORMAT")).unwrap(),
+        "the file FORMAT of the data directory",
+    ),
+    (
+        "FORMAT has a version that never was",
+        |data| fs::write(data.join("FORMAT"), format_text(0)).unwrap(),
+        "has format 0, which no release has written",
+    ),
     ("journal/ is gone", |data| fs::remove_dir_all(data.join("journal")).unwrap(), "is missing"),
     ("journal/ is empty", |data| empty(&data.join("journal")), "has lost all of its segments"),
     ("catalog/ is gone", |data| fs::remove_dir_all(data.join("catalog")).unwrap(), "is missing"),
@@ -174,6 +184,47 @@ fn a_directory_that_has_lost_files_is_not_opened() {
     let counted =
         good(&run(&["sql", "-p", &port.to_string(), "-c", "SELECT count(*) FROM readings"]));
     assert!(counted.contains('2'), "{counted}");
+    signal(child.id(), "TERM");
+    assert!(child.wait().unwrap().success());
+}
+
+/// What a start says names the cause: files were merged into others since the copy was made.
+#[test]
+fn an_older_manifest_that_was_put_back_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let run_once = |sql: &str| {
+        let (mut child, port) = spawn(directory.path(), &[]);
+        good(&run(&["sql", "-p", &port.to_string(), "-c", sql]));
+        signal(child.id(), "TERM");
+        assert!(child.wait().unwrap().success());
+    };
+    run_once(
+        "CREATE TABLE readings (time timestamptz, v int); \
+         INSERT INTO readings VALUES ('2024-01-01', 1), ('2024-01-02', 2); \
+         CALL stratalog.flush('readings')",
+    );
+    let kept = directory.path().join("kept");
+    copy(&data.join("manifest"), &kept);
+    run_once("INSERT INTO readings VALUES ('2024-01-03', 3); CALL stratalog.compact('readings')");
+    let newest = directory.path().join("newest");
+    copy(&data.join("manifest"), &newest);
+    empty(&data.join("manifest"));
+    copy(&kept, &data.join("manifest"));
+    let before = files(&data);
+    let output = serve(&data, &["--pg-listen", "127.0.0.1:0"]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    assert!(text.contains("an older copy of the manifest was put in place"), "{text}");
+    assert!(text.contains("restore the newest manifest"), "{text}");
+    assert_eq!(files(&data), before, "something was changed");
+    // With the newest one, nothing is lost.
+    empty(&data.join("manifest"));
+    copy(&newest, &data.join("manifest"));
+    let (mut child, port) = spawn(directory.path(), &[]);
+    let counted =
+        good(&run(&["sql", "-p", &port.to_string(), "-c", "SELECT count(*) FROM readings"]));
+    assert!(counted.contains('3'), "{counted}");
     signal(child.id(), "TERM");
     assert!(child.wait().unwrap().success());
 }

@@ -56,9 +56,10 @@ impl Chronicle {
             return Err(Refused::Moved);
         }
         if candidates.late == LatePolicy::Reject {
-            let sealed = state.version.pieces().sealed();
-            if let Some(row) = ticks.iter().position(|tick| *tick < sealed) {
-                return Err(Refused::Late(row, sealed));
+            // The same in all tiers, and after any start.
+            let highest = state.highest.unwrap_or(i64::MIN);
+            if let Some(row) = ticks.iter().position(|tick| *tick < highest) {
+                return Err(Refused::Late(row, highest));
             }
         }
         let mut until = i64::MAX;
@@ -97,10 +98,8 @@ impl Chronicle {
             }
         }
         pending.end_seq = reserved.end_seq;
-        if candidates.window.is_some() {
-            // Of those that are skipped as well: they hold nothing up for long.
-            pending.lowest = ticks.iter().copied().min();
-        }
+        // Of those that are skipped as well: they hold nothing up for long.
+        pending.lowest = ticks.iter().copied().min();
         if reserved.end_seq > reserved.first_seq {
             state.pending.insert(reserved.first_seq, pending);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::Gsn;
+use stratalog_model::{Gsn, Tick};
 
 use super::Chronicle;
 use crate::{
@@ -56,8 +56,10 @@ impl Chronicle {
         pieces: PieceSet,
         (fences, lost): (Vec<Fence>, Lost),
         next_seq: u64,
+        highest: Option<Tick>,
     ) -> Arc<Version> {
         let mut state = self.state.lock();
+        state.highest = state.highest.max(highest.map(|tick| tick.0));
         state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences, lost));
         state.next_seq = state.next_seq.max(next_seq);
         Arc::clone(&state.version)

@@ -90,6 +90,15 @@ impl Horizon {
 }
 
 impl Chronicle {
+    /// The last tick of which no event can come any more where late events are refused: the one before
+    /// the highest that was committed, and before those that are not committed.
+    pub fn sealed_by_order(&self) -> Option<Tick> {
+        let state = self.state.lock();
+        let highest = state.highest?;
+        let first = state.lowest_pending().map_or(highest, |pending| pending.min(highest));
+        first.checked_sub(1).map(Tick)
+    }
+
     /// Ends the time in which events can come, as far as `now` and pending events allow. Returns
     /// the version that tells it, `None` of a chronicle that was forgotten. Only under the publisher's
     /// lock: what was committed before it is seen with the version.

@@ -32,6 +32,8 @@ pub struct State {
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, Pending>,
     pub(super) next_seq: u64,
+    /// The highest tick that was ever committed: with `late = 'reject'`, events before it are late.
+    pub highest: Option<i64>,
     /// Series that rollbacks left without an event.
     emptied: usize,
     pub(super) horizon: Horizon,
@@ -44,7 +46,7 @@ pub struct State {
 pub(super) struct Pending {
     pub(super) end_seq: u64,
     pub(super) outcome: Arc<Outcome>,
-    /// Their lowest tick, where ticks go by the clock.
+    /// Their lowest tick.
     pub(super) lowest: Option<i64>,
     /// Events whose key is another's entry: settled at commit (`collision = 'last'`).
     pub(super) overrides: Vec<Override>,
@@ -68,6 +70,7 @@ impl State {
             version: Arc::new(Version::told(horizon.told())),
             pending: BTreeMap::new(),
             next_seq: 1,
+            highest: None,
             emptied: 0,
             horizon,
             index_claim: budget.claim_anyway(0),
@@ -75,7 +78,14 @@ impl State {
         }
     }
 
-    /// The lowest tick of events that are not committed, where ticks go by the clock.
+    /// Events with the ticks of `hull` are committed.
+    pub(super) fn see(&mut self, hull: &TickRange) {
+        if !hull.is_empty() {
+            self.highest = self.highest.max(Some(hull.end.0.saturating_sub(1)));
+        }
+    }
+
+    /// The lowest tick of events that are not committed.
     pub(super) fn lowest_pending(&self) -> Option<i64> {
         self.pending.values().filter_map(|pending| pending.lowest).min()
     }

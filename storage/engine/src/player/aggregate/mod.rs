@@ -1,4 +1,4 @@
-//! Partial aggregates (F20, F84): of events read row by row, and of the runs of stories.
+//! Partial aggregates (F86, F87): of events read row by row, and of the runs of stories.
 //!
 //! ```text
 //!   journal, tablets ─► rows ─► group and window of each ─┐

@@ -14,9 +14,11 @@ use super::{
 /// Steps of a wall clock: seconds, hours, ten years.
 const STEPS_NS: [i128; 6] = {
     let (second, hour) = (SECOND as i128, 3_600 * SECOND as i128);
-    let years = 10 * 8_766 * hour;
-    [second, -second, hour, -hour, years, -years]
+    [second, -second, hour, -hour, YEARS_NS, -YEARS_NS]
 };
+
+/// Ten years.
+const YEARS_NS: i128 = 10 * 8_766 * 3_600 * SECOND as i128;
 
 /// Starts that may fail, one after another.
 const FAILED_STARTS_MAX: u64 = 2;
@@ -70,8 +72,15 @@ impl World {
     /// Somebody sets the clock of the server's machine.
     fn set_wall_clock(&mut self) {
         let step_ns = STEPS_NS[self.random.below(6) as usize];
+        let mut wall = self.plan.machine.wall.lock();
+        // A clock before 1970 or near the end of time lets no server start.
+        if !(YEARS_NS..i128::from(i64::MAX) - YEARS_NS)
+            .contains(&(wall.at(self.time.now()) + step_ns))
+        {
+            return;
+        }
         self.steps.note(format!("the wall clock goes by {step_ns} ns"));
-        self.plan.machine.wall.lock().jump(step_ns);
+        wall.jump(step_ns);
     }
 
     /// An operator accepts a jump of it, if there was one.

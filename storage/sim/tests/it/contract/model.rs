@@ -15,8 +15,11 @@ const REMEMBERED_NS: i64 = 30 * SECOND as i64;
 /// A window that was used is forgotten after so long.
 const FORGOTTEN_NS: i64 = 2 * REMEMBERED_NS;
 
-/// The longest round trip that counts.
+/// The longest round trip that counts in any table.
 const ROUND_TRIP_NS_MAX: u64 = 60 * SECOND;
+
+/// How many floors of its table a round trip counts, at most.
+const ROUND_TRIP_FLOORS_MAX: u64 = 10;
 
 /// An event that has its place: tick and arrival number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +127,9 @@ impl Chronicle {
 
     /// How far a session's window goes back.
     fn back_ns(&self, session: &Acceptance, now: &ClockReading) -> i64 {
-        self.least_ns(now).max(session.round_trip_ns.min(ROUND_TRIP_NS_MAX) as i64)
+        let floors_ns = ROUND_TRIP_FLOORS_MAX * self.rules.floor_ms * 1_000_000;
+        let round_trip_ns = session.round_trip_ns.min(ROUND_TRIP_NS_MAX).min(floors_ns);
+        self.least_ns(now).max(round_trip_ns as i64)
     }
 
     /// A session has looked whether its events are in its window.

@@ -160,7 +160,10 @@ impl World {
         let plan = Plan {
             machine: Machine::new(&time, rate_ppb, look_ns),
             seen: Arc::new(Seen::default()),
-            clock: ClockSettings { jump_ns_max: most.map(|seconds| seconds * SECOND as i64) },
+            clock: ClockSettings {
+                jump_ns_max: most.map(|seconds| seconds * SECOND as i64),
+                ..ClockSettings::default()
+            },
             tables,
             backlog_bytes_max: [0, 15_000][random.below(2) as usize],
         };

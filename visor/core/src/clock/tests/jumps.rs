@@ -110,7 +110,7 @@ fn nothing_is_held_where_every_jump_is_followed() {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let follow = || {
         let (disk, hands) = (Arc::clone(&disk) as Arc<_>, Arc::clone(&hands) as Arc<_>);
-        let settings = ClockSettings { jump_ns_max: None };
+        let settings = ClockSettings { jump_ns_max: None, start_lead_ns_max: None };
         MasterClock::open(disk, Path::new(DIRECTORY), hands, settings).unwrap()
     };
     let clock = open(&disk, &hands);

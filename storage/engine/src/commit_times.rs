@@ -1,0 +1,61 @@
+//! When events were committed: the highest gsn at recent instants, in memory only.
+//!
+//! ```text
+//!   look of the grapher    gsn 90        gsn 90   gsn 140            gsn 200
+//!   samples                (90, 10:00)            (140, 10:02)       (200, 10:03)
+//!                                                  └ gsn's 91 to 140 count as committed at 10:02
+//! ```
+//! An event counts as committed at the first look that found it, so it is never taken for older than
+//! it is. Events that a start has recovered count as committed at the start.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use stratalog_model::Gsn;
+
+/// Samples, at most. When there are more, the older half keeps every second one.
+const SAMPLES_MAX: usize = 4096;
+
+/// See the module's comment.
+#[derive(Debug, Default)]
+pub struct CommitTimes {
+    /// Highest gsn and time; both ascend.
+    samples: Mutex<VecDeque<(u64, i64)>>,
+}
+
+impl CommitTimes {
+    /// Events up to `gsn` are committed; `now` is asked for the time if some of them are new.
+    pub fn note(&self, gsn: Gsn, now: impl FnOnce() -> i64) {
+        let mut samples = self.samples.lock();
+        let last = samples.back().copied();
+        if last.is_some_and(|(known, _)| gsn.0 <= known) {
+            return;
+        }
+        let now_ns = last.map_or(i64::MIN, |(_, at_ns)| at_ns).max(now());
+        samples.push_back((gsn.0, now_ns));
+        if samples.len() > SAMPLES_MAX {
+            let mut at: usize = 0;
+            samples.retain(|_| {
+                at += 1;
+                at > SAMPLES_MAX / 2 || at.is_multiple_of(2)
+            });
+        }
+    }
+
+    /// When the event of a gsn was committed, as far as is known: not after `now_ns`.
+    pub fn of(&self, gsn: u64, now_ns: i64) -> i64 {
+        let samples = self.samples.lock();
+        let first = samples.partition_point(|(known, _)| *known < gsn);
+        samples.get(first).map_or(now_ns, |(_, at_ns)| *at_ns)
+    }
+
+    /// The highest gsn that was certainly committed at a time or before.
+    pub fn until(&self, time_ns: i64) -> Gsn {
+        let samples = self.samples.lock();
+        let later = samples.partition_point(|(_, at_ns)| *at_ns <= time_ns);
+        Gsn(later.checked_sub(1).and_then(|last| samples.get(last)).map_or(0, |(gsn, _)| *gsn))
+    }
+}
+
+#[cfg(test)]
+mod tests;

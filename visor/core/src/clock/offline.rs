@@ -1,0 +1,72 @@
+//! What an operator does with the clock of a database that no server has open.
+
+use std::path::Path;
+
+use stratalog_model::{Disk, Error, ErrorKind, Result};
+
+use super::{
+    AHEAD_NS,
+    lease::{Lease, Mark},
+    source::{TimeSource, read, usable},
+};
+
+/// Where time ended, and where it continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Correction {
+    /// The lease so far, in nanoseconds since 1970.
+    pub from_ns: i64,
+    /// The lease from now on.
+    pub to_ns: i64,
+}
+
+/// Lets time continue at the machine's clock, behind the time that was issued: the one exception to
+/// CL-8, by an explicit command. It begins a new epoch, so that no client computes time from earlier
+/// readings. Stored events stay as they are.
+///
+/// # Errors
+/// `ObjectNotInPrerequisiteState` when the issued time is not ahead of the machine's clock;
+/// `DatetimeOverflow` when that clock is unusable; `DataCorrupted`, `Io`.
+pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Result<Correction> {
+    let now = usable(read(source))?;
+    let (mut lease, floor_ns) = Lease::open(disk, directory, true)?;
+    let from_ns = floor_ns.unwrap_or(i64::MIN);
+    // A crash leaves the lease this far ahead of a machine's clock that is right.
+    if from_ns <= now.wall_ns.saturating_add(AHEAD_NS) {
+        return Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            "the time of this database is not ahead of the machine's clock: there is nothing to correct",
+        )
+        .with_hint("set the machine's clock right first, if it is wrong"));
+    }
+    let mark = Mark { epoch: lease.mark().epoch.saturating_add(1), ..Mark::default() };
+    write_both(&mut lease, now.wall_ns, mark)?;
+    Ok(Correction { from_ns, to_ns: now.wall_ns })
+}
+
+/// Confirms the machine's clock as it is, as `CALL stratalog.accept_clock_jump()` does for a running
+/// server. Returns the nanoseconds that were held or unconfirmed; `None` when there were none.
+///
+/// # Errors
+/// `DatetimeOverflow` when the machine's clock is unusable; `DataCorrupted`, `Io`.
+pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Result<Option<u64>> {
+    let now = usable(read(source))?;
+    let (mut lease, floor_ns) = Lease::open(disk, directory, true)?;
+    let Some(floor_ns) = floor_ns else { return Ok(None) };
+    let before = lease.mark();
+    // The lead of the next start is confirmed as well.
+    let lead_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns).saturating_sub(floor_ns);
+    let lead_ns = u64::try_from(lead_ns).unwrap_or(0);
+    let accepted_ns = before.held_ns.saturating_add(before.unconfirmed_ns).saturating_add(lead_ns);
+    if accepted_ns == 0 {
+        return Ok(None);
+    }
+    let mark = Mark { epoch: before.epoch.saturating_add(1), ..Mark::default() };
+    write_both(&mut lease, floor_ns.max(now.wall_ns), mark)?;
+    Ok(Some(accepted_ns))
+}
+
+/// Both slots say the same: damage of one of them does not bring the earlier lease back.
+fn write_both(lease: &mut Lease, lease_ns: i64, mark: Mark) -> Result<()> {
+    lease.write_marked(lease_ns, mark)?;
+    lease.write_marked(lease_ns, mark)
+}
