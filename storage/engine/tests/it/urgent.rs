@@ -180,7 +180,8 @@ async fn what_many_have_acquired_leaves_memory_later() {
     let files = stored.files(&acquired);
     let known = [Arc::clone(&acquired), Arc::clone(&other)];
     let find = move |id| known.iter().find(|known| known.id == id).cloned();
-    let settings = EngineSettings { memory_bytes_max: 500_000, ..small() };
+    // Nothing moves by number.
+    let settings = EngineSettings { memory_bytes_max: 500_000, story_rows_max: 1 << 20, ..small() };
     let (log, clock) = (Arc::new(log.clone()), Arc::new(StillClock));
     let engine = Engine::open_with(log, clock, settings, &find, Some(files)).unwrap();
     engine.steer_by(Arc::new(Many(acquired.id)));

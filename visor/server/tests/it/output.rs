@@ -24,8 +24,10 @@ fn same_as(name: &str, text: &str) {
 #[test]
 fn help_fits_and_stays_what_it_is() {
     same_as("help", &good(&run(&["--help"])));
-    let commands =
-        ["serve", "sql", "import", "export", "check", "backup", "backups", "restore", "demo"];
+    let commands = [
+        "serve", "sql", "import", "export", "check", "clock", "backup", "backups", "restore",
+        "demo",
+    ];
     for command in commands {
         same_as(&format!("help_{command}"), &good(&run(&[command, "--help"])));
     }
