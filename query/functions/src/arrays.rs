@@ -10,13 +10,18 @@ use arrow::{
 };
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::ColumnWriter;
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, Room, text_rows},
+    function::{
+        Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, Room, text_at, text_rows,
+    },
+    literal::style_of,
+    text_form::field_of,
 };
 
-use Parameter::{Any, Array, Integer, Rest};
+use Parameter::{Any, Array, Integer, Rest, Text};
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
@@ -33,6 +38,33 @@ pub fn functions() -> Vec<Function> {
                     Ok((length > 0).then(|| format!("[1:{length}]")))
                 })
             },
+        ),
+        Function::immutable(
+            "array_ndims",
+            &[&[Array]],
+            ColumnType::Integer,
+            "The number of dimensions of an array: 1; NULL when it is empty.",
+            |arguments| {
+                let lists = lists(arguments, 0)?;
+                let dimensions =
+                    |row: usize| (lists.is_valid(row) && lists.value_length(row) > 0).then_some(1);
+                let dimensions: Int32Array = (0..arguments.rows).map(dimensions).collect();
+                Ok(Arc::new(dimensions))
+            },
+        ),
+        Function::immutable(
+            "array_part",
+            &[&[Array, Integer, Integer]],
+            Returns::Same(0),
+            "The elements of an array from one subscript to another: what `a[1:2]` calls.",
+            part,
+        ),
+        Function::immutable(
+            "array_to_string",
+            &[&[Array, Text], &[Array, Text, Text]],
+            ColumnType::Text,
+            "The elements of an array, joined; NULL elements are left out, or are a text of their own.",
+            joined,
         ),
         Function::immutable(
             "trim_array",
@@ -103,6 +135,69 @@ fn declared(
         Some(NullBuffer::from(nulls)),
     )?;
     Ok(cast(&(Arc::new(lists) as ArrayRef), arguments.result)?)
+}
+
+fn part(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let lists = lists(arguments, 0)?;
+    let (starts, stops) = (arguments.integers(1)?, arguments.integers(2)?);
+    let one = |row: usize| -> Option<ArrayRef> {
+        if lists.is_null(row) || starts.is_null(row) || stops.is_null(row) {
+            return None;
+        }
+        let values = lists.value(row);
+        let start = usize::try_from(starts.value(row)).unwrap_or(0).max(1);
+        let stop = usize::try_from(stops.value(row)).unwrap_or(0).min(values.len());
+        Some(match stop.checked_sub(start) {
+            Some(further) => values.slice(start - 1, further + 1),
+            None => values.slice(0, 0),
+        })
+    };
+    let parts: Vec<Option<ArrayRef>> = (0..arguments.rows).map(one).collect();
+    declared(arguments, &parts, lists.value_type())
+}
+
+fn joined(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (lists, separators) = (lists(arguments, 0)?, arguments.text(1)?);
+    let substitutes = arguments.has(2).then(|| arguments.text(2)).transpose()?;
+    let style = style_of(arguments.config);
+    let item = match field_of(arguments, 0)?.data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            item.as_ref().clone()
+        }
+        _ => Field::new_list_field(lists.value_type(), true),
+    };
+    let values = Arc::clone(lists.values());
+    let writer = ColumnWriter::new(values.as_ref(), &item, &style).map_err(failed)?;
+    text_rows(arguments.rows, |row| {
+        let Some(separator) = text_at(separators, row).filter(|_| lists.is_valid(row)) else {
+            return Ok(None);
+        };
+        let substitute = substitutes.and_then(|substitutes| text_at(substitutes, row));
+        let start = usize::try_from(*lists.value_offsets().get(row).unwrap_or(&0)).unwrap_or(0);
+        let length = usize::try_from(lists.value_length(row)).unwrap_or(0);
+        let mut out: Vec<u8> = Vec::new();
+        let mut is_first = true;
+        let mut element = Vec::new();
+        for at in start..start + length {
+            element.clear();
+            let text: Option<&[u8]> = match writer.write(at, &mut element) {
+                true => Some(element.as_slice()),
+                false => substitute.map(str::as_bytes),
+            };
+            let Some(text) = text else { continue };
+            if !is_first {
+                out.extend_from_slice(separator.as_bytes());
+            }
+            is_first = false;
+            out.extend_from_slice(text);
+            if out.len() > RESULT_BYTES_MAX {
+                let message =
+                    format!("array_to_string() would make more than {RESULT_BYTES_MAX} bytes");
+                return Err(failed(Error::new(ErrorKind::LimitExceeded, message)));
+            }
+        }
+        Ok(Some(String::from_utf8_lossy(&out).into_owned()))
+    })
 }
 
 fn trim(arguments: &Arguments<'_>) -> Result<ArrayRef> {

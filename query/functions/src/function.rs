@@ -118,6 +118,7 @@ impl Parameter {
                 DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
                     Some(given.clone())
                 }
+                DataType::Null => Some(DataType::new_list(DataType::Utf8View, true)),
                 _ => None,
             },
             Parameter::Numeric => match given {

@@ -12,7 +12,9 @@
 
 mod arrays;
 mod bytes;
+mod cases;
 mod cast;
+mod contains;
 mod date_part;
 mod format;
 pub mod function;

@@ -14,7 +14,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, Returns},
+    function::{Arguments, Function, Parameter, Returns, text_rows},
 };
 
 use Parameter::{Double, Integer, Numeric};
@@ -62,6 +62,20 @@ pub fn functions() -> Vec<Function> {
                 let values = arguments.doubles(0)?.iter().map(|value| value.map(real).transpose());
                 let values = values.collect::<Result<Float32Array, _>>().map_err(failed)?;
                 Ok(Arc::new(values))
+            },
+        ),
+        Function::immutable(
+            "int4_hex",
+            &[&[Integer]],
+            ColumnType::Text,
+            "An integer in hexadecimal, a negative one as its 32 bits: what `to_hex` calls.",
+            |arguments| {
+                let numbers = arguments.integers(0)?;
+                text_rows(arguments.rows, |row| {
+                    #[expect(clippy::cast_possible_truncation, reason = "an integer has 32 bits")]
+                    let bits = |number: i64| (number as i32).cast_unsigned();
+                    Ok(numbers.is_valid(row).then(|| format!("{:x}", bits(numbers.value(row)))))
+                })
             },
         ),
         of_degrees("sind", "Sine of an angle in degrees.", |arguments| {

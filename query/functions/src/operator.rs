@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::{
-    common::{DFSchema, Result},
+    common::{DFSchema, Result, ScalarValue},
     logical_expr::{
-        BinaryExpr, Expr, ExprSchemable, GetFieldAccess, ScalarUDF,
+        BinaryExpr, Expr, ExprSchemable, GetFieldAccess, ScalarUDF, cast,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
@@ -33,6 +33,21 @@ impl JsonOperators {
         let function = self.functions.iter().find(|function| function.name() == name)?;
         Some(function.call(vec![left, right]))
     }
+
+    /// Whether one array has all elements of another.
+    fn contains(&self, whole: &Expr, part: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+        let left = literal::array_beside(whole, part, schema)?;
+        let right = literal::array_beside(part, whole, schema)?;
+        Ok(self.call("arraycontains", left, right))
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Null, _))
+}
+
+fn is_array(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::List(_) | DataType::LargeList(_)))
 }
 
 fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
@@ -74,6 +89,17 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::HashMinus, _) => "jsonb_delete_path",
             (BinaryOperator::Minus, _) if is_jsonb(&expr.left, schema) => "jsonb_delete",
             (BinaryOperator::StringConcat, _) if joins_jsonb(&expr, schema) => "jsonb_concat",
+            // A NULL without a type beside an array is an array.
+            (BinaryOperator::StringConcat, _)
+                if is_null(&expr.left) && is_array(&expr.right, schema) =>
+            {
+                return Ok(PlannerResult::Planned(expr.right));
+            }
+            (BinaryOperator::StringConcat, _)
+                if is_null(&expr.right) && is_array(&expr.left, schema) =>
+            {
+                return Ok(PlannerResult::Planned(expr.left));
+            }
             (BinaryOperator::PGOverlap, _) => {
                 let left = literal::array_beside(&expr.left, &expr.right, schema)?;
                 let right = literal::array_beside(&expr.right, &expr.left, schema)?;
@@ -83,6 +109,22 @@ impl ExprPlanner for JsonOperators {
                 });
             }
             (BinaryOperator::AtArrow, _) if is_jsonb(&expr.left, schema) => "jsonb_contains",
+            (BinaryOperator::AtArrow, _)
+                if is_array(&expr.left, schema) || is_array(&expr.right, schema) =>
+            {
+                return self.contains(&expr.left, &expr.right, schema).map(|call| match call {
+                    Some(call) => PlannerResult::Planned(call),
+                    None => PlannerResult::Original(expr),
+                });
+            }
+            (BinaryOperator::ArrowAt, _)
+                if is_array(&expr.left, schema) || is_array(&expr.right, schema) =>
+            {
+                return self.contains(&expr.right, &expr.left, schema).map(|call| match call {
+                    Some(call) => PlannerResult::Planned(call),
+                    None => PlannerResult::Original(expr),
+                });
+            }
             (BinaryOperator::ArrowAt, _) if is_jsonb(&expr.right, schema) => {
                 return Ok(
                     match self.call("jsonb_contains", expr.right.clone(), expr.left.clone()) {
@@ -110,7 +152,7 @@ pub struct JsonSubscripts(JsonOperators);
 
 impl Default for JsonSubscripts {
     fn default() -> Self {
-        let functions = crate::json::functions().into_iter();
+        let functions = crate::json::functions().into_iter().chain(crate::arrays::functions());
         Self(JsonOperators::new(functions.map(|function| Arc::new(function.into_udf())).collect()))
     }
 }
@@ -121,6 +163,14 @@ impl ExprPlanner for JsonSubscripts {
         expr: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        if let GetFieldAccess::ListRange { start, stop, .. } = &expr.field_access
+            && is_array(&expr.expr, schema)
+            && let Some(part) = self.0.functions.iter().find(|known| known.name() == "array_part")
+        {
+            let bounds = [start, stop].map(|bound| bound.as_ref().clone());
+            let arguments = [expr.expr].into_iter().chain(bounds).collect();
+            return Ok(PlannerResult::Planned(part.call(arguments)));
+        }
         let call = subscript(&expr.field_access, schema)
             .filter(|_| is_jsonb(&expr.expr, schema))
             .and_then(|(name, key)| self.0.call(name, expr.expr.clone(), key));
@@ -131,16 +181,18 @@ impl ExprPlanner for JsonSubscripts {
     }
 }
 
-/// The function that a subscript of jsonb calls, and its argument: `j['key']`, `j[0]`.
+/// The function that a subscript of jsonb calls, and its argument: `j['key']`, `j[0]`. A subscript
+/// is one step of a path: `j['0']` is an element, too, and `j[0]` may be a member.
 fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str, Expr)> {
     match access {
         GetFieldAccess::NamedStructField { name } => {
-            Some(("jsonb_object_field", Expr::Literal(name.clone(), None)))
+            Some(("jsonb_extract_path", Expr::Literal(name.clone(), None)))
         }
         GetFieldAccess::ListIndex { key } => {
-            let by_position = key.get_type(schema).is_ok_and(|known| known.is_integer());
-            let name = if by_position { "jsonb_array_element" } else { "jsonb_object_field" };
-            Some((name, key.as_ref().clone()))
+            let is_position = key.get_type(schema).is_ok_and(|known| known.is_integer());
+            let key = key.as_ref().clone();
+            let step = if is_position { cast(key, DataType::Utf8) } else { key };
+            Some(("jsonb_extract_path", step))
         }
         GetFieldAccess::ListRange { .. } => None,
     }
@@ -148,7 +200,6 @@ fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str
 
 /// The right side of `#>` and `#>>` written as `'{a,b,0}'`, as an array of text.
 fn path_literal(expr: &RawBinaryExpr) -> Option<Expr> {
-    use datafusion::common::ScalarValue;
     if !matches!(
         expr.op,
         BinaryOperator::HashArrow

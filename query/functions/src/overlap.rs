@@ -24,7 +24,7 @@ pub fn functions() -> Vec<Function> {
         parameters,
         returns: Returns::Rule(|fields| {
             if let [left, right] = fields {
-                common_item(left.data_type(), right.data_type())?;
+                common_item(left.data_type(), right.data_type(), "&&")?;
             }
             Ok(ColumnType::Boolean.arrow_type())
         }),
@@ -50,7 +50,7 @@ fn item_of(list: &DataType) -> &DataType {
 }
 
 /// The type in which elements of both are compared; text and numbers do not mix.
-fn common_item(left: &DataType, right: &DataType) -> Result<DataType> {
+pub(crate) fn common_item(left: &DataType, right: &DataType, operator: &str) -> Result<DataType> {
     let (left, right) = (item_of(left), item_of(right));
     let is_text =
         |item: &DataType| matches!(item, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8);
@@ -58,7 +58,8 @@ fn common_item(left: &DataType, right: &DataType) -> Result<DataType> {
     match comparison_coercion(left, right).filter(|_| !mixed) {
         Some(common) => Ok(common),
         None => {
-            plan_err!("There isn't a common type for {}[] && {}[]", sql_name(left), sql_name(right))
+            let (left, right) = (sql_name(left), sql_name(right));
+            plan_err!("There isn't a common type for {left}[] {operator} {right}[]")
         }
     }
 }
@@ -66,7 +67,7 @@ fn common_item(left: &DataType, right: &DataType) -> Result<DataType> {
 /// NULL elements equal nothing.
 fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (left, right) = (arguments.array(0)?, arguments.array(1)?);
-    let item = common_item(left.data_type(), right.data_type())?;
+    let item = common_item(left.data_type(), right.data_type(), "&&")?;
     let list = DataType::List(Arc::new(Field::new_list_field(item.clone(), true)));
     let (left, right) = (cast(left, &list)?, cast(right, &list)?);
     let (left, right) = (left.as_list::<i32>(), right.as_list::<i32>());

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    arrays, bytes, date_part, format, function::Function, json, lists, literal::TypedLiterals,
-    make_time, misc, number, number_pattern, numbers, operator::JsonOperators, ordered_set,
-    overlap, regex, similar, texts, time_bucket::TimeBucket, time_pattern, whole, zone,
+    arrays, bytes, cases, contains, date_part, format, function::Function, json, lists,
+    literal::TypedLiterals, make_time, misc, number, number_pattern, numbers,
+    operator::JsonOperators, ordered_set, overlap, regex, similar, texts, time_bucket::TimeBucket,
+    time_pattern, whole, zone,
 };
 
 /// One function, for the documentation.
@@ -39,6 +40,8 @@ fn declared() -> Vec<Function> {
     functions.extend(number::functions());
     functions.extend(make_time::functions());
     functions.extend(overlap::functions());
+    functions.extend(contains::functions());
+    functions.extend(cases::functions());
     functions
 }
 

@@ -12,6 +12,7 @@ use stratalog_model::ColumnType;
 
 use crate::CatalogContext;
 
+mod identifiers;
 mod log;
 mod object;
 mod privilege;

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use arrow::datatypes::{Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
     common::{
         DFSchema, Result, config::ConfigOptions, metadata::FieldMetadata, tree_node::Transformed,
@@ -81,13 +81,34 @@ fn meant(
         }
     }
     let other = others.iter().find(|other| Some(other.name()) == calls);
-    let call = other.unwrap_or(function).call(arguments);
+    let called = other.unwrap_or(function);
+    settle_texts(called, &mut arguments, schema)?;
+    let call = called.call(arguments);
     let Some(gives) = gives else { return Ok(call) };
     let field = Arc::new(gives.arrow_field("", true));
     Ok(match call.get_type(schema)? == *field.data_type() {
         true => call,
         false => Expr::Cast(Cast::new_from_field(Box::new(call), field)),
     })
+}
+
+/// Gives constant texts the Arrow type that `function` takes: under a cast, a function whose type
+/// depends on a constant would not know it.
+fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema) -> Result<()> {
+    let given: Result<Vec<DataType>> =
+        arguments.iter().map(|argument| argument.get_type(schema)).collect();
+    let Ok(given) = given else { return Ok(()) };
+    let Ok(wanted) = function.coerce_types(&given) else { return Ok(()) };
+    for (argument, wanted) in arguments.iter_mut().zip(&wanted) {
+        if let Expr::Literal(value, _) = argument
+            && value.data_type().is_string()
+            && wanted.is_string()
+            && value.data_type() != *wanted
+        {
+            *value = value.cast_to(wanted)?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts the calls that are meant in the place of those that are written.

@@ -70,12 +70,16 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
         }
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
             has_extremes(func.name(), &params.args, schema)?;
+            joins_text(func.name(), &params.args, schema)?;
             match &params.filter {
                 Some(filter) => is_condition(filter, "FILTER", schema),
                 None => Ok(()),
             }
         }
-        Expr::WindowFunction(call) => has_extremes(call.fun.name(), &call.params.args, schema),
+        Expr::WindowFunction(call) => {
+            has_extremes(call.fun.name(), &call.params.args, schema)?;
+            joins_text(call.fun.name(), &call.params.args, schema)
+        }
         _ => Ok(()),
     }
 }
@@ -91,6 +95,23 @@ fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()>
     let message = format!("function {name}(uuid) does not exist");
     Err(to_datafusion(
         Error::new(ErrorKind::UndefinedFunction, message).with_hint("cast the uuid to text"),
+    ))
+}
+
+/// The planner would join the text of bytes.
+fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
+    let of_bytes = arguments.first().is_some_and(|argument| {
+        matches!(
+            kind(argument, schema),
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+        )
+    });
+    if name != "string_agg" || !of_bytes {
+        return Ok(());
+    }
+    Err(to_datafusion(
+        Error::not_yet("string_agg() of bytea")
+            .with_hint("join the text: decode(string_agg(encode(v, 'hex'), ''), 'hex')"),
     ))
 }
 

@@ -115,7 +115,7 @@ pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
         open: Vec::new(),
         hard: false,
         dots: false,
-        shortest: None,
+        levels: vec![Level::default()],
         quantifiable: false,
     };
     match flags.quoted {
@@ -136,7 +136,8 @@ pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
         true => speller.out,
         false => format!("(?{options}){}", speller.out),
     };
-    Ok(Spelled { text, hard: speller.hard, shortest: speller.shortest.unwrap_or(false) })
+    let shortest = speller.levels.pop().and_then(Level::preference).unwrap_or(false);
+    Ok(Spelled { text, hard: speller.hard, shortest })
 }
 
 /// A character that means itself.
@@ -155,6 +156,30 @@ fn literal_in_class(letter: char, out: &mut String) {
     out.push(letter);
 }
 
+/// What is known of the part of an expression within one pair of parentheses: whether it prefers
+/// the shortest match. A part prefers what its first quantified atom does; several branches, the
+/// longest.
+#[derive(Debug, Default)]
+struct Level {
+    preferred: Option<bool>,
+    /// Of the last atom, as long as a quantifier may follow.
+    atom: Option<bool>,
+    has_branches: bool,
+}
+
+impl Level {
+    fn end_atom(&mut self) {
+        if let Some(shortest) = self.atom.take() {
+            self.preferred.get_or_insert(shortest);
+        }
+    }
+
+    fn preference(mut self) -> Option<bool> {
+        self.end_atom();
+        if self.has_branches { Some(false) } else { self.preferred }
+    }
+}
+
 struct Speller<'a> {
     rest: Peekable<Chars<'a>>,
     flags: Flags,
@@ -164,7 +189,8 @@ struct Speller<'a> {
     open: Vec<bool>,
     hard: bool,
     dots: bool,
-    shortest: Option<bool>,
+    /// The whole, and what is open.
+    levels: Vec<Level>,
     /// Whether a quantifier may follow.
     quantifiable: bool,
 }
@@ -172,23 +198,27 @@ struct Speller<'a> {
 impl Speller<'_> {
     fn all(&mut self) -> Result<()> {
         while let Some(letter) = self.rest.next() {
+            let quantifies = matches!(letter, '*' | '+' | '?' | '{')
+                || self.flags.spaced && letter.is_whitespace();
+            if !quantifies && let Some(level) = self.levels.last_mut() {
+                level.end_atom();
+            }
             match letter {
                 '\\' => self.escape()?,
                 '[' => self.class()?,
                 '(' => self.group()?,
                 ')' => {
-                    if self.open.pop().is_none() {
+                    let (Some(around), Some(level)) = (self.open.pop(), self.levels.pop()) else {
                         return Err(wrong("parentheses () not balanced"));
+                    };
+                    if let Some(outer) = self.levels.last_mut() {
+                        outer.atom = level.preference().filter(|_| !around);
                     }
                     self.atom(")");
                 }
                 '|' => {
-                    // Several branches are greedy.
-                    match self.open.is_empty() {
-                        true => self.shortest = Some(false),
-                        false => {
-                            self.shortest.get_or_insert(false);
-                        }
+                    if let Some(level) = self.levels.last_mut() {
+                        level.has_branches = true;
                     }
                     self.out.push('|');
                     self.quantifiable = false;
@@ -238,8 +268,8 @@ impl Speller<'_> {
         if lazy {
             self.out.push('?');
         }
-        if !fixed {
-            self.shortest.get_or_insert(lazy);
+        if !fixed && let Some(level) = self.levels.last_mut() {
+            level.atom = Some(lazy);
         }
         self.quantifiable = false;
         Ok(())
@@ -270,7 +300,7 @@ impl Speller<'_> {
         if most.is_some_and(|most| most < least) {
             return Err(invalid());
         }
-        self.quantifier(format!("{{{text}}}"), most == Some(least))
+        self.quantifier(format!("{{{text}}}"), to.is_none())
     }
 
     fn group(&mut self) -> Result<()> {
@@ -285,6 +315,7 @@ impl Speller<'_> {
                 }
             }
             self.open.push(false);
+            self.levels.push(Level::default());
             self.quantifiable = false;
             return Ok(());
         }
@@ -307,6 +338,7 @@ impl Speller<'_> {
         self.out.push_str(kind);
         self.hard |= kind != ":";
         self.open.push(kind != ":");
+        self.levels.push(Level::default());
         self.quantifiable = false;
         Ok(())
     }

@@ -16,6 +16,15 @@ fn the_longest_match_counts_or_the_shortest() {
     assert_eq!(found("(a|ab)(c|bcd)", "abcd"), Some(vec![Some("abcd"), Some("a"), Some("bcd")]));
     assert_eq!(found("Y*?([0-9]{1,3})", "XY1234Z"), Some(vec![Some("Y1"), Some("1")]));
     assert_eq!(found("Y*([0-9]{1,3})", "XY1234Z"), Some(vec![Some("Y123"), Some("123")]));
+    let parts = |pattern: &str| found(pattern, "abc01234xyz").map(|mut found| found.split_off(1));
+    let (long, short) = (["abc", "01234", "xyz"], ["abc", "0", ""]);
+    for (pattern, wanted) in [
+        (r"(?:(.*?)(\d+)(.*)){1,1}", long),
+        (r"(?:(.*?)(\d+)(.*)){1}", short),
+        (r"(.*?)(\d+)(.*)", short),
+    ] {
+        assert_eq!(parts(pattern), Some(wanted.map(Some).to_vec()), "{pattern}");
+    }
     assert_eq!(found("a.b", "a\nb"), Some(vec![Some("a\nb")]));
 }
 

@@ -10,8 +10,11 @@ use stratalog_functions::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{Declare, no_text, same_boolean, same_integer, same_text, same_texts, same_time};
-use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS, relation::name_parts};
+use super::{
+    Declare, identifiers::identifiers, no_text, same_boolean, same_integer, same_text, same_texts,
+    same_time,
+};
+use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS};
 
 use Parameter::{Boolean, Integer, Text};
 
@@ -258,20 +261,20 @@ fn set_config(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arr
 fn parse_ident(_: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     use arrow::array::{ListBuilder, StringViewBuilder};
     let names = arguments.text(0)?;
+    let strict = match arguments.has(1) {
+        true => Some(arguments.array(1)?.as_boolean()),
+        false => None,
+    };
     let mut builder = ListBuilder::new(StringViewBuilder::new());
     for row in 0..arguments.rows {
-        let Some(name) = text_at(names, row) else {
+        let is_null = strict.is_some_and(|strict| strict.is_null(row));
+        let Some(name) = text_at(names, row).filter(|_| !is_null) else {
             builder.append(false);
             continue;
         };
-        let parts = name_parts(name).ok_or_else(|| {
-            failed(Error::new(
-                ErrorKind::InvalidParameterValue,
-                format!("string is not a valid identifier: \"{name}\""),
-            ))
-        })?;
-        for part in parts {
-            builder.values().append_value(part.trim());
+        let is_strict = strict.is_none_or(|strict| strict.value(row));
+        for part in identifiers(name, is_strict).map_err(failed)? {
+            builder.values().append_value(part);
         }
         builder.append(true);
     }

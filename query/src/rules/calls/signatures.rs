@@ -45,14 +45,14 @@ gcd, lcm: int4, int4 -> int4 | int8, int8 -> int8
 factorial: int8
 div: numeric, numeric
 width_bucket: float8, float8, float8, int4 | numeric, numeric, numeric, int4 | element, array
-to_hex: int4 | int8
+to_hex: int4 => int4_hex | int8
 left, right, repeat: text, int4
 lpad, rpad: text, int4 | text, int4, text
 substr: text, int4 | text, int4, int4 | bytea, int4 => bytea_substr | bytea, int4, int4 => bytea_substr
 overlay: text, text, int4 | text, text, int4, int4 | bytea, bytea, int4 => bytea_overlay | bytea, bytea, int4, int4 => bytea_overlay
 split_part: text, text, int4
 chr: int4
-ascii, initcap, reverse: text
+ascii, initcap, lower, reverse, upper: text
 btrim: text | text, text | bytea, bytea => bytea_btrim
 ltrim: text | text, text | bytea, bytea => bytea_ltrim
 rtrim: text | text, text | bytea, bytea => bytea_rtrim

@@ -45,6 +45,11 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         return Ok(());
     }
     if !is_list {
+        if let Expr::Array(array) = right.as_ref()
+            && !array.elem.is_empty()
+        {
+            *expr = compared(left, op, &array.elem, all);
+        }
         return Ok(());
     }
     // As an array of rows has the elements that they are.

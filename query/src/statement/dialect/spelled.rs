@@ -31,9 +31,11 @@ pub fn respell(expr: &mut Expr) {
         Expr::Cast { .. } => {
             type_empty_array(expr);
             cut_to_length(expr);
+            read_byte(expr);
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
             let of_value = matches!(root.as_ref(), Expr::Nested(_));
+            empty_of_dimensions(access_chain);
             for access in access_chain {
                 match access {
                     AccessExpr::Subscript(Subscript::Index { index }) => count_from_one(index),
@@ -58,6 +60,21 @@ pub fn respell(expr: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// `a[1:2][1:2]` is empty: arrays have one dimension.
+fn empty_of_dimensions(access_chain: &mut Vec<AccessExpr>) {
+    let is_slice =
+        |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
+    let are_subscripts =
+        access_chain.iter().all(|access| matches!(access, AccessExpr::Subscript(_)));
+    if access_chain.len() < 2 || !are_subscripts || !access_chain.iter().any(is_slice) {
+        return;
+    }
+    let number = |text: &str| Some(Expr::Value(Value::Number(text.to_string(), false).into()));
+    let nothing =
+        Subscript::Slice { lower_bound: number("1"), upper_bound: number("0"), stride: None };
+    *access_chain = vec![AccessExpr::Subscript(nothing)];
 }
 
 /// `ARRAY[]::int[]` has a type that nothing but its cast tells.
@@ -99,6 +116,30 @@ fn cut_to_length(expr: &mut Expr) {
     };
     if let Some(cut) = call("left", vec![whole, length]) {
         **inner = cut;
+    }
+}
+
+/// A constant `"char"` is one byte: the first of a text, or the one that `\ooo` says. One that is no
+/// letter of ASCII is shown so.
+fn read_byte(expr: &mut Expr) {
+    let Expr::Cast { expr: inner, data_type: DataType::Custom(name, _), .. } = expr else {
+        return;
+    };
+    let is_byte = name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .is_some_and(|last| last.quote_style.is_some() && last.value == "char");
+    if let (true, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })) =
+        (is_byte, inner.as_mut())
+    {
+        let octal = text.strip_prefix('\\').filter(|digits| digits.len() == 3);
+        let octal = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        *text = match octal.or(text.bytes().next()) {
+            None | Some(0) => String::new(),
+            Some(byte) if byte.is_ascii() => char::from(byte).to_string(),
+            Some(byte) => format!("\\{byte:o}"),
+        };
     }
 }
 

@@ -1,8 +1,10 @@
 //! Rows that are compared: the planner compares columns.
 
+use std::borrow::Cow;
+
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, Statement, TableFactor, UnaryOperator,
-    Value,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
+    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -12,11 +14,12 @@ use crate::statement::{names::is_wildcard, parse};
 pub fn respell(expr: &mut Expr) {
     let compared = match expr {
         Expr::BinaryOp { left, op, right } => {
-            tuple(left).zip(tuple(right)).and_then(|(left, right)| compare_rows(left, op, right))
+            let rows = tuple(left).or_else(|| row(left)).zip(tuple(right).or_else(|| row(right)));
+            rows.and_then(|(left, right)| compare_rows(&left, op, &right))
         }
         Expr::InList { expr: left, list, negated } => tuple(left)
             .and_then(|left| {
-                let equal = |right| compare_rows(left, &BinaryOperator::Eq, tuple(right)?);
+                let equal = |right| compare_rows(&left, &BinaryOperator::Eq, &tuple(right)?);
                 list.iter().map(equal).collect::<Option<Vec<Expr>>>()
             })
             .and_then(any_of)
@@ -89,7 +92,7 @@ fn equal_rows(left: &Expr, subquery: &Query) -> Result<Option<Equal>> {
     let columns: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
     let named = |name: &String| Expr::Identifier(Ident::with_quote('"', name.as_str()));
     let right: Vec<Expr> = columns.iter().map(named).collect();
-    Ok(compare_rows(left, &BinaryOperator::Eq, &right).map(|test| Equal { columns, test }))
+    Ok(compare_rows(&left, &BinaryOperator::Eq, &right).map(|test| Equal { columns, test }))
 }
 
 /// `SELECT value FROM (query) AS "$set" (columns) WHERE test`
@@ -127,11 +130,25 @@ fn columns_of(query: &Query) -> Option<usize> {
     }
 }
 
-fn tuple(expr: &Expr) -> Option<&[Expr]> {
+fn tuple(expr: &Expr) -> Option<Cow<'_, [Expr]>> {
     match expr {
-        Expr::Tuple(values) => Some(values),
+        Expr::Tuple(values) => Some(Cow::Borrowed(values)),
         _ => None,
     }
+}
+
+/// The values of `ROW(…)`.
+fn row(expr: &Expr) -> Option<Cow<'_, [Expr]>> {
+    let Expr::Function(call) = expr else { return None };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    if !call.name.to_string().eq_ignore_ascii_case("row") || !list.clauses.is_empty() {
+        return None;
+    }
+    let value = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    };
+    list.args.iter().map(value).collect::<Option<Vec<Expr>>>().map(Cow::Owned)
 }
 
 fn nested(expr: Expr) -> Expr {
@@ -188,6 +205,8 @@ mod tests {
     fn rows_are_compared_by_their_columns() {
         for (sql, wanted) in [
             ("(a, b) = (1, 2)", "(a = 1 AND (b = 2))"),
+            ("ROW(a, b) = (1, 2)", "(a = 1 AND (b = 2))"),
+            ("ROW(a, b) < ROW(1, 2)", "(a < 1 OR (a = 1 AND (b < 2)))"),
             ("(a, b) >= (1, 2)", "(a > 1 OR (a = 1 AND (b >= 2)))"),
             ("(a, b) IN ((1, 2))", "(a = 1 AND (b = 2))"),
             ("(a) IN ((1), (2))", "(a) IN ((1), (2))"),

@@ -21,6 +21,7 @@ const SOURCES: [(&[&str], &str); 9] = [
     (&["query/functions/src/numbers.rs", "query/functions/src/number.rs"], "Numbers"),
     (
         &[
+            "query/functions/src/cases.rs",
             "query/functions/src/format.rs",
             "query/functions/src/misc.rs",
             "query/functions/src/similar.rs",
