@@ -15,6 +15,7 @@ use crate::{
     Prepared, Session, TransactionState,
     assign::{self, Assignment},
     errors::from_datafusion,
+    rules::float_keys::stored,
     session::{acquired::Entered, work::Work},
     statement::{
         ddl,
@@ -327,6 +328,7 @@ impl Appending {
     ) -> Result<Admitted> {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
+        let rows = stored(rows)?;
         let pushed = self.append.push(chronicle, rows, on_conflict);
         let admitted = self.work.guard(self.session.beside(chronicle.id, pushed)).await?;
         projection::check_ticks(chronicle, within, &admitted.events.ticks)?;

@@ -241,6 +241,11 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::NumericOutOfRange, message)
             .with_detail(format!("the value is {value}"));
     }
+    if plain.starts_with("Output scale of ") && lower.contains("exceed max scale") {
+        return Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
+            .with_detail("The product has more than 38 digits behind the point.")
+            .with_hint("cast a factor to a numeric with fewer digits behind the point");
+    }
     if let Some((value, limit)) = plain.split_once(" to store in a Decimal") {
         let value = value.trim_end_matches(" is too large").trim_end_matches(" is too small");
         let limit = limit.rsplit(' ').next().unwrap_or(limit);

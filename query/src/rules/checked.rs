@@ -1,11 +1,12 @@
 //! Arithmetic that fails as in PostgreSQL: of integers when it overflows, where DataFusion's
-//! wraps; of floats when it divides by zero, where DataFusion's gives infinity; of times when
-//! they leave their range, where DataFusion's guesses bounds of another type.
+//! wraps; of floats when it overflows, underflows or divides by zero, where DataFusion's gives
+//! infinity or zero; of times when they leave their range, where DataFusion's guesses bounds of
+//! another type.
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray},
+    array::{Array, ArrayRef, AsArray, Datum},
     compute::kernels::numeric,
     datatypes::{DataType, Float32Type, Float64Type},
     error::ArrowError,
@@ -22,6 +23,7 @@ use datafusion::{
         expr::ScalarFunction,
         expr_rewriter::NamePreserver,
         sort_properties::{ExprProperties, SortProperties},
+        type_coercion::binary::BinaryTypeCoercer,
         utils::merge_schema,
     },
     optimizer::AnalyzerRule,
@@ -31,14 +33,18 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// Replaces `+`, `-` and `*` of integers, and `+` and `-` of times and intervals, by functions
-/// that fail on overflow, and `/` of floats by one that fails on zero. Runs after type coercion.
+mod floats;
+
+/// Replaces `+`, `-` and `*` of integers and floats, and `+` and `-` of times and intervals, by
+/// functions that fail on overflow, and `/` of floats by one that fails on zero, too. `*` and `%` of
+/// numerics become functions since the simplifier takes `n % 1` for zero. Runs after type coercion.
 #[derive(Debug)]
 pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
     divide: Arc<ScalarUDF>,
+    modulo: Arc<ScalarUDF>,
 }
 
 impl Default for CheckedArithmetic {
@@ -49,6 +55,7 @@ impl Default for CheckedArithmetic {
             subtract: function(Operation::Subtract),
             multiply: function(Operation::Multiply),
             divide: function(Operation::Divide),
+            modulo: function(Operation::Modulo),
         }
     }
 }
@@ -77,6 +84,18 @@ impl AnalyzerRule for CheckedArithmetic {
                             ScalarFunction::new_udf(function, arguments),
                         )));
                     }
+                    if let Expr::Negative(inner) = &expr
+                        && let Ok(data_type) = inner.get_type(&schema)
+                        && data_type.is_floating()
+                    {
+                        // The negative of NaN is NaN, not another one.
+                        let minus = ScalarValue::new_negative_one(&data_type)?;
+                        let function = Arc::clone(&self.multiply);
+                        let arguments = vec![inner.as_ref().clone(), Expr::Literal(minus, None)];
+                        return Ok(Transformed::yes(Expr::ScalarFunction(
+                            ScalarFunction::new_udf(function, arguments),
+                        )));
+                    }
                     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr else {
                         return Ok(Transformed::no(expr));
                     };
@@ -84,7 +103,8 @@ impl AnalyzerRule for CheckedArithmetic {
                         Operator::Plus => &self.add,
                         Operator::Minus => &self.subtract,
                         Operator::Multiply => &self.multiply,
-                        Operator::Divide if !is_safe_divisor(right) => &self.divide,
+                        Operator::Divide => &self.divide,
+                        Operator::Modulo => &self.modulo,
                         _ => return Ok(Transformed::no(expr)),
                     };
                     let both = (left.get_type(&schema), right.get_type(&schema));
@@ -93,7 +113,11 @@ impl AnalyzerRule for CheckedArithmetic {
                     };
                     let checked = match op {
                         Operator::Divide => left_type == right_type && left_type.is_floating(),
-                        _ if left_type == right_type => left_type.is_integer(),
+                        Operator::Modulo => are_numerics(&left_type, &right_type),
+                        Operator::Multiply if are_numerics(&left_type, &right_type) => true,
+                        _ if left_type == right_type => {
+                            left_type.is_integer() || left_type.is_floating()
+                        }
                         _ => moves_time(&left_type, *op, &right_type),
                     };
                     if !checked {
@@ -112,20 +136,15 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 }
 
+fn are_numerics(left: &DataType, right: &DataType) -> bool {
+    matches!((left, right), (DataType::Decimal128(..), DataType::Decimal128(..)))
+}
+
 /// Whether a timestamp is moved by an interval.
 fn moves_time(left: &DataType, op: Operator, right: &DataType) -> bool {
     match (left, right) {
         (DataType::Timestamp(_, _), DataType::Interval(_)) => op != Operator::Multiply,
         (DataType::Interval(_), DataType::Timestamp(_, _)) => op == Operator::Plus,
-        _ => false,
-    }
-}
-
-/// Whether it is a constant other than zero.
-fn is_safe_divisor(divisor: &Expr) -> bool {
-    match divisor {
-        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value != 0.0,
-        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value != 0.0,
         _ => false,
     }
 }
@@ -136,6 +155,7 @@ enum Operation {
     Subtract,
     Multiply,
     Divide,
+    Modulo,
 }
 
 /// One checked operation.
@@ -158,6 +178,7 @@ impl ScalarUDFImpl for Checked {
             Operation::Subtract => "subtract_checked",
             Operation::Multiply => "multiply_checked",
             Operation::Divide => "divide_checked",
+            Operation::Modulo => "modulo_checked",
         }
     }
 
@@ -166,6 +187,15 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        if let [left, right] = arguments
+            && are_numerics(left, right)
+        {
+            let operator = match self.operation {
+                Operation::Modulo => Operator::Modulo,
+                _ => Operator::Multiply,
+            };
+            return BinaryTypeCoercer::new(left, &operator, right).get_result_type();
+        }
         let time = arguments.iter().find(|given| matches!(given, DataType::Timestamp(_, _)));
         Ok(time.or(arguments.first()).cloned().unwrap_or(DataType::Int64))
     }
@@ -175,7 +205,9 @@ impl ScalarUDFImpl for Checked {
             // A time moved by a constant stays in order.
             [time, by] if by.sort_properties == SortProperties::Singleton => match self.operation {
                 Operation::Add | Operation::Subtract => time.sort_properties,
-                Operation::Multiply | Operation::Divide => SortProperties::Unordered,
+                Operation::Multiply | Operation::Divide | Operation::Modulo => {
+                    SortProperties::Unordered
+                }
             },
             _ => SortProperties::Unordered,
         })
@@ -186,42 +218,43 @@ impl ScalarUDFImpl for Checked {
             return Err(to_datafusion(Error::internal("arithmetic needs two arguments")));
         };
         let result_type = arguments.return_field.data_type().clone();
+        let computed = |left: &dyn Datum, right: &dyn Datum| {
+            let result = self.compute(left, right);
+            let result = result.map_err(|error| overflow(error, &result_type))?;
+            floats::in_range(self.operation, left, right, result)
+        };
         let result = match (left, right) {
             (ColumnarValue::Scalar(left), ColumnarValue::Scalar(right)) => {
-                let result = self.compute(&left.to_scalar()?, &right.to_scalar()?);
-                let array = result.map_err(|error| overflow(error, &result_type))?;
+                let array = computed(&left.to_scalar()?, &right.to_scalar()?)?;
                 return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
             }
             (ColumnarValue::Array(left), ColumnarValue::Scalar(right)) => {
-                self.compute(left, &right.to_scalar()?)
+                computed(left, &right.to_scalar()?)
             }
             (ColumnarValue::Scalar(left), ColumnarValue::Array(right)) => {
-                self.compute(&left.to_scalar()?, right)
+                computed(&left.to_scalar()?, right)
             }
-            (ColumnarValue::Array(left), ColumnarValue::Array(right)) => self.compute(left, right),
+            (ColumnarValue::Array(left), ColumnarValue::Array(right)) => computed(left, right),
         };
-        result.map(ColumnarValue::Array).map_err(|error| overflow(error, &result_type))
+        result.map(ColumnarValue::Array)
     }
 }
 
 impl Checked {
-    fn compute(
-        &self,
-        left: &dyn arrow::array::Datum,
-        right: &dyn arrow::array::Datum,
-    ) -> Result<ArrayRef, ArrowError> {
+    fn compute(&self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
         match self.operation {
             Operation::Add => numeric::add(left, right),
             Operation::Subtract => numeric::sub(left, right),
             Operation::Multiply => numeric::mul(left, right),
             Operation::Divide if divides_by_zero(left, right) => Err(ArrowError::DivideByZero),
             Operation::Divide => numeric::div(left, right),
+            Operation::Modulo => numeric::rem(left, right),
         }
     }
 }
 
 /// Whether a number is divided by zero somewhere; NaN and NULL may be.
-fn divides_by_zero(left: &dyn arrow::array::Datum, right: &dyn arrow::array::Datum) -> bool {
+fn divides_by_zero(left: &dyn Datum, right: &dyn Datum) -> bool {
     let ((left, constant_left), (right, constant_right)) = (left.get(), right.get());
     let float = |array: &dyn Array, row: usize| match array.data_type() {
         _ if array.is_null(row) => None,
@@ -246,6 +279,7 @@ fn overflow(error: ArrowError, data_type: &DataType) -> datafusion::error::DataF
             let name = match data_type {
                 DataType::Int16 => "smallint",
                 DataType::Int32 => "integer",
+                DataType::Decimal128(..) => "numeric",
                 _ => "bigint",
             };
             to_datafusion(Error::new(ErrorKind::NumericOutOfRange, format!("{name} out of range")))

@@ -182,6 +182,15 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
     ) -> Result<Box<dyn GroupsAccumulator>> {
         inner.create_groups_accumulator(arguments)
     }
+
+    /// The result that statistics of the input determine, without its rows.
+    fn value_from_stats(
+        &self,
+        inner: &AggregateUDF,
+        arguments: &StatisticsArgs<'_>,
+    ) -> Option<ScalarValue> {
+        inner.value_from_stats(arguments)
+    }
 }
 
 /// `function` under `layer`.
@@ -272,7 +281,7 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
     }
 
     fn value_from_stats(&self, arguments: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(arguments)
+        self.layer.value_from_stats(&self.inner, arguments)
     }
 
     fn supports_within_group_clause(&self) -> bool {

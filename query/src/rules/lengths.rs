@@ -4,16 +4,19 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array},
+    array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, IntervalMonthDayNanoArray},
     compute::{cast, kernels::zip::zip},
-    datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit},
+    datatypes::{
+        DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+        Time64MicrosecondType, TimeUnit,
+    },
 };
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
         Between, BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, LogicalPlanBuilder,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
-        WindowFunctionDefinition,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility, WindowFrame,
+        WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
         expr::{InList, InSubquery},
         expr_rewriter::FunctionRewrite,
     },
@@ -74,15 +77,21 @@ impl FunctionRewrite for IntervalComparisons {
         _: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         let interval = |expr: &Expr| is_interval(expr, schema);
+        // A time of day beside an interval is one since midnight.
+        let measured = |exprs: &[&Expr]| {
+            let time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Time64(_)));
+            exprs.iter().any(|expr| interval(expr))
+                && exprs.iter().all(|expr| interval(expr) || time(expr))
+        };
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
-                if compares(op) && interval(&left) && interval(&right) =>
+                if compares(op) && measured(&[&left, &right]) =>
             {
                 let (left, right) = (Box::new(self.of(*left)), Box::new(self.of(*right)));
                 Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
             }
             Expr::Between(Between { mut expr, negated, mut low, mut high })
-                if interval(&expr) && interval(&low) && interval(&high) =>
+                if measured(&[&expr, &low, &high]) =>
             {
                 for part in [&mut expr, &mut low, &mut high] {
                     self.of_boxed(part);
@@ -90,7 +99,7 @@ impl FunctionRewrite for IntervalComparisons {
                 Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
             }
             Expr::InList(InList { mut expr, list, negated })
-                if interval(&expr) && list.iter().all(interval) =>
+                if measured(&list.iter().chain([expr.as_ref()]).collect::<Vec<_>>()) =>
             {
                 self.of_boxed(&mut expr);
                 let list = list.into_iter().map(|item| self.of(item)).collect();
@@ -149,6 +158,13 @@ impl FunctionRewrite for IntervalComparisons {
             Expr::WindowFunction(mut call) => {
                 let mut changed = false;
                 let params = &mut call.params;
+                if params.window_frame.units == WindowFrameUnits::Range
+                    && params.order_by.first().is_some_and(|order| interval(&order.expr))
+                {
+                    let WindowFrame { start_bound, end_bound, .. } = &mut params.window_frame;
+                    in_nanoseconds(start_bound)?;
+                    in_nanoseconds(end_bound)?;
+                }
                 let orders = params.order_by.iter_mut().map(|order| &mut order.expr);
                 for expr in orders.chain(&mut params.partition_by) {
                     if interval(expr) {
@@ -184,6 +200,18 @@ impl IntervalComparisons {
             .build()?;
         Ok(subquery.with_plan(Arc::new(plan)))
     }
+}
+
+/// Gives the offset of a bound, the text of an interval, as its length.
+fn in_nanoseconds(bound: &mut WindowFrameBound) -> Result<()> {
+    if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
+        && let Some(text) = offset.try_as_str().flatten()
+    {
+        let interval = ScalarValue::from(text).cast_to(&INTERVAL)?;
+        let length = lengths(&interval.to_array()?)?;
+        *offset = ScalarValue::from(length.value(0).to_string());
+    }
+    Ok(())
 }
 
 /// Nanoseconds of an interval, with months of 30 days.
@@ -226,12 +254,18 @@ impl ScalarUDFImpl for Length {
 pub fn as_intervals(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Duration(_) => days_and_time(array),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            let times = array.as_primitive::<Time64MicrosecondType>();
+            let since_midnight = |time: i64| IntervalMonthDayNano::new(0, 0, time * 1_000);
+            let intervals: IntervalMonthDayNanoArray = times.unary(since_midnight);
+            Ok(Arc::new(intervals))
+        }
         _ => Ok(cast(array, &INTERVAL)?),
     }
 }
 
 /// Nanoseconds of one interval.
-pub fn length_of(interval: arrow::datatypes::IntervalMonthDayNano) -> i128 {
+pub fn length_of(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * 30 + i128::from(interval.days);
     days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
 }
@@ -323,8 +357,6 @@ impl ScalarUDFImpl for Chosen {
 
 #[cfg(test)]
 mod tests {
-    use arrow::{array::IntervalMonthDayNanoArray, datatypes::IntervalMonthDayNano};
-
     use super::*;
 
     #[test]

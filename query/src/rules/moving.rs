@@ -25,7 +25,7 @@ use datafusion::{
 
 use super::layers::{self, AggregateLayer};
 
-mod floats;
+pub(super) mod floats;
 mod frame;
 mod parts;
 

@@ -142,7 +142,9 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(long_text::bounded)
                 .map(crate::rules::percentile::exact)
                 .map(crate::rules::aliases::with_aliases)
+                .map(crate::rules::spreads::in_steps)
                 .map(crate::rules::moving::without_subtraction)
+                .map(crate::rules::one_nan::of_results)
                 .collect(),
         )
         .with_window_functions(
@@ -187,10 +189,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // Type coercion adds casts, which depend on the session's time zone as written ones do.
     let rewrites = state.analyzer().function_rewrites().to_vec();
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
+    state.add_analyzer_rule(Arc::new(common_types::ValuesTypes));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
+    state.add_analyzer_rule(Arc::new(crate::rules::frames::Frames));
     state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
+    state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
     // The last: no rule after this one makes calls.
     let metering = vec![Arc::new(Metering::default()) as Arc<dyn FunctionRewrite + Send + Sync>];
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(metering)));
@@ -202,9 +207,10 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let having = crate::rules::having::HavingStays(PushDownFilter::new());
     let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);
     let sums = crate::rules::distinct_sums::DistinctSums::rule();
+    let simplified = crate::rules::simplified::Simplified::rule();
     let mut rules = Optimizer::new().rules;
     for rule in &mut rules {
-        for ours in [&having, &sums] {
+        for ours in [&having, &sums, &simplified] {
             if rule.name() == ours.name() {
                 *rule = Arc::clone(ours);
             }

@@ -44,7 +44,7 @@ use crate::{
 pub const TURNS: u32 = 4;
 
 /// Functions that do little for a value.
-const LIGHT_FUNCTIONS: [&str; 12] = [
+const LIGHT_FUNCTIONS: [&str; 15] = [
     "time_bucket",
     "date_bin",
     "date_trunc",
@@ -56,6 +56,9 @@ const LIGHT_FUNCTIONS: [&str; 12] = [
     "subtract_checked",
     "multiply_checked",
     "divide_checked",
+    "modulo_checked",
+    "float_key",
+    "as_written",
     "coalesce",
 ];
 

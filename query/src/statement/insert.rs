@@ -36,6 +36,7 @@ use self::{
 use super::{names, parameters, parse::position, query, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
+    rules::float_keys::stored,
     session::{acquired::Entered, transaction::Lent, work::Work},
     table::projection,
 };
@@ -495,6 +496,7 @@ impl Writer {
         }
         let within = self.entered.ticks;
         projection::check_rows(&self.chronicle, within, &rows)?;
+        let rows = stored(rows)?;
         let append = self.append.append()?;
         self.entered.tell(append.as_mut(), &self.chronicle);
         let pushed = append.push(&self.chronicle, rows, self.on_conflict);

@@ -77,6 +77,28 @@ impl FunctionRewrite for CommonTypes {
                     None => call,
                 }))
             }
+            Expr::WindowFunction(mut call) if matches!(call.fun.name(), "lag" | "lead") => {
+                let [value, offset, default] = call.params.args.as_slice() else {
+                    return Ok(Transformed::no(Expr::WindowFunction(call)));
+                };
+                let given = [Given::of(value, schema), Given::of(default, schema)];
+                let Some(wanted) = common_type(&call.fun.name().to_uppercase(), &given)? else {
+                    return Ok(Transformed::no(Expr::WindowFunction(call)));
+                };
+                let style = style_of(config);
+                let in_common =
+                    |expr: &Expr, given| in_type(expr.clone(), given, &wanted, schema, &style);
+                let arguments = match &given {
+                    [of_value, of_default] => vec![
+                        in_common(value, of_value)?,
+                        offset.clone(),
+                        in_common(default, of_default)?,
+                    ],
+                };
+                let changed = arguments != call.params.args;
+                call.params.args = arguments;
+                Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))
+            }
             Expr::Case(mut case) => {
                 let style = style_of(config);
                 if let Some(base) = &case.expr {

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         DFSchema, Result,
         config::ConfigOptions,
         tree_node::{Transformed, TreeNodeRecursion},
     },
-    logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection, Union, Values},
+    logical_expr::{
+        Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Union, Values,
+    },
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
@@ -162,4 +165,71 @@ fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(LogicalPlan::Values(values)));
     }
     LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
+}
+
+/// Gives the numerics of VALUES one scale again, where a function among them has changed its
+/// own since they were planned. Runs after the functions have their types.
+#[derive(Debug)]
+pub struct ValuesTypes;
+
+impl AnalyzerRule for ValuesTypes {
+    fn name(&self) -> &str {
+        "values_types"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let style = style_of(config);
+        let mut changed = false;
+        plan.transform_up_with_subqueries(|node| {
+            let node = match node {
+                LogicalPlan::Values(values) => rescaled(values, &style)?,
+                other => Transformed::no(other),
+            };
+            changed |= node.transformed;
+            // Of what lies above, the types have changed, too.
+            if changed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+fn rescaled(mut values: Values, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+    let none = DFSchema::empty();
+    let mut changed = false;
+    for (at, field) in values.schema.fields().iter().enumerate() {
+        if !matches!(field.data_type(), DataType::Decimal128(..)) {
+            continue;
+        }
+        let cells = || values.values.iter().filter_map(|row| row.get(at));
+        let is_other = |cell: &Expr| {
+            matches!(uncast(cell), Expr::ScalarFunction(_))
+                && uncast(cell).get_type(&none).is_ok_and(|given| given != *field.data_type())
+        };
+        if !cells().any(is_other) {
+            continue;
+        }
+        let given: Vec<Given> = cells().map(|cell| Given::of(uncast(cell), &none)).collect();
+        let Some(wanted) = common_type("VALUES", &given)? else { continue };
+        changed = true;
+        let cells = values.values.iter_mut().filter_map(|row| row.get_mut(at));
+        for (cell, given) in cells.zip(&given) {
+            *cell = in_type(uncast(cell).clone(), given, &wanted, &none, style)?;
+        }
+    }
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Values(values)));
+    }
+    LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
+}
+
+/// What the planner has cast to the type of its column: its casts name no type.
+fn uncast(cell: &Expr) -> &Expr {
+    match cell {
+        Expr::Cast(Cast { expr, field })
+            if field.name().is_empty() && field.metadata().is_empty() =>
+        {
+            uncast(expr)
+        }
+        other => other,
+    }
 }

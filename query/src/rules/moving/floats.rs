@@ -15,8 +15,8 @@ use super::frame::{Fold, Frame, no_partial_results};
 use crate::errors::to_datafusion;
 
 /// What is asked of the values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::rules) enum Kind {
     Sum,
     Average,
     /// The variance, or its root, of all values or of a sample.
@@ -27,7 +27,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(name: &str) -> Option<Self> {
+    /// What the function of this name asks.
+    pub(in crate::rules) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "sum" => Self::Sum,
             "avg" => Self::Average,
@@ -43,15 +44,15 @@ impl Kind {
 /// Some values: their number, their sum and the sum of the squares of their distances from
 /// the average.
 #[derive(Debug, Default, Clone, Copy)]
-struct Part {
-    count: f64,
-    sum: f64,
-    squares: f64,
+pub(in crate::rules) struct Part {
+    pub(in crate::rules) count: f64,
+    pub(in crate::rules) sum: f64,
+    pub(in crate::rules) squares: f64,
 }
 
 impl Part {
     /// These values and one more, by the method of Youngs and Cramer.
-    fn and(self, value: f64) -> Self {
+    pub(in crate::rules) fn and(self, value: f64) -> Self {
         if self.count == 0.0 {
             let squares = if value.is_finite() { 0.0 } else { f64::NAN };
             return Self { count: 1.0, sum: value, squares };
@@ -63,7 +64,7 @@ impl Part {
     }
 
     /// These values and those after them.
-    fn with(self, other: Self) -> Self {
+    pub(in crate::rules) fn with(self, other: Self) -> Self {
         if self.count == 0.0 {
             return other;
         }
@@ -77,7 +78,8 @@ impl Part {
         Self { count, sum, squares }
     }
 
-    fn result(self, kind: Kind) -> Option<f64> {
+    /// The result; `None` is NULL.
+    pub(in crate::rules) fn result(self, kind: Kind) -> Option<f64> {
         match kind {
             _ if self.count == 0.0 => None,
             Kind::Sum => Some(self.sum),

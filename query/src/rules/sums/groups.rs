@@ -26,7 +26,7 @@ pub(super) struct Sums {
 }
 
 /// Whether `filter` lets row `row` through.
-fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
+pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 

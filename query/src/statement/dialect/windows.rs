@@ -1,5 +1,5 @@
-//! Windows that begin with the name of another: `OVER (w ROWS 3 PRECEDING)`. The planner
-//! would overlook the name.
+//! Windows that begin with the name of another, `OVER (w ROWS 3 PRECEDING)`: the planner would
+//! overlook the name. And offsets of frames that are computed.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -9,6 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::{names::fold, walk};
+
+mod offsets;
 
 /// Writes into the windows of a select, and of its ORDER BY, what the windows that they name
 /// say.
@@ -21,6 +23,7 @@ pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<
         // One that is another's name alone is looked up by the planner.
         if let NamedWindowExpr::WindowSpec(spec) = window {
             copy(spec, &named)?;
+            spec.window_frame.as_mut().map_or(Ok(()), offsets::write_out)?;
             named.insert(fold(name), spec.clone());
         }
     }
@@ -37,7 +40,8 @@ fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Res
         if let Expr::Function(call) = expr
             && let Some(WindowType::WindowSpec(spec)) = &mut call.over
         {
-            outcome = copy(spec, named);
+            outcome = copy(spec, named)
+                .and_then(|()| spec.window_frame.as_mut().map_or(Ok(()), offsets::write_out));
         }
         if outcome.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

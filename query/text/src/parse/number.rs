@@ -102,7 +102,8 @@ macro_rules! float {
                     format!("\"{}\" is out of range for type {}", shortened(text), $sql),
                 ));
             }
-            Ok(value)
+            // One NaN, whatever its sign: no other is greater or less.
+            Ok(if value.is_nan() { <$type>::NAN } else { value })
         }
     };
 }

@@ -1,0 +1,271 @@
+//! One rule for the equality of floats: 0.0 is -0.0, and all NaN are one value, above all others,
+//! as in PostgreSQL. Comparisons, groups and joins of DataFusion keep the rule for zeros. Sorts,
+//! windows and sets of distinct values compare bits, and so here are given a *key*: the value
+//! with one zero and one NaN.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, PrimitiveArray, RecordBatch},
+    datatypes::{ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type},
+};
+use datafusion::{
+    common::{
+        DFSchema, Result, ScalarValue,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{
+        ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
+        expr::ScalarFunction, expr_rewriter::NamePreserver, utils::merge_schema,
+    },
+    optimizer::AnalyzerRule,
+};
+use stratalog_model::Error;
+
+use crate::errors::{from_arrow, to_datafusion};
+
+/// Gives floats their keys where bits are compared. Runs last, when all types are settled.
+#[derive(Debug)]
+pub struct FloatKeys {
+    key: Arc<ScalarUDF>,
+}
+
+impl Default for FloatKeys {
+    fn default() -> Self {
+        Self { key: Arc::new(ScalarUDF::new_from_impl(FloatKey::default())) }
+    }
+}
+
+impl AnalyzerRule for FloatKeys {
+    fn name(&self) -> &str {
+        "float_keys"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| self.of_node(node)).map(|plan| plan.data)
+    }
+}
+
+impl FloatKeys {
+    /// The key of a float.
+    pub fn key(&self, expr: Expr) -> Expr {
+        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.key), vec![expr]))
+    }
+
+    /// Whether an expression is its own key: it is no float, or a key.
+    pub fn is_key(&self, expr: &Expr, schema: &DFSchema) -> bool {
+        match expr {
+            Expr::ScalarFunction(call) if call.func == self.key => true,
+            Expr::Literal(ScalarValue::Float64(value), _) => {
+                value.is_none_or(|value| value.to_bits() == one_double(value).to_bits())
+            }
+            other => !matches!(other.get_type(schema), Ok(DataType::Float32 | DataType::Float64)),
+        }
+    }
+
+    fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
+        if self.is_key(expr, schema) {
+            return false;
+        }
+        *expr = self.key(std::mem::take(expr));
+        true
+    }
+
+    fn keyed_sorts(&self, sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
+        sorts.iter_mut().fold(false, |changed, sort| self.keyed(&mut sort.expr, schema) || changed)
+    }
+
+    fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        match node {
+            LogicalPlan::Sort(mut sort) => {
+                let changed = self.keyed_sorts(&mut sort.expr, sort.input.schema());
+                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+            }
+            LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                let mut changed = false;
+                for expr in &mut on.on_expr {
+                    changed |= self.keyed(expr, on.input.schema());
+                }
+                if let Some(sorts) = &mut on.sort_expr {
+                    changed |= self.keyed_sorts(sorts, on.input.schema());
+                }
+                let node = LogicalPlan::Distinct(Distinct::On(on));
+                Ok(Transformed::new_transformed(node, changed))
+            }
+            node @ (LogicalPlan::Window(_) | LogicalPlan::Aggregate(_)) => {
+                let schema = merge_schema(&node.inputs());
+                let names = NamePreserver::new(&node);
+                node.map_expressions(|expr| {
+                    let name = names.save(&expr);
+                    let changed = expr.transform_up(|expr| Ok(self.of_call(expr, &schema)))?;
+                    Ok(changed.update_data(|expr| name.restore(expr)))
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+
+    fn of_call(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+        let mut changed = false;
+        match expr {
+            Expr::WindowFunction(mut call) => {
+                for by in &mut call.params.partition_by {
+                    changed |= self.keyed(by, schema);
+                }
+                changed |= self.keyed_sorts(&mut call.params.order_by, schema);
+                if call.params.distinct {
+                    for argument in &mut call.params.args {
+                        changed |= self.keyed(argument, schema);
+                    }
+                }
+                Transformed::new_transformed(Expr::WindowFunction(call), changed)
+            }
+            Expr::AggregateFunction(mut call) => {
+                // The order of percentile_cont is its argument.
+                let is_ordered_set = call.func.supports_within_group_clause();
+                let counts_values = call.func.name() == "mode";
+                if call.params.distinct || counts_values {
+                    for argument in &mut call.params.args {
+                        changed |= self.keyed(argument, schema);
+                    }
+                }
+                if !is_ordered_set || counts_values {
+                    changed |= self.keyed_sorts(&mut call.params.order_by, schema);
+                }
+                Transformed::new_transformed(Expr::AggregateFunction(call), changed)
+            }
+            other => Transformed::no(other),
+        }
+    }
+}
+
+/// The value with one zero and one NaN.
+pub fn one_double(value: f64) -> f64 {
+    // The sum of a zero of either sign and 0.0 is 0.0.
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}
+
+fn one_real(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value + 0.0 }
+}
+
+fn mapped<T: ArrowPrimitiveType>(array: &ArrayRef, one: fn(T::Native) -> T::Native) -> ArrayRef {
+    let values: PrimitiveArray<T> = array.as_primitive::<T>().unary(one);
+    Arc::new(values)
+}
+
+/// The keys of floats; other values as they are.
+pub fn keys(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float64 => mapped::<Float64Type>(array, one_double),
+        DataType::Float32 => mapped::<Float32Type>(array, one_real),
+        _ => Arc::clone(array),
+    }
+}
+
+/// Floats with one NaN and both zeros; other values as they are.
+pub fn with_one_nan(array: &ArrayRef) -> ArrayRef {
+    let double = |value: f64| if value.is_nan() { f64::NAN } else { value };
+    let real = |value: f32| if value.is_nan() { f32::NAN } else { value };
+    match array.data_type() {
+        DataType::Float64 => mapped::<Float64Type>(array, double),
+        DataType::Float32 => mapped::<Float32Type>(array, real),
+        _ => Arc::clone(array),
+    }
+}
+
+/// Rows with one NaN, as they are stored: columns of tables need no key for it.
+///
+/// # Errors
+/// When the columns do not fit the schema, which they did before.
+pub fn stored(rows: RecordBatch) -> stratalog_model::Result<RecordBatch> {
+    let is_other = |array: &ArrayRef| match array.data_type() {
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>().values();
+            values.iter().any(|value| value.to_bits() > f64::NEG_INFINITY.to_bits())
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>().values();
+            values.iter().any(|value| value.to_bits() > f32::NEG_INFINITY.to_bits())
+        }
+        _ => false,
+    };
+    if !rows.columns().iter().any(is_other) {
+        return Ok(rows);
+    }
+    let columns = rows.columns().iter().map(with_one_nan).collect();
+    RecordBatch::try_new(rows.schema(), columns).map_err(from_arrow)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FloatKey {
+    signature: Signature,
+}
+
+impl Default for FloatKey {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for FloatKey {
+    fn name(&self) -> &str {
+        "float_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        arguments.first().cloned().ok_or_else(no_argument)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = arguments.arg_fields.first().ok_or_else(no_argument)?;
+        Ok(Arc::new(Field::clone(field).with_name(self.name())))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match arguments.args.into_iter().next().ok_or_else(no_argument)? {
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(keys(&array))),
+            ColumnarValue::Scalar(value) => {
+                let keys = keys(&value.to_array()?);
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&keys, 0)?))
+            }
+        }
+    }
+}
+
+fn no_argument() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::internal("a key is of one value"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Float64Array;
+
+    use super::*;
+
+    #[test]
+    fn zeros_and_nans_have_one_key() {
+        let keys = |values: Vec<f64>| values.into_iter().map(|v| one_double(v).to_bits());
+        assert!(keys(vec![0.0, -0.0]).all(|bits| bits == 0));
+        assert!(keys(vec![f64::NAN, -f64::NAN]).all(|bits| bits == f64::NAN.to_bits()));
+        assert_eq!(one_double(-1.5), -1.5);
+        assert_eq!(one_real(-0.0).to_bits(), 0);
+    }
+
+    #[test]
+    fn stored_rows_have_one_nan_and_both_zeros() {
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![-f64::NAN, -0.0, -1.0]));
+        let rows = RecordBatch::try_from_iter([("f", values)]).unwrap();
+        let rows = stored(rows).unwrap();
+        let values = rows.column(0).as_primitive::<Float64Type>().values().iter();
+        let bits: Vec<u64> = values.map(|value| value.to_bits()).collect();
+        let wanted = [f64::NAN, -0.0, -1.0].map(f64::to_bits);
+        assert_eq!(bits, wanted);
+    }
+}

@@ -1,0 +1,167 @@
+//! Frames of windows with the bounds that PostgreSQL takes: a negative offset is an error
+//! (22013), and a frame that ends before it begins has no rows. DataFusion counts with the
+//! former, and refuses the latter.
+
+use datafusion::{
+    common::{
+        DFSchema, Result, ScalarValue,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{
+        Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
+        WindowFunctionDefinition, expr::WindowFunction, expr_rewriter::NamePreserver, lit,
+        utils::merge_schema,
+    },
+    optimizer::AnalyzerRule,
+};
+use stratalog_model::{Error, ErrorKind};
+
+use super::lengths::length_of;
+use crate::errors::to_datafusion;
+
+/// Checks offsets, and gives functions over frames without rows no rows. Runs after type
+/// coercion, when offsets have the type of what they are compared with.
+#[derive(Debug)]
+pub struct Frames;
+
+impl AnalyzerRule for Frames {
+    fn name(&self) -> &str {
+        "frames"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| {
+            if !matches!(node, LogicalPlan::Window(_)) {
+                return Ok(Transformed::no(node));
+            }
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let checked = expr.transform_up(|expr| match expr {
+                    Expr::WindowFunction(call) => of_call(*call, &schema),
+                    other => Ok(Transformed::no(other)),
+                })?;
+                Ok(checked.update_data(|expr| name.restore(expr)))
+            })
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+fn of_call(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let frame = &call.params.window_frame;
+    for bound in [&frame.start_bound, &frame.end_bound] {
+        if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
+            && is_negative(offset)?
+        {
+            return Err(negative_offset());
+        }
+    }
+    if !is_empty(frame) {
+        return Ok(Transformed::no(Expr::WindowFunction(Box::new(call))));
+    }
+    match &call.fun {
+        WindowFunctionDefinition::AggregateUDF(_) => {
+            call.params.filter = Some(Box::new(lit(false)));
+        }
+        WindowFunctionDefinition::WindowUDF(function) => {
+            if matches!(function.name(), "first_value" | "last_value" | "nth_value")
+                && let Some(value) = call.params.args.first_mut()
+            {
+                *value = Expr::Literal(ScalarValue::try_new_null(&value.get_type(schema)?)?, None);
+            }
+        }
+    }
+    // A frame of rows that the filter leaves out, or whose value is NULL. It only grows: not every
+    // aggregate can take rows out again.
+    call.params.window_frame = WindowFrame::new_bounds(
+        WindowFrameUnits::Rows,
+        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+        WindowFrameBound::CurrentRow,
+    );
+    Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))))
+}
+
+/// The error of a negative offset.
+pub fn negative_offset() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::new(
+        ErrorKind::InvalidFrameOffset,
+        "invalid preceding or following size in window function",
+    ))
+}
+
+fn is_negative(offset: &ScalarValue) -> Result<bool> {
+    Ok(match offset {
+        offset if offset.is_null() => false,
+        ScalarValue::Float64(Some(offset)) => offset.is_nan() || *offset < 0.0,
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => length_of(*interval) < 0,
+        offset if offset.data_type().is_numeric() => {
+            *offset < ScalarValue::new_zero(&offset.data_type())?
+        }
+        _ => false,
+    })
+}
+
+/// Whether a frame ends before it begins, whatever the row.
+fn is_empty(frame: &WindowFrame) -> bool {
+    match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => {
+            !start.is_null() && is_less(start, end)
+        }
+        (WindowFrameBound::Following(start), WindowFrameBound::Following(end)) => {
+            !end.is_null() && is_less(end, start)
+        }
+        _ => false,
+    }
+}
+
+fn is_less(left: &ScalarValue, right: &ScalarValue) -> bool {
+    match (left, right) {
+        (
+            ScalarValue::IntervalMonthDayNano(Some(left)),
+            ScalarValue::IntervalMonthDayNano(Some(right)),
+        ) => length_of(*left) < length_of(*right),
+        (left, right) => left < right,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::IntervalMonthDayNano;
+
+    use super::*;
+
+    fn frame(start: WindowFrameBound, end: WindowFrameBound) -> WindowFrame {
+        WindowFrame::new_bounds(WindowFrameUnits::Rows, start, end)
+    }
+
+    #[test]
+    fn frames_that_end_before_they_begin_are_empty() {
+        use WindowFrameBound::{CurrentRow, Following, Preceding};
+        let rows = |rows: u64| ScalarValue::UInt64(Some(rows));
+        let unbounded = ScalarValue::UInt64(None);
+        for (start, end, empty) in [
+            (Preceding(rows(1)), Preceding(rows(3)), true),
+            (Preceding(rows(3)), Preceding(rows(1)), false),
+            (Preceding(unbounded.clone()), Preceding(rows(3)), false),
+            (Following(rows(3)), Following(rows(1)), true),
+            (Following(rows(3)), Following(unbounded), false),
+            (Preceding(rows(0)), CurrentRow, false),
+        ] {
+            assert_eq!(is_empty(&frame(start.clone(), end.clone())), empty, "{start} {end}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_negative_by_their_length() {
+        let interval = |months, days| {
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(months, days, 0)))
+        };
+        assert!(is_negative(&interval(-1, 29)).unwrap());
+        assert!(!is_negative(&interval(1, -30)).unwrap());
+        assert!(is_negative(&ScalarValue::Float64(Some(-0.5))).unwrap());
+        assert!(!is_negative(&ScalarValue::UInt64(Some(7))).unwrap());
+    }
+}

@@ -1,0 +1,247 @@
+//! DataFusion's simplification of expressions, kept from the rewrites that change an answer.
+//!
+//! Some of its rewrites forget NULL, signed zeros or volatility:
+//!
+//! ```text
+//!   v NOT IN ('a') OR v NOT IN ('b')   ─►  true       NULL for v NULL
+//!   v IN (1) AND v IN (2)              ─►  false      NULL for v NULL
+//!   v IN (a) AND v IN (b)              ─►  false      unless a = b
+//!   f = 0.0 OR f = 1 OR …              ─►  f IN (…)   compares bits: not -0.0
+//!   v # v                              ─►  0          NULL for v NULL
+//!   CASE WHEN random() < x THEN a …    ─►  (random() < x AND a) OR (NOT random() < x AND …)
+//! ```
+//!
+//! Before each run of the simplifier, an operand of such a pattern is put behind the function
+//! `as_written`, which returns its argument: the pattern does not match any more.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::{
+    common::{
+        DFSchema, Result, ScalarValue,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        BinaryExpr, Case, ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        expr::{InList, ScalarFunction},
+        expr_rewriter::NamePreserver,
+        lit,
+        utils::merge_schema,
+    },
+    optimizer::{
+        ApplyOrder, OptimizerConfig, OptimizerRule, simplify_expressions::SimplifyExpressions,
+    },
+};
+use stratalog_model::Error;
+
+use super::float_keys::FloatKeys;
+use crate::errors::to_datafusion;
+
+mod lists;
+
+/// The simplifier, run on guarded expressions.
+#[derive(Debug)]
+pub struct Simplified {
+    inner: SimplifyExpressions,
+    guard: Guard,
+}
+
+impl Simplified {
+    /// The rule, for the list of rules.
+    pub fn rule() -> Arc<dyn OptimizerRule + Send + Sync> {
+        Arc::new(Self { inner: SimplifyExpressions::new(), guard: Guard::default() })
+    }
+}
+
+impl OptimizerRule for Simplified {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        node: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let guarded = self.guard.of_node(node)?;
+        let simplified = self.inner.rewrite(guarded.data, config)?;
+        Ok(Transformed::new_transformed(
+            simplified.data,
+            guarded.transformed || simplified.transformed,
+        ))
+    }
+}
+
+/// Puts operands of unsound patterns behind `as_written`.
+#[derive(Debug)]
+struct Guard {
+    as_written: Arc<ScalarUDF>,
+    float_keys: FloatKeys,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self {
+            as_written: Arc::new(ScalarUDF::new_from_impl(AsWritten::default())),
+            float_keys: FloatKeys::default(),
+        }
+    }
+}
+
+impl Guard {
+    fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let mut found = false;
+        node.apply_expressions(|expr| {
+            found = found || has_pattern(expr)?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !found {
+            return Ok(Transformed::no(node));
+        }
+        let schema = match &node {
+            LogicalPlan::TableScan(scan) => {
+                let schema = scan.source.schema();
+                DFSchema::try_from_qualified_schema(scan.table_name.clone(), &schema)?
+            }
+            node => merge_schema(&node.inputs()),
+        };
+        // Of the condition of a filter, NULL and false are the same.
+        let is_filter = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::TableScan(_));
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let lists = lists::kept_apart(expr, &schema, is_filter, self)?;
+            let operands = lists.data.transform_up(|expr| self.of_operator(expr, &schema))?;
+            let changed = lists.transformed || operands.transformed;
+            Ok(Transformed::new_transformed(name.restore(operands.data), changed))
+        })
+    }
+
+    /// The expression behind `as_written`.
+    fn kept(&self, expr: Expr) -> Expr {
+        let function = Arc::clone(&self.as_written);
+        Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
+    }
+
+    fn of_operator(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right })
+                if among(&left, &right) || among(&right, &left) =>
+            {
+                let right = Box::new(self.kept(*right));
+                let op = Operator::BitwiseXor;
+                Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
+            }
+            Expr::Case(Case { expr: None, when_then_expr, else_expr })
+                if when_then_expr.iter().any(|(when, _)| when.is_volatile()) =>
+            {
+                // CASE true WHEN … is no pattern of the simplifier.
+                let expr = Some(Box::new(lit(true)));
+                Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr })))
+            }
+            Expr::InList(list) => self.of_floats(list, schema),
+            other => Ok(Transformed::no(other)),
+        }
+    }
+
+    fn is_kept(&self, expr: &Expr) -> bool {
+        matches!(expr, Expr::ScalarFunction(call) if call.func == self.as_written)
+    }
+
+    /// A list of floats with a zero: a set of values compares bits.
+    fn of_floats(&self, mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let is_zero = |value: &Expr| match value {
+            Expr::Literal(value, _) => is_float_zero(value),
+            _ => false,
+        };
+        if !list.list.iter().any(is_zero) || self.float_keys.is_key(&list.expr, schema) {
+            return Ok(Transformed::no(Expr::InList(list)));
+        }
+        for value in &mut list.list {
+            if let Expr::Literal(literal, _) = value
+                && is_float_zero(literal)
+            {
+                *literal = ScalarValue::new_zero(&literal.data_type())?;
+            }
+        }
+        *list.expr = self.float_keys.key(std::mem::take(list.expr.as_mut()));
+        Ok(Transformed::yes(Expr::InList(list)))
+    }
+}
+
+fn is_float_zero(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float32(Some(value)) => *value == 0.0,
+        ScalarValue::Float64(Some(value)) => *value == 0.0,
+        _ => false,
+    }
+}
+
+/// Whether an operand is among those of a chain of `#`.
+fn among(chain: &Expr, operand: &Expr) -> bool {
+    match chain {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right }) => {
+            among(left, operand) || among(right, operand)
+        }
+        other => other == operand,
+    }
+}
+
+/// Whether anything in an expression may be a pattern that is guarded.
+fn has_pattern(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| {
+        Ok(match expr {
+            Expr::InList(_) => true,
+            Expr::BinaryExpr(BinaryExpr { op, .. }) => {
+                matches!(op, Operator::Or | Operator::BitwiseXor)
+            }
+            Expr::Case(case) => case.expr.is_none(),
+            _ => false,
+        })
+    })
+}
+
+/// Returns its argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsWritten {
+    signature: Signature,
+}
+
+impl Default for AsWritten {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for AsWritten {
+    fn name(&self) -> &str {
+        "as_written"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        arguments.first().cloned().ok_or_else(no_argument)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = arguments.arg_fields.first().ok_or_else(no_argument)?;
+        Ok(Arc::new(Field::clone(field).with_name(self.name())))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        arguments.args.into_iter().next().ok_or_else(no_argument)
+    }
+}
+
+fn no_argument() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::internal("a function of one argument was called without"))
+}

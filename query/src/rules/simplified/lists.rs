@@ -1,0 +1,156 @@
+//! IN lists of one expression, kept from being merged.
+//!
+//! The simplifier merges two lists that stand on both sides of AND or OR. The merged list is
+//! right where each value is a constant and the result is not NULL, or where NULL is as good as
+//! false: in the condition of a filter, for lists that are not negated. Any other list is put
+//! behind `as_written`, if the expression has another one that it could be merged with.
+
+use datafusion::{
+    common::{
+        DFSchema, Result,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, expr::InList},
+};
+
+use super::Guard;
+
+/// What the operators around a list make of it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Only AND, OR and NOT of a filter's condition are around.
+    filters: bool,
+    /// Only AND is.
+    is_conjunct: bool,
+    negated: bool,
+}
+
+/// A list, or a chain of `column = constant OR …` that becomes one.
+#[derive(Debug)]
+struct Member {
+    of: Expr,
+    place: Place,
+    has_constants: bool,
+}
+
+/// `expr` with lists that must not be merged apart.
+pub(super) fn kept_apart(
+    expr: Expr,
+    schema: &DFSchema,
+    is_filter: bool,
+    guard: &Guard,
+) -> Result<Transformed<Expr>> {
+    let place = Place { filters: is_filter, is_conjunct: is_filter, negated: false };
+    let mut members: Vec<Member> = Vec::new();
+    collect(&expr, place, guard, &mut members)?;
+    let unsafe_to_merge: Vec<bool> =
+        members.iter().map(|member| must_stay(member, &members, schema)).collect();
+    if !unsafe_to_merge.contains(&true) {
+        return Ok(Transformed::no(expr));
+    }
+    let mut next = unsafe_to_merge.into_iter();
+    rewrite(expr, guard, &mut next)
+}
+
+fn must_stay(member: &Member, members: &[Member], schema: &DFSchema) -> bool {
+    let of_same = || members.iter().filter(|other| other.of == member.of);
+    if of_same().count() < 2 {
+        return false;
+    }
+    if !member.has_constants || member.of.is_volatile() {
+        return true;
+    }
+    let Place { filters, is_conjunct, negated } = member.place;
+    let several_negated = of_same().filter(|other| other.place.negated).count() > 1;
+    member.of.nullable(schema).unwrap_or(true)
+        && (!filters || negated && !is_conjunct && several_negated)
+}
+
+/// The expression that a list is of, and whether all its values are constants.
+fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
+    match expr {
+        Expr::InList(InList { expr, list, .. }) => {
+            Some((expr.as_ref(), list.iter().all(is_constant)))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let (left, right) = (alternatives(left)?, alternatives(right)?);
+            (left.0 == right.0).then_some((left.0, left.1 && right.1))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a value is a literal, or a cast of one that becomes a literal. Of floats the cast may give
+/// either zero.
+fn is_constant(value: &Expr) -> bool {
+    match value {
+        Expr::Literal(..) => true,
+        Expr::Cast(Cast { expr, field }) => {
+            !field.data_type().is_floating() && matches!(expr.as_ref(), Expr::Literal(..))
+        }
+        _ => false,
+    }
+}
+
+/// As [`list_of`], also of one comparison.
+fn alternatives(expr: &Expr) -> Option<(&Expr, bool)> {
+    match expr {
+        Expr::InList(InList { negated: true, .. }) => None,
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            match (left.as_ref(), right.as_ref()) {
+                (Expr::Literal(..), column @ Expr::Column(_))
+                | (column @ Expr::Column(_), Expr::Literal(..)) => Some((column, true)),
+                _ => None,
+            }
+        }
+        other => list_of(other),
+    }
+}
+
+/// The place of the parts of an expression.
+fn place_within(expr: &Expr, place: Place) -> Place {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) if !place.negated => place,
+        Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) => {
+            Place { is_conjunct: false, ..place }
+        }
+        Expr::Not(_) => Place { is_conjunct: false, negated: !place.negated, ..place },
+        _ => Place { filters: false, is_conjunct: false, negated: false },
+    }
+}
+
+fn collect(expr: &Expr, place: Place, guard: &Guard, members: &mut Vec<Member>) -> Result<()> {
+    if guard.is_kept(expr) {
+        return Ok(());
+    }
+    if let Some((of, has_constants)) = list_of(expr) {
+        let negated = place.negated != matches!(expr, Expr::InList(list) if list.negated);
+        let place = Place { negated, ..place };
+        members.push(Member { of: of.clone(), place, has_constants });
+        return Ok(());
+    }
+    let within = place_within(expr, place);
+    expr.apply_children(|part| {
+        collect(part, within, guard, members)?;
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// In the order of [`collect`].
+fn rewrite(
+    expr: Expr,
+    guard: &Guard,
+    stays: &mut impl Iterator<Item = bool>,
+) -> Result<Transformed<Expr>> {
+    if guard.is_kept(&expr) {
+        return Ok(Transformed::no(expr));
+    }
+    if list_of(&expr).is_some() {
+        return Ok(match stays.next() {
+            Some(true) => Transformed::yes(guard.kept(expr)),
+            _ => Transformed::no(expr),
+        });
+    }
+    expr.map_children(|part| rewrite(part, guard, stays))
+}
