@@ -66,7 +66,7 @@ pub async fn run(
     parsed: &Parsed,
     types: &[ColumnType],
     values: &[ScalarValue],
-    work: &Work,
+    work: &Arc<Work>,
 ) -> Result<Outcome> {
     let Statement::Delete(tree) = parsed.statement() else {
         return Err(Error::internal("neither a DELETE nor a TRIM"));
