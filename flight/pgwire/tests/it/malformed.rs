@@ -16,10 +16,10 @@ async fn start_up_packets_that_are_none() {
     // No length of a packet. The last one leaves before it starts.
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
-        &[0, 0, 0, 4],
-        &[0x7f, 255, 255, 255, 0, 3, 0, 0],
-        &[255, 255, 255, 255, 0, 3, 0, 0],
-        &[b'X', 0, 0, 0, 4],
+        &[0, 0, 0, 4][..],
+        &[0x7f, 255, 255, 255, 0, 3, 0, 0][..],
+        &[255, 255, 255, 255, 0, 3, 0, 0][..],
+        &[b'X', 0, 0, 0, 4][..],
     ] {
         let mut wire = Wire::open(server.port).await;
         wire.send(bytes).await;

@@ -203,7 +203,7 @@ async fn databases_of_a_new_postgresql_server_are_other_names() {
         let sql = format!("INSERT INTO {name}.public.shared VALUES (now(), 1)");
         aliased.batch_execute(&sql).await.unwrap();
         let sql = format!("SELECT count(*)::text FROM {name}.public.shared WHERE v = 1");
-        aliased.query_one(&sql, &[]).await.unwrap();
+        aliased.query_one(sql.as_str(), &[]).await.unwrap();
     }
     let count = client.query_one("SELECT count(*) FROM shared", &[]).await.unwrap();
     assert_eq!(count.get::<_, i64>(0), 2);

@@ -85,7 +85,7 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
             "pg_get_serial_sequence",
             &[&[Text, Text]],
             ColumnType::Text,
-            "NULL for a column of a table: there are no sequences.",
+            "NULL: there are no sequences.",
             serial_sequences,
         ),
     ]

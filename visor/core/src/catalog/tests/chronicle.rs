@@ -49,10 +49,10 @@ fn without_key_the_first_timestamp_is_the_tick() {
 }
 
 #[test]
-fn without_timestamp_a_time_column_is_put_in_front() {
+fn without_timestamp_a_time_column_is_added_as_the_last() {
     let definition = create(&empty(), table("t", vec![column("n", ColumnType::Integer)]));
     let names: Vec<&str> = definition.columns.iter().map(|column| column.name.as_str()).collect();
-    assert_eq!(names, ["time", "n"]);
+    assert_eq!(names, ["n", "time"]);
     let tick = definition.tick().unwrap();
     assert_eq!(tick.column_type, ColumnType::TimestampTz { precision: 9 });
     assert_eq!((tick.nullable, tick.default_sql.as_deref()), (false, Some("now()")));
