@@ -11,7 +11,7 @@ pub struct PgwireSettings {
     /// Bytes of one message from a client; a larger one ends its connection with 54000.
     pub message_bytes_max: usize,
     /// Bytes that the large messages of all clients may hold while they come in, at least
-    /// one of `message_bytes_max`. Of each the first 64 KiB are free.
+    /// one of `message_bytes_max`. Of each the first 128 KiB are free.
     pub inbound_bytes_max: usize,
     /// Milliseconds that a large message waits for others to make room; then it fails with
     /// 53200.

@@ -18,7 +18,7 @@ use datafusion::{
 const ELEMENT_BYTES: usize = 16;
 
 /// Shorter results are not worth an exact count.
-const EXACT_BYTES_MIN: usize = 64 << 10;
+const EXACT_BYTES_MIN: usize = 256 << 10;
 
 /// The predicted result of a call for one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -188,8 +188,7 @@ fn shape_of(name: &str) -> Option<Shape> {
         "array_repeat" | "array_resize" => Shape::Copies,
         "concat" | "text_concat" | "overlay" | "bytea_overlay" | "bytea_concat" | "make_array"
         | "array_append" | "array_prepend" | "array_concat" | "jsonb_concat" | "jsonb_set"
-        | "jsonb_insert" | "jsonb_build_array" | "jsonb_build_object" | "convert_to"
-        | "convert_from" | "decode" | "upper" | "lower" | "initcap" | "reverse" | "format" => {
+        | "jsonb_insert" | "jsonb_build_array" | "jsonb_build_object" | "format" => {
             Shape::Joined(1)
         }
         "encode" | "quote_literal" | "quote_ident" | "quote_nullable" => Shape::Joined(2),
@@ -197,6 +196,14 @@ fn shape_of(name: &str) -> Option<Shape> {
         "to_jsonb" => Shape::Joined(6),
         _ => return None,
     })
+}
+
+/// The bytes of an argument in all rows, at most.
+fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
+    match argument {
+        ColumnarValue::Array(array) => array.get_array_memory_size(),
+        ColumnarValue::Scalar(value) => value.size().saturating_mul(rows),
+    }
 }
 
 /// Whether a function has a prediction.
@@ -210,6 +217,13 @@ pub fn is_predicted(name: &str) -> bool {
 /// When a number of an argument is out of range.
 pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<Option<Growth>> {
     let Some(shape) = shape_of(name) else { return Ok(None) };
+    if let Shape::Joined(times) = shape {
+        let most = arguments.iter().map(|argument| bytes_at_most(argument, rows));
+        let most = most.fold(0, usize::saturating_add).saturating_mul(times);
+        if most < EXACT_BYTES_MIN {
+            return Ok(Some(Growth { total: most, largest: most }));
+        }
+    }
     let arguments: Vec<Argument> = arguments.iter().map(Argument::of).collect();
     let (Some(first), second, third) = (arguments.first(), arguments.get(1), arguments.get(2))
     else {

@@ -10,7 +10,7 @@ use super::message::is_known;
 use crate::budget::{Budget, Claim};
 
 /// Bytes of a message that a connection may have before it needs room for the rest.
-const FREE_BYTES: usize = 64 << 10;
+const FREE_BYTES: usize = 128 << 10;
 
 /// Bytes that are read ahead while a statement runs, at most.
 const READ_AHEAD_BYTES: usize = 64 << 10;

@@ -24,7 +24,7 @@ fn call(
 
 fn table(rows: i64) -> (Arc<Schema>, Arc<dyn ExecutionPlan>) {
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
-    let column = Arc::new(Int64Array::from_iter_values(0..rows));
+    let column: arrow::array::ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap();
     let plan = MemorySourceConfig::try_new_exec(&[vec![batch]], Arc::clone(&schema), None);
     (schema, plan.unwrap())
@@ -78,7 +78,7 @@ fn a_short_result_of_long_values_is_one_array() {
     let counts = col("n", &schema).unwrap();
     let texts = call(metered(repeat()), vec![lit("x".repeat(1 << 16)), counts], &schema);
     let length = call(character_length(), vec![texts], &schema);
-    let column = Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 100)));
+    let column: arrow::array::ArrayRef = Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 100)));
     let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
     let lengths = Sliced::of(&length).evaluate(&batch).unwrap().into_array(1000).unwrap();
     let lengths = lengths.as_primitive::<Int32Type>();
