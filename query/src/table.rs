@@ -16,6 +16,7 @@ pub mod record;
 pub mod scan;
 mod statistics;
 mod tier_metrics;
+mod timed;
 
 use std::sync::Arc;
 

@@ -229,7 +229,14 @@ fn tag_array(
         .with_hint("the table was changed while the data came: send it again"));
     }
     if !key || values.null_count() == 0 {
-        return Ok(take(values, slots, None)?);
+        // Where no series has a second row, the values lie as the rows do.
+        let in_place = slots.len() == values.len()
+            && slots.values().iter().zip(0..).all(|(slot, row)| *slot == row);
+        let array: ArrayRef = match in_place {
+            true => Arc::new(values.clone()),
+            false => take(values, slots, None)?,
+        };
+        return Ok(array);
     }
     let mut filled = StringViewBuilder::with_capacity(values.len());
     values.iter().for_each(|value| filled.append_value(value.unwrap_or_default()));

@@ -33,7 +33,7 @@ use stratalog_model::{
     tier::{BatchStream, ScanRequest},
 };
 
-use super::{dealt::Dealt, scan, tier_metrics};
+use super::{dealt::Dealt, scan, tier_metrics, timed::timed};
 use crate::errors::to_datafusion;
 
 /// A column that [`ChronicleAggregate`] returns.
@@ -313,7 +313,8 @@ impl ExecutionPlan for ChronicleAggregate {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let (outputs, schema) = (self.outputs.clone(), Arc::clone(&self.schema));
         let scale = self.request.scan.chronicle.scale;
-        let batches = stream::iter(streams).flatten().map(move |told| {
+        let spent = metrics.elapsed_compute().clone();
+        let batches = timed(streams, spent).map(move |told| {
             let told = told.map_err(to_datafusion)?;
             let timer = metrics.elapsed_compute().timer();
             let columns = outputs.iter().zip(schema.fields()).map(|(output, field)| match output {

@@ -28,7 +28,10 @@ impl Dealt {
         if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
             return Ok(hand);
         }
+        let time = MetricBuilder::new(metrics).subset_time("open_time", partition);
+        let timer = time.timer();
         let streams = open()?;
+        timer.done();
         MetricBuilder::new(metrics).global_counter("streams").add(streams.len());
         *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
         for (at, stream) in streams.into_iter().enumerate() {

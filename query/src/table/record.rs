@@ -46,6 +46,9 @@ pub const FUNCTION: &str = "$record";
 /// The column that the position is compared with.
 pub const POSITION: &str = "$gsn";
 
+/// Rows of a batch, at most: one event is looked for among many, which are read as those of any scan.
+const BATCH_ROWS: usize = 8_192;
+
 /// What the functions of one session look at.
 #[derive(Debug)]
 pub struct LogScope {
@@ -98,7 +101,7 @@ impl TableFunctionImpl for Records {
         fields.push(Arc::new(Field::new(POSITION, DataType::Int64, false)));
         Ok(Arc::new(RecordTable {
             schema: Arc::new(Schema::new(fields)),
-            request: table.request(None, &[], None, 1, 1),
+            request: table.request(None, &[], None, BATCH_ROWS, 1),
             store: Arc::clone(&self.0.store),
             pin: Arc::clone(&self.0.pin),
             waits: Arc::clone(&self.0.waits),
@@ -180,25 +183,22 @@ impl TableProvider for RecordTable {
             to_datafusion(Error::internal("a record was planned without a snapshot"))
         })?;
         let ticks = snapshot.within(self.request.chronicle.id).into();
-        let mut fields = self.schema.fields().to_vec();
-        fields.pop();
+        // Nobody reads the column that was compared, which is the last.
+        let columns = self.request.projection.len();
+        let all = || (0..columns).collect();
+        let wanted: Vec<usize> = projection.cloned().unwrap_or_else(all);
+        let wanted: Vec<usize> = wanted.into_iter().filter(|at| *at < columns).collect();
+        let places = wanted.iter().filter_map(|at| self.request.projection.get(*at).copied());
+        let schema = Arc::new(self.schema.project(&wanted)?);
         let record = Record {
-            schema: Arc::new(Schema::new(fields)),
-            request: ScanRequest { ticks, ..self.request.clone() },
+            schema: Arc::clone(&schema),
+            request: ScanRequest { ticks, projection: places.collect(), ..self.request.clone() },
             store: Arc::clone(&self.store),
             waits: Arc::clone(&self.waits),
             gsn,
         };
-        let columns =
-            projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        // Nobody reads the column that was compared.
-        let columns: Vec<usize> =
-            columns.into_iter().filter(|at| *at < record.schema.fields().len()).collect();
-        let schema = Arc::clone(&record.schema);
         let record: Arc<dyn PartitionStream> = Arc::new(record);
-        let read =
-            StreamingTableExec::try_new(schema, vec![record], Some(&columns), [], false, None);
-        Ok(Arc::new(read?))
+        Ok(Arc::new(StreamingTableExec::try_new(schema, vec![record], None, [], false, None)?))
     }
 }
 

@@ -21,6 +21,7 @@ use datafusion::{
 use futures::{Stream, StreamExt, stream};
 use stratalog_model::{
     ChronicleDefinition, Snapshot, TickRange, TickRanges,
+    chronicle::SYSTEM_COLUMNS,
     newest::NewestOf,
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
@@ -230,9 +231,12 @@ impl DisplayAs for ChronicleScan {
         show_filters(&self.request, f)?;
         show_part(self.snapshot.as_ref(), chronicle, f)?;
         for filter in &self.request.values {
-            let name =
-                chronicle.columns.get(filter.column).map_or("?", |column| column.name.as_str());
-            write!(f, ", values={name} {}", filter.wanted)?;
+            let user = chronicle.columns.len();
+            let name = match filter.column.checked_sub(user) {
+                None => chronicle.columns.get(filter.column).map(|column| column.name.as_str()),
+                Some(system) => SYSTEM_COLUMNS.get(system).copied(),
+            };
+            write!(f, ", values={} {}", name.unwrap_or("?"), filter.wanted)?;
         }
         f.write_str(match self.request.order {
             ScanOrder::Any => ", order=any",

@@ -12,8 +12,8 @@ use stratalog_model::{TierName, tier::ScanMetrics};
 const TIERS: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
 
 /// Adds the counts of the tiers in which there was something to read or to pass over:
-/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`; of stories also
-/// `story_cells_used`.
+/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`,
+/// `tablet_keys_read`; of stories also `story_cells_used`.
 pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
     for tier in TIERS {
         let metrics = scan.of(tier);
@@ -26,6 +26,7 @@ pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
             ("parts_pruned", pruned),
             ("rows_read", value(&metrics.rows)),
             ("bytes_read", value(&metrics.bytes)),
+            ("keys_read", value(&metrics.keys)),
             ("cells_used", value(&metrics.cells)),
         ] {
             if what == "cells_used" && tier != TierName::Story {

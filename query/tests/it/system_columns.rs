@@ -1,6 +1,6 @@
 use stratalog_model::ErrorKind;
 
-use crate::harness::{Database, login, run};
+use crate::harness::{Database, figure, login, run};
 
 #[tokio::test]
 async fn system_columns_are_there_by_name_and_not_in_stars() {
@@ -74,4 +74,80 @@ async fn groups_follow_the_index() {
     assert_eq!(run(&other, filtered).await.unwrap().lines(), ["1", "2"]);
     db.tag("ROLLBACK").await;
     assert_eq!(db.rows(filtered).await, ["1", "2"]);
+}
+
+/// Comparisons with the numbers of events choose what is read, in every tier.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_of_events_are_pushed_down() {
+    let db = Database::of_small_parts();
+    db.tag("CREATE TABLE other (time timestamptz, x int)").await;
+    db.tag(
+        "CREATE TABLE t (time timestamptz NOT NULL, k text NOT NULL, x int, PRIMARY KEY (k, time))",
+    )
+    .await;
+    db.tag("INSERT INTO other VALUES ('2024-01-01', 0)").await;
+    // The event of number n has `x = n`, `_seq = n` and `_gsn = n + 1`.
+    db.tag("INSERT INTO t SELECT timestamptz '2024-01-01' + n * interval '1 s', 'k' || n % 7, n FROM generate_series(1, 400) AS g(n)").await;
+    for tier in ["journal", "tablet", "story"] {
+        match tier {
+            "tablet" => drop(db.tag("CALL stratalog.flush('t')").await),
+            "story" => drop(db.tag("CALL stratalog.compact('t')").await),
+            _ => {}
+        }
+        assert_eq!(db.rows("SELECT DISTINCT _tier FROM t").await, [tier]);
+        let base = db.rows("SELECT min(_tick) FROM t").await[0].parse::<i64>().unwrap();
+        let second = 1_000_000_000;
+        for (condition, pushed, expected) in [
+            ("_gsn = 301".to_string(), "gsn [301, 302)", vec!["300"]),
+            ("_toid = 301".to_string(), "gsn [301, 302)", vec!["300"]),
+            ("_toid >= 400 AND _gsn < 402".to_string(), "gsn [400, 402)", vec!["399", "400"]),
+            ("_toid IN (3, 5)".to_string(), "gsn [3, 6)", vec!["2", "4"]),
+            ("_seq = 300".to_string(), "values=_seq 300 … 300", vec!["300"]),
+            ("_seq BETWEEN 7 AND 8".to_string(), "values=_seq 7 … 8", vec!["7", "8"]),
+            ("_seq > 398 AND k <> 'k0'".to_string(), "values=_seq >= 398", vec!["400"]),
+            ("_seq < 3".to_string(), "values=_seq <= 3", vec!["1", "2"]),
+            ("_seq = 300 AND k = 'k6'".to_string(), "values=_seq", vec!["300"]),
+            ("_seq = 300 AND k = 'k5'".to_string(), "values=_seq", vec![]),
+            (
+                "_seq IS NOT NULL AND _seq <> 5 AND x < 7".to_string(),
+                "values=",
+                vec!["1", "2", "3", "4", "6"],
+            ),
+            (format!("_tick = {}", base + 9 * second), "ticks=[", vec!["10"]),
+            (format!("_tick > {}", base + 398 * second), "ticks=[", vec!["400"]),
+        ] {
+            let plan = db.plan(&format!("SELECT x FROM t WHERE {condition}")).await;
+            assert!(plan.contains(pushed), "{tier}, {condition}: {plan}");
+            let sql = format!("SELECT x FROM t WHERE {condition} ORDER BY x");
+            assert_eq!(db.rows(&sql).await, expected, "{tier}, {condition}");
+            let sql = format!("SELECT x FROM t WHERE {condition} ORDER BY time DESC, _seq DESC");
+            let descending: Vec<&str> = expected.iter().rev().copied().collect();
+            assert_eq!(db.rows(&sql).await, descending, "{tier}, {condition}");
+        }
+        for at in [1, 7, 300, 400] {
+            let record = format!("SELECT x, k, _gsn, _seq FROM read_record({}, 't')", at + 1);
+            let expected = format!("{at}|k{}|{}|{at}", at % 7, at + 1);
+            assert_eq!(db.rows(&record).await, [expected], "{tier}");
+            let all = db.run(&format!("SELECT * FROM read_record({}, 't')", at + 1)).await.unwrap();
+            assert_eq!(all.names(), ["time", "k", "x"], "{tier}");
+            assert_eq!(all.lines().len(), 1, "{tier}");
+        }
+        assert_eq!(db.rows("SELECT count(*) FROM read_record(5, 't')").await, ["1"], "{tier}");
+        assert_eq!(db.rows("SELECT count(*) FROM read_record(1, 't')").await, ["0"], "{tier}");
+        let replayed = "SELECT x FROM replay('t', ARRAY['gsn [11, 13)', 'gsn [301, 302)'])";
+        assert_eq!(db.rows(replayed).await, ["10", "11", "300"], "{tier}");
+        assert_eq!(db.rows("SELECT x FROM playback('t', 2)").await, ["400", "399"], "{tier}");
+    }
+    // A block of a tablet without the arrival number is read no further.
+    db.tag("CREATE TABLE w (time timestamptz NOT NULL, x int)").await;
+    for first in [1, 101, 201] {
+        db.tag(&format!("INSERT INTO w SELECT timestamptz '2024-01-01' + n * interval '1 s', n FROM generate_series({first}, {}) AS g(n)", first + 99)).await;
+        db.tag("CALL stratalog.flush('w')").await;
+    }
+    let rows_read = async |condition: &str| {
+        let plan = db.rows(&format!("EXPLAIN ANALYZE SELECT x FROM w WHERE {condition}")).await;
+        figure(&plan.join("\n"), "tablet_rows_read").unwrap()
+    };
+    let (all, one) = (rows_read("x > 0").await, rows_read("_seq = 150").await);
+    assert!(one <= 100.0 && all >= 300.0, "{one} of {all} rows were read");
 }

@@ -9,12 +9,16 @@
 
 pub mod block;
 pub mod build;
+pub mod chosen;
 pub mod edge;
 pub mod events;
+pub mod group_edge;
 pub mod keyed;
+pub mod leading;
 pub mod lookup;
 pub mod marks;
 pub mod newest;
+pub mod numbered;
 pub mod numbers;
 pub mod order;
 pub mod picked;

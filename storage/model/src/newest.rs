@@ -1,14 +1,12 @@
 //! Of the events of each series, or group of series, only the newest one (F28, F50).
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use ahash::RandomState;
+use hashbrown::HashTable;
 
 use crate::TickRange;
 
@@ -54,10 +52,42 @@ pub struct GroupNumbers {
     known: Mutex<Known>,
 }
 
+/// The keys of all groups lie in one buffer, without an allocation for each.
 #[derive(Debug, Default)]
 struct Known {
-    by_key: HashMap<Box<[u8]>, u32, RandomState>,
-    key_bytes: usize,
+    /// The key bytes of group 0, of group 1, …
+    keys: Vec<u8>,
+    /// Where the key of each group ends in `keys`.
+    ends: Vec<usize>,
+    by_key: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Known {
+    /// The number of a group, which is new if need be.
+    fn number(&mut self, key: &[u8]) -> u32 {
+        let Self { keys, ends, by_key, hasher } = self;
+        let is = |number: &u32| key_of(keys, ends, *number) == key;
+        let hash = hasher.hash_one(key);
+        if let Some(number) = by_key.find(hash, is) {
+            return *number;
+        }
+        let number = ends.len() as u32;
+        keys.extend_from_slice(key);
+        ends.push(keys.len());
+        let (keys, ends) = (&*keys, &*ends);
+        let rehash = |number: &u32| hasher.hash_one(key_of(keys, ends, *number));
+        by_key.insert_unique(hash, number, rehash);
+        number
+    }
+}
+
+/// The key bytes of a group.
+fn key_of<'a>(keys: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
+    let at = number as usize;
+    let start = at.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+    let end = ends.get(at).copied().unwrap_or(start);
+    keys.get(start..end).unwrap_or_default()
 }
 
 impl GroupNumbers {
@@ -75,23 +105,15 @@ impl GroupNumbers {
     /// The numbers of groups by their key bytes.
     pub fn of<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<u32> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Known { by_key, key_bytes } = &mut *known;
-        keys.map(|key| match by_key.get(key) {
-            Some(number) => *number,
-            None => {
-                let number = by_key.len() as u32;
-                *key_bytes += key.len();
-                by_key.insert(key.into(), number);
-                number
-            }
-        })
-        .collect()
+        keys.map(|key| known.number(key)).collect()
     }
 
     /// Bytes in memory, about.
     pub fn bytes(&self) -> usize {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.key_bytes + known.by_key.capacity() * size_of::<(Box<[u8]>, u32)>()
+        known.keys.capacity()
+            + known.ends.capacity() * size_of::<usize>()
+            + known.by_key.capacity() * (size_of::<u32>() + 1)
     }
 }
 

@@ -78,6 +78,8 @@ pub struct TierMetrics {
     pub rows: AtomicU64,
     /// Bytes that were read, as they lie there.
     pub bytes: AtomicU64,
+    /// Keys that were compared with the wanted ones: of series, or of rows whose series are not known.
+    pub keys: AtomicU64,
 }
 
 impl TierMetrics {
@@ -96,6 +98,11 @@ impl TierMetrics {
     /// Counts cells that told what their events add up to.
     pub fn told(&self, cells: u64) {
         self.cells.fetch_add(cells, Ordering::Relaxed);
+    }
+
+    /// Counts keys that were compared with the wanted ones.
+    pub fn compared(&self, keys: u64) {
+        self.keys.fetch_add(keys, Ordering::Relaxed);
     }
 
     /// Counts parts that were passed over.

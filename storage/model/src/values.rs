@@ -92,7 +92,8 @@ pub enum Wanted {
 /// hold other events as well: whoever asked looks at them again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueFilter {
-    /// Position in `ChronicleDefinition::columns`.
+    /// Position as `ScanRequest::projection` counts: in `ChronicleDefinition::columns`, or behind them
+    /// that of `_seq`.
     pub column: usize,
     /// Of its values.
     pub wanted: Wanted,

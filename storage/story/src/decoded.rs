@@ -15,7 +15,10 @@ use arrow::{
     array::{Array, ArrayRef},
     datatypes::DataType,
 };
-use quick_cache::{Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 use stratalog_model::{ColumnId, Error, Result};
 
 use crate::{runs_of_text::RunsOfText, schema::Source, select::Selection, story::Story};
@@ -26,6 +29,13 @@ pub const CHUNK_ROWS: usize = 2_048;
 
 /// Bytes of a chunk, about: the cache wants to know how many it will have.
 const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;
+
+/// Bytes of a part of the cache with a lock of its own, at least: nothing larger than a part is kept,
+/// and findings about millions of series are some tens of megabytes.
+const SHARD_BYTES_MIN: u64 = 64 << 20;
+
+/// Such parts, at most.
+const SHARDS_MAX: usize = 64;
 
 /// What nobody has asked for yet fills the memory up to this share: more of it would make what is
 /// asked for go.
@@ -111,7 +121,24 @@ impl Decoded {
     /// At most so many bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
-        Self(Cache::with_weighter(items.max(16), bytes_max, Bytes))
+        let shards = usize::try_from(bytes_max / SHARD_BYTES_MIN).unwrap_or(usize::MAX);
+        // As many as there are become a power of two.
+        let shards = 1_usize << shards.clamp(1, SHARDS_MAX).ilog2();
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(items.max(16))
+            .weight_capacity(bytes_max)
+            .shards(shards)
+            .build();
+        match options {
+            Ok(options) => Self(Cache::with_options(
+                options,
+                Bytes,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            )),
+            // Both capacities were given.
+            Err(_) => Self(Cache::with_weighter(items.max(16), bytes_max, Bytes)),
+        }
     }
 
     /// A column of the cells of a group, by its number, if it is kept.

@@ -126,6 +126,30 @@ impl Story {
         Ok((selection.rows() > 0).then_some(selection))
     }
 
+    /// The rows of a selection that lie in pages whose numbers of events, of one kind, may be between
+    /// two, these included.
+    ///
+    /// # Errors
+    /// `Internal` for a column or group that the story does not have.
+    pub fn within_numbers(
+        &self,
+        group: u32,
+        selection: Selection,
+        (source, low, high): (Source, i64, i64),
+    ) -> Result<Selection> {
+        self.group(group)?;
+        let leaf = self.leaf(source)?;
+        Ok(self.keep(group, leaf, selection, |index, page| match index {
+            ColumnIndexMetaData::INT64(index) => {
+                match (index.min_value(page), index.max_value(page)) {
+                    (Some(lowest), Some(highest)) => *lowest <= high && low <= *highest,
+                    _ => true,
+                }
+            }
+            _ => true,
+        }))
+    }
+
     /// The rows of a selection that lie in pages of a column of which `may` is true.
     fn keep(
         &self,

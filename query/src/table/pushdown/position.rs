@@ -1,4 +1,4 @@
-//! Comparisons of `_gsn` with constants: positions in the log outside of which a filter is never
+//! Comparisons of `_gsn` and `_toid` with constants: positions in the log outside of which a filter is never
 //! true. The filter stays above the scan; the range spares reading.
 
 use datafusion::{
@@ -62,10 +62,12 @@ fn compare(op: Operator, value: &Expr) -> Option<GsnRange> {
     })
 }
 
+/// Whether `expr` is the position of an event. There is one site, so that the order there is the order
+/// of commits.
 fn is_gsn(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_gsn(&alias.expr),
-        Expr::Column(column) => column.name == "_gsn",
+        Expr::Column(column) => matches!(column.name.as_str(), "_gsn" | "_toid"),
         _ => false,
     }
 }

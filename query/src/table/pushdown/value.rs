@@ -8,6 +8,7 @@ use datafusion::{
 };
 use stratalog_model::{
     ChronicleDefinition, ColumnType, ValueFilter,
+    chronicle::SYSTEM_COLUMNS,
     values::{Ranked, Wanted},
 };
 
@@ -59,12 +60,15 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
     }
 }
 
+/// The system column that numbers arrivals: statistics and indexes tell of it as of other columns.
+const ARRIVAL: &str = "_seq";
+
 /// All values but NULL.
 const ANY: Wanted = Wanted::Between(None, None);
 
 /// A column, as it is compared.
 struct Operand {
-    /// Its position.
+    /// Its position: that of a system column is behind those of the user's columns.
     column: usize,
     /// Its own type.
     of: DataType,
@@ -76,6 +80,11 @@ impl Operand {
     fn of(definition: &ChronicleDefinition, expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Alias(alias) => Self::of(definition, &alias.expr),
+            Expr::Column(column) if column.name == ARRIVAL => {
+                let system = SYSTEM_COLUMNS.iter().position(|name| *name == ARRIVAL)?;
+                let (column, of) = (definition.columns.len() + system, DataType::Int64);
+                Some(Self { column, compared_as: of.clone(), of })
+            }
             Expr::Column(column) => {
                 let named = |known: &stratalog_model::ColumnDefinition| known.name == column.name;
                 let column = definition.columns.iter().position(named)?;

@@ -41,10 +41,17 @@ impl Groups {
         let mut groups = 1_usize;
         for column in &keys {
             let (codes, distinct) = codes(column, rows)?;
+            // A dictionary may have entries that no row uses.
+            let mut each_has_rows = matches!(column, Column::Plain(_));
             if groups == 1 {
                 (of_row, groups) = (codes, distinct);
             } else {
                 groups = combine(&mut of_row, groups, &codes, distinct);
+                each_has_rows = true;
+            }
+            // No further column can split groups of one row each.
+            if each_has_rows && groups == rows {
+                break;
             }
         }
         // Codes of dictionary entries that no row uses have no group.
@@ -55,15 +62,16 @@ impl Groups {
             }
         }
         let mut dense: Vec<u32> = Vec::with_capacity(groups);
-        let mut result = Self::default();
+        let mut result = Self { of_row: Vec::new(), keys: Vec::with_capacity(groups) };
+        let mut key = KeyBytes::new(key_columns.fixed);
         for first in &first_row {
             dense.push(result.keys.len() as u32);
             if let Some(row) = first {
-                let mut key = KeyBytes::new(key_columns.fixed);
+                key.clear(key_columns.fixed);
                 for column in &keys {
-                    key.push(&column.slice(*row as usize, 1)?, 0)?;
+                    key.push_of(column, *row as usize)?;
                 }
-                result.keys.push(key.finish().into_boxed_slice());
+                result.keys.push(key.as_bytes().into());
             }
         }
         if result.keys.len() < groups {
@@ -97,16 +105,51 @@ impl KeyBytes {
         Self { bytes: Vec::with_capacity(24), fixed, end: 0 }
     }
 
+    /// Begins another key, in the same buffer.
+    pub fn clear(&mut self, fixed: usize) {
+        self.bytes.clear();
+        (self.fixed, self.end) = (fixed, 0);
+    }
+
     /// Adds the value of the next key column.
     pub fn push(&mut self, array: &ArrayRef, row: usize) -> Result<()> {
         let start = self.bytes.len();
         key_part(array, row, &mut self.bytes)?;
+        self.end_part(start);
+        Ok(())
+    }
+
+    /// Adds the value of the next key column, out of a stored column.
+    fn push_of(&mut self, column: &Column, row: usize) -> Result<()> {
+        let coded = match column {
+            Column::Plain(array) => return self.push(array, row),
+            Column::Coded8 { codes, values } => {
+                codes.values().get(row).map(|code| (values, usize::from(*code)))
+            }
+            Column::Coded16 { codes, values } => {
+                codes.values().get(row).map(|code| (values, usize::from(*code)))
+            }
+        };
+        let coded = coded.filter(|(values, code)| *code < values.len());
+        let (values, code) = coded.ok_or_else(|| Error::internal("a key has no text"))?;
+        let start = self.bytes.len();
+        text_part(values.value(code), &mut self.bytes);
+        self.end_part(start);
+        Ok(())
+    }
+
+    /// The value that begins at `start` is complete.
+    fn end_part(&mut self, start: usize) {
         let is_empty = self.fixed == 0 && self.bytes.get(start..) == Some(&EMPTY_TEXT[..]);
         self.fixed = self.fixed.saturating_sub(1);
         if !is_empty {
             self.end = self.bytes.len();
         }
-        Ok(())
+    }
+
+    /// The key so far, as [`Self::finish`] returns it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.end).unwrap_or_default()
     }
 
     /// The key: without the empty values at its end of columns that joined it later.
@@ -123,20 +166,22 @@ const EMPTY_TEXT: [u8; 2] = [0, 0];
 /// bytes have the order of the values. No value's bytes begin another's.
 fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     match array.data_type() {
-        DataType::Utf8View => {
-            for byte in array.as_string_view().value(row).bytes() {
-                key.push(byte);
-                // Behind a zero: 255 when the text goes on, 0 when it ends.
-                if byte == 0 {
-                    key.push(255);
-                }
-            }
-            key.extend(EMPTY_TEXT);
-        }
+        DataType::Utf8View => text_part(array.as_string_view().value(row), key),
         DataType::FixedSizeBinary(_) => key.extend(array.as_fixed_size_binary().value(row)),
         _ => key.extend((integer(array, row)? ^ i64::MIN).to_be_bytes()),
     }
     Ok(())
+}
+
+/// Appends the bytes of a text: behind a zero comes 255 when the text goes on, 0 when it ends.
+fn text_part(text: &str, key: &mut Vec<u8>) {
+    for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
+        key.extend_from_slice(part);
+        if part.last() == Some(&0) {
+            key.push(255);
+        }
+    }
+    key.extend_from_slice(&EMPTY_TEXT);
 }
 
 /// A key value of an integer-like type as i64.
@@ -180,7 +225,9 @@ fn codes(column: &Column, rows: usize) -> Result<(Vec<u32>, usize)> {
 }
 
 fn number<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>, usize) {
-    let mut codes: HashMap<T, u32, RandomState> = HashMap::default();
+    let rows = values.size_hint().0;
+    let mut codes: HashMap<T, u32, RandomState> =
+        HashMap::with_capacity_and_hasher(rows / 2, RandomState::default());
     let numbered = values
         .map(|value| {
             let next = codes.len() as u32;
@@ -207,7 +254,8 @@ fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) ->
         }
         return next as usize;
     }
-    let mut table: HashMap<(u32, u32), u32, RandomState> = HashMap::default();
+    let mut table: HashMap<(u32, u32), u32, RandomState> =
+        HashMap::with_capacity_and_hasher(of_row.len() / 2, RandomState::default());
     for (group, code) in of_row.iter_mut().zip(codes) {
         let next = table.len() as u32;
         *group = *table.entry((*group, *code)).or_insert(next);

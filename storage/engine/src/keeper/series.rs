@@ -36,6 +36,8 @@ pub struct SeriesTable {
     /// Series without a key, to be used again.
     free: Vec<SeriesId>,
     key_bytes: usize,
+    /// Series that have an event.
+    occupied: usize,
     entries: usize,
     runs: usize,
 }
@@ -78,7 +80,7 @@ impl SeriesTable {
 
     /// Series that have an event.
     pub fn len(&self) -> usize {
-        self.series.iter().filter(|series| !series.is_empty()).count()
+        self.occupied
     }
 
     /// Series, with an event or without.
@@ -132,6 +134,7 @@ impl SeriesTable {
         let (entries, runs) = (series.len(), series.taken.len());
         let result = change(series);
         self.entries = self.entries + series.len() - entries;
+        self.occupied = self.occupied + usize::from(!series.is_empty()) - usize::from(entries > 0);
         self.runs = self.runs + series.taken.len() - runs;
         Some(result)
     }

@@ -22,6 +22,7 @@ use stratalog_model::{
 use stratalog_story::{CHUNK_ROWS, Source, Spot, Story};
 
 use super::{
+    chosen::Chosen,
     piece::Part,
     reader::Reader,
     runs::{Runs, SeriesKeys, compacted},
@@ -91,10 +92,16 @@ impl Edge {
         let mut found: HashMap<Box<[u8]>, Event, RandomState> = HashMap::default();
         let mut looked_at: Vec<Arc<Runs>> = Vec::new();
         for part in parts {
-            let runs = reader.runs(story, part).await?;
-            let wanted = match within {
-                Some(_) => reader.matching(runs.series())?,
-                None => (0..runs.len()).collect(),
+            let (runs, wanted) = match within {
+                Some(_) => {
+                    let Chosen { runs, series } = Chosen::find(reader, story, part, None).await?;
+                    (runs, series)
+                }
+                None => {
+                    let runs = reader.runs(story, part).await?;
+                    let all = (0..runs.len()).collect();
+                    (runs, all)
+                }
             };
             let bound = if oldest { part.hull.start.0 } else { part.hull.end.0 - 1 };
             let open = |run: &usize| {
@@ -158,7 +165,7 @@ impl Edge {
         self.series.bytes() + self.ticks.len() * size_of::<(i64, u32, u32)>()
     }
 
-    /// Columns of the events of some series, by their places, ascending.
+    /// Columns of the events of some series, by their places, ascending; and the bytes that were read.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -169,36 +176,67 @@ impl Edge {
         wanted: &[u32],
         kept: bool,
     ) -> Result<(Vec<ArrayRef>, u64)> {
-        if !kept || wanted.len() * SHARE < self.places.len() {
-            let places: Vec<(u32, u32)> =
-                wanted.iter().filter_map(|at| self.places.get(*at as usize)).copied().collect();
-            return gather(story, sources, &places).await;
-        }
-        let spot = |source: &Source| Spot::Column(*source, u32::from(self.oldest));
-        let mut known: Vec<Option<Arc<ArrayRef>>> =
-            sources.iter().map(|source| story.finding(spot(source))).collect();
-        let lacking = sources.iter().zip(&known).filter(|(_, known)| known.is_none());
-        let lacking: Vec<Source> = lacking.map(|(source, _)| *source).collect();
-        let mut bytes = 0;
-        if !lacking.is_empty() {
-            let (read, read_bytes) = gather(story, &lacking, &self.places).await?;
-            bytes = read_bytes;
-            let mut read = lacking.iter().zip(read);
-            for slot in known.iter_mut().filter(|slot| slot.is_none()) {
-                let Some((source, values)) = read.next() else { break };
-                let values = Arc::new(compacted(&values));
-                story.note(spot(source), &values, values.get_array_memory_size());
-                *slot = Some(values);
-            }
-        }
-        let all = wanted.len() == self.places.len();
-        let rows = UInt32Array::from_iter_values(wanted.iter().copied());
-        let values = known.iter().flatten().map(|values| match all {
-            true => Ok(ArrayRef::clone(values)),
-            false => Ok(take(values.as_ref(), &rows, None)?),
-        });
-        Ok((values.collect::<Result<_>>()?, bytes))
+        let kept = kept.then_some((u32::from(self.oldest), WHOLE_STORY));
+        values(story, &self.places, sources, wanted, kept).await
     }
+}
+
+/// Whose values are kept: those of the edge of a whole story, by series.
+const WHOLE_STORY: u64 = 0;
+
+/// A column of the events of an edge, kept with the story.
+#[derive(Debug)]
+struct KeptColumn {
+    /// Of which edge.
+    edge: u64,
+    values: ArrayRef,
+}
+
+/// Columns of those of some events, by group and row, that are wanted, by their places, ascending; and
+/// the bytes that were read. Where the events are those of an edge that is kept, by a number of a spot
+/// and its own, the columns of all of them are kept as well.
+///
+/// # Errors
+/// `DataCorrupted`, `Io`, `ConnectionFailure`.
+pub async fn values(
+    story: &Arc<Story>,
+    events: &[(u32, u32)],
+    sources: &[Source],
+    wanted: &[u32],
+    kept: Option<(u32, u64)>,
+) -> Result<(Vec<ArrayRef>, u64)> {
+    let kept = kept.filter(|_| wanted.len() * SHARE >= events.len());
+    let Some((number, edge)) = kept else {
+        let places: Vec<(u32, u32)> =
+            wanted.iter().filter_map(|at| events.get(*at as usize)).copied().collect();
+        return gather(story, sources, &places).await;
+    };
+    let spot = |source: &Source| Spot::Column(*source, number);
+    let find = |source| story.finding::<KeptColumn>(spot(source)).filter(|kept| kept.edge == edge);
+    let mut known: Vec<Option<Arc<KeptColumn>>> = sources.iter().map(find).collect();
+    let lacking = sources.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let lacking: Vec<Source> = lacking.map(|(source, _)| *source).collect();
+    let mut bytes = 0;
+    if !lacking.is_empty() {
+        let (read, read_bytes) = gather(story, &lacking, events).await?;
+        bytes = read_bytes;
+        let mut read = lacking.iter().zip(read);
+        for slot in known.iter_mut().filter(|slot| slot.is_none()) {
+            let Some((source, values)) = read.next() else { break };
+            let values = compacted(&values);
+            let bytes = values.get_array_memory_size();
+            let column = Arc::new(KeptColumn { edge, values });
+            story.note(spot(source), &column, bytes);
+            *slot = Some(column);
+        }
+    }
+    let all = wanted.len() == events.len();
+    let rows = UInt32Array::from_iter_values(wanted.iter().copied());
+    let values = known.iter().flatten().map(|kept| match all {
+        true => Ok(ArrayRef::clone(&kept.values)),
+        false => Ok(take(kept.values.as_ref(), &rows, None)?),
+    });
+    Ok((values.collect::<Result<_>>()?, bytes))
 }
 
 /// The row of a run with the last tick in one of `ranges`, or the first one.

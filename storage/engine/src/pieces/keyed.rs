@@ -10,7 +10,7 @@ use arrow::{
 use stratalog_model::{Result, TickRanges};
 use stratalog_story::{Source, Story};
 
-use super::{edge, events::Events, piece::Part, reader::Reader, runs::Runs};
+use super::{chosen::Chosen, edge, events::Events, piece::Part, reader::Reader};
 
 /// Runs are read by themselves where they have at most one in so many rows of a group.
 const SHARE: usize = 8;
@@ -33,13 +33,9 @@ impl Keyed {
         part: &Part,
         keys: Option<&[Vec<u8>]>,
     ) -> Result<Option<Self>> {
-        let runs = reader.runs(story, part).await?;
-        let found = match keys {
-            Some(keys) => keys.iter().filter_map(|key| runs.find(key)).collect(),
-            None => reader.matching(runs.series())?,
-        };
-        let found: Vec<Range<usize>> = found.into_iter().map(|run| runs.rows(run)).collect();
-        if rows_of(&found) * SHARE > rows_of_all(&runs) {
+        let Chosen { runs, series } = Chosen::find(reader, story, part, keys).await?;
+        let found: Vec<Range<usize>> = series.into_iter().map(|run| runs.rows(run)).collect();
+        if rows_of(&found) * SHARE > part.rows as usize {
             return Ok(None);
         }
         let wanted = &reader.request().ticks;
@@ -90,10 +86,6 @@ impl Keyed {
 
 fn rows_of(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
-}
-
-fn rows_of_all(runs: &Runs) -> usize {
-    runs.len().checked_sub(1).map_or(0, |last| runs.rows(last).end)
 }
 
 /// Adds the rows of a run with ticks in certain ranges.

@@ -16,12 +16,15 @@ use stratalog_story::{Source, Story};
 use super::{
     edge::Edge,
     events::{Events, Wanted},
+    group_edge::{GroupEdge, has_many_series},
+    numbered::numbered_rows,
     piece::{BlockEdge, Part},
     read,
     reader::Reader,
     runs::{Runs, SeriesKeys},
 };
 use crate::{
+    budget::Budget,
     keeper::keys::Groups,
     memtable::{column::Column, shape::KeyColumns},
     player::{
@@ -37,7 +40,10 @@ const BLOCK_SHARE: usize = 4;
 const GROUP_ROWS: usize = usize::MAX;
 
 /// The same reader, of the wanted key columns and of ticks.
-fn of_keys(reader: &Reader, best: &Best) -> Result<Reader> {
+///
+/// # Errors
+/// `Internal`.
+pub fn of_keys(reader: &Reader, best: &Best) -> Result<Reader> {
     let request = reader.request();
     let tick = request.chronicle.columns.len();
     let projection = best.of().keys.iter().copied().chain([tick]).collect();
@@ -79,7 +85,12 @@ fn complete(reader: &Reader, events: &Events, candidates: Candidates) -> Result<
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`.
-pub fn of_tablet(reader: &Reader, mut parts: Vec<Part>, best: &Best) -> Result<Vec<RecordBatch>> {
+pub fn of_tablet(
+    reader: &Reader,
+    mut parts: Vec<Part>,
+    best: &Best,
+    budget: &Arc<Budget>,
+) -> Result<Vec<RecordBatch>> {
     in_order(&mut parts, best);
     let keys = of_keys(reader, best)?;
     let mut found = Vec::new();
@@ -88,7 +99,16 @@ pub fn of_tablet(reader: &Reader, mut parts: Vec<Part>, best: &Best) -> Result<V
             found.extend(of_block_edge(reader, part, &edge, best)?);
             continue;
         }
-        let candidates = improved(&keys, &keys.read_at_hand(part)?, &part.hull, best)?;
+        let whole = reader.request().keys.is_empty() && all_are_wanted(reader, part);
+        let candidates = match whole {
+            true => {
+                let rows = numbered_rows(&keys, part, best, budget)?;
+                let tick_of = |row: u32| rows.ticks.get(row as usize).copied().unwrap_or_default();
+                let all = 0..rows.numbers.len() as u32;
+                Candidates::of_series(best, &rows.numbers, all, tick_of)
+            }
+            false => improved(&keys, &keys.read_at_hand(part)?, &part.hull, best)?,
+        };
         if !candidates.is_empty() {
             let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
             reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -98,10 +118,15 @@ pub fn of_tablet(reader: &Reader, mut parts: Vec<Part>, best: &Best) -> Result<V
     Ok(found)
 }
 
+/// Whether all events of a block are seen, and have wanted ticks.
+fn all_are_wanted(reader: &Reader, part: &Part) -> bool {
+    reader.sees_all(&part.hull) && reader.request().ticks.covers(&part.hull)
+}
+
 /// The newest event of each series of a block, or the oldest, if all events of the block are seen
 /// and wanted: looked for once. `None` where these would be most events.
 fn block_edge(reader: &Reader, part: &Part, oldest: bool) -> Result<Option<Arc<BlockEdge>>> {
-    if !reader.sees_all(&part.hull) || !reader.request().ticks.covers(&part.hull) {
+    if !all_are_wanted(reader, part) {
         return Ok(None);
     }
     let piece = reader.piece();
@@ -163,12 +188,25 @@ pub async fn of_story(
         parts.iter().filter(wanted).cloned().partition(|part| reader.sees_all(&part.hull));
     if !seen.is_empty() {
         let whole = others.is_empty() && reaches_end(reader, best);
+        let many = has_many_series(reader, story, &seen).await?;
+        let filtered = !reader.request().keys.is_empty();
         let oldest = best.of().oldest;
-        let edge = match whole {
-            true => Edge::of_story(reader, story, parts, oldest).await?,
-            false => Arc::new(Edge::of(reader, story, seen.iter(), oldest, Some(ticks)).await?),
-        };
-        found.extend(of_edge(reader, story, &edge, best, whole).await?);
+        match (many, filtered) {
+            (true, false) if whole => {
+                let edge = GroupEdge::of_story(reader, story, parts, best).await?;
+                found.extend(edge.improved(reader, story, best).await?);
+            }
+            // The keys of all series cost more than those of the rows in question.
+            (true, false) => others.extend(seen),
+            (false, _) if whole => {
+                let edge = Edge::of_story(reader, story, parts, oldest).await?;
+                found.extend(of_edge(reader, story, &edge, best, whole).await?);
+            }
+            _ => {
+                let edge = Edge::of(reader, story, seen.iter(), oldest, Some(ticks)).await?;
+                found.extend(of_edge(reader, story, &edge, best, false).await?);
+            }
+        }
     }
     in_order(&mut others, best);
     let keys = of_keys(reader, best)?;

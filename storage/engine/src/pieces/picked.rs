@@ -63,6 +63,10 @@ impl Picked {
                 filters.push((Source::Column(values.column), between));
             }
         }
+        for (source, low, high) in reader.numbers() {
+            let whole = |number: &i64| Some(i128::from(*number));
+            filters.push((*source, Between::Whole(whole(low), whole(high))));
+        }
         if filters.is_empty() {
             return Ok(Err(selection));
         }

@@ -19,6 +19,7 @@ use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
 use super::{
     block::Block,
     events::{Events, Wanted},
+    numbered::NumberedRows,
     runs::SeriesKeys,
     statistics,
 };
@@ -57,6 +58,8 @@ pub struct OpenPiece {
     series: AtomicU64,
     /// By block, and whether the oldest are meant.
     edges: Mutex<Edges>,
+    /// By block.
+    numbered: Mutex<HashMap<u32, Arc<NumberedRows>, RandomState>>,
 }
 
 /// Edges of blocks that were looked for.
@@ -109,7 +112,7 @@ impl OpenPiece {
     ) -> Self {
         let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
-        let (series, edges) = (AtomicU64::new(0), Mutex::default());
+        let (series, edges, numbered) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
         Self {
             record,
             chronicle,
@@ -122,6 +125,7 @@ impl OpenPiece {
             indexed,
             series,
             edges,
+            numbered,
         }
     }
 
@@ -160,6 +164,16 @@ impl OpenPiece {
         let found = find()?.map(Arc::new);
         self.edges.lock().insert(of, found.clone());
         Ok(found)
+    }
+
+    /// The rows of a block by the groups of a numbering, if they are kept.
+    pub fn numbered(&self, block: u32, of: u64) -> Option<Arc<NumberedRows>> {
+        self.numbered.lock().get(&block).filter(|rows| rows.of == of).cloned()
+    }
+
+    /// Keeps the rows of a block by group, in the place of those of another numbering.
+    pub fn keep_numbered(&self, block: u32, rows: &Arc<NumberedRows>) {
+        self.numbered.lock().insert(block, Arc::clone(rows));
     }
 
     /// Whether it is a story without one of the secondary indexes of its chronicle.

@@ -21,11 +21,13 @@ use stratalog_model::{
 use stratalog_story::{Fetched, KeyValues, Selection, Story};
 
 use super::{
-    events::Events, keyed::Keyed, newest, picked::Picked, piece::Part, reader::Reader, told,
+    events::Events, keyed::Keyed, leading::LeadingKeys, newest, picked::Picked, piece::Part,
+    reader::Reader, told,
 };
 use crate::{
-    player::{aggregate, keyed, piece::Shared},
-    version::Version,
+    budget::Budget,
+    player::{aggregate, piece::Shared},
+    version::{Version, numberings::Numberings, published::Pinned},
 };
 
 /// Rows of a limit below which it is likely that the first window has all of them.
@@ -39,12 +41,14 @@ const FETCHES_AHEAD: usize = 2;
 pub struct FiledTier {
     version: Arc<Version>,
     name: TierName,
+    numberings: Arc<Numberings>,
 }
 
 impl FiledTier {
     /// A tier of a pinned version: that of tablets, or that of stories.
-    pub fn new(version: Arc<Version>, name: TierName) -> Self {
-        Self { version, name }
+    pub fn new(pinned: &Pinned, name: TierName) -> Self {
+        let (version, numberings) = (&pinned.version, pinned.chronicle.numberings());
+        Self { version: Arc::clone(version), name, numberings: Arc::clone(numberings) }
     }
 }
 
@@ -64,7 +68,9 @@ impl Tier for FiledTier {
         }
         let metrics = request.metrics.of(self.name);
         let shared = Arc::new(Shared::new(request, Arc::clone(&self.version), visible)?);
-        let keys: Option<Arc<[Vec<u8>]>> = keyed::keys_of(request)?.map(Into::into);
+        let leading = LeadingKeys::of(request)?;
+        let beginnings = leading.as_ref().map(|keys| Arc::new(keys.as_beginnings()));
+        let leading = leading.map(Arc::new);
         let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
         let mut stories = Vec::new();
         for piece in filed {
@@ -78,7 +84,10 @@ impl Tier for FiledTier {
             let reader = Reader::new(Arc::clone(piece), Arc::clone(&shared));
             // The keys of events with more columns in them are longer.
             let known = request.chronicle.key_columns.len();
-            let keys = keys.as_ref().filter(|_| piece.shape().keys.at.len() <= known);
+            let keys = match piece.shape().keys.at.len() <= known {
+                true => leading.as_ref(),
+                false => beginnings.as_ref(),
+            };
             if self.name == TierName::Story {
                 stories.push(of_story(&Arc::new(reader), keys).into_iter());
                 continue;
@@ -87,13 +96,14 @@ impl Tier for FiledTier {
             let wanted = parts.filter(|part| {
                 request.ticks.overlaps(&part.hull)
                     && request.gsns.overlaps(&part.gsns)
-                    && may_hold(part, keys.map(AsRef::as_ref))
+                    && may_hold(part, keys)
                     && reader.may_hold_values(part)
             });
             let parts: Vec<Part> = wanted.cloned().collect();
             metrics.pruned(u64::from(record.parts) - parts.len() as u64);
             if !parts.is_empty() {
-                pieces.push(Box::new(TabletPiece { reader, parts }));
+                let numbers = Arc::clone(self.numberings.budget());
+                pieces.push(Box::new(TabletPiece { reader, parts, numbers }));
             }
         }
         // The first share of each, then the second of each: streams have as much of every story.
@@ -106,18 +116,16 @@ impl Tier for FiledTier {
 }
 
 /// Whether one of the keys may be in a part.
-fn may_hold(part: &Part, keys: Option<&[Vec<u8>]>) -> bool {
-    let (first, last) = (&part.keys.0, &part.keys.1);
-    keys.is_none_or(|keys| {
-        let at = keys.partition_point(|key| key.as_slice() < first.as_ref());
-        keys.get(at).is_some_and(|key| key.as_slice() <= last.as_ref())
-    })
+fn may_hold(part: &Part, keys: Option<&Arc<LeadingKeys>>) -> bool {
+    keys.is_none_or(|keys| keys.may_lie_between(&part.keys.0, &part.keys.1))
 }
 
 /// Some blocks of a tablet, as a request reads them.
 struct TabletPiece {
     reader: Reader,
     parts: Vec<Part>,
+    /// Memory for numbers of groups.
+    numbers: Arc<Budget>,
 }
 
 impl Piece for TabletPiece {
@@ -130,17 +138,25 @@ impl Piece for TabletPiece {
     }
 
     fn read(self: Box<Self>) -> BatchStream {
-        let Self { reader, parts } = *self;
+        let Self { reader, parts, .. } = *self;
         if reader.request().order == ScanOrder::Any {
             let batches = stream::iter(parts).map(move |part| {
-                let events = reader.read_at_hand(&part)?;
-                Ok::<_, Error>(each(reader.unordered(&events, &part.hull)?))
+                let batches = match reader.may_hold_seqs(&part)? {
+                    true => reader.unordered(&reader.read_at_hand(&part)?, &part.hull)?,
+                    false => Vec::new(),
+                };
+                Ok::<_, Error>(each(batches))
             });
             return Box::pin(batches.try_flatten());
         }
         let sorted = move || {
-            let read = parts.iter().map(|part| Ok((reader.read_at_hand(part)?, part.hull)));
-            reader.ordered(read.collect::<Result<Vec<_>>>()?)
+            let mut read = Vec::with_capacity(parts.len());
+            for part in &parts {
+                if reader.may_hold_seqs(part)? {
+                    read.push((reader.read_at_hand(part)?, part.hull));
+                }
+            }
+            reader.ordered(read)
         };
         match sorted() {
             Ok(batches) => Box::pin(each(batches)),
@@ -149,7 +165,7 @@ impl Piece for TabletPiece {
     }
 
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
-        match newest::of_tablet(&self.reader, self.parts, best) {
+        match newest::of_tablet(&self.reader, self.parts, best, &self.numbers) {
             Ok(found) => Box::pin(each(found)),
             Err(error) => Box::pin(stream::iter([Err(error)])),
         }
@@ -166,7 +182,7 @@ fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + 
 
 /// A story as a request reads it: in one go where order matters, otherwise in several that can
 /// go on at the same time. These take turns, so that each has its share of every range of time.
-fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<[Vec<u8>]>>) -> Vec<Box<dyn Piece>> {
+fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Piece>> {
     let request = reader.request();
     let all = reader.piece().record().parts;
     let pieces = match request.order {
@@ -183,7 +199,7 @@ fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<[Vec<u8>]>>) -> Vec<Box<dyn 
 /// Every n-th row group of a story.
 struct StoryPiece {
     reader: Arc<Reader>,
-    keys: Option<Arc<[Vec<u8>]>>,
+    keys: Option<Arc<LeadingKeys>>,
     turn: u32,
     turns: u32,
 }
@@ -272,7 +288,8 @@ impl Piece for StoryPiece {
             let start = wanted.len() * turn / turns;
             let end = wanted.len() * (turn + 1) / turns;
             let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned().collect();
-            Ok::<_, Error>(told::of_parts(&self.reader, self.keys.as_ref(), &request, story, own))
+            let keys: Option<Arc<[Vec<u8>]>> = self.whole_keys().map(Into::into);
+            Ok::<_, Error>(told::of_parts(&self.reader, keys.as_ref(), &request, story, own))
         };
         Box::pin(stream::once(opened).try_flatten())
     }
@@ -284,7 +301,12 @@ impl StoryPiece {
         let request = self.reader.request();
         request.ticks.overlaps(&part.hull)
             && request.gsns.overlaps(&part.gsns)
-            && may_hold(part, self.keys.as_deref())
+            && may_hold(part, self.keys.as_ref())
+    }
+
+    /// The wanted keys, where all key columns are fixed.
+    fn whole_keys(&self) -> Option<&[Vec<u8>]> {
+        self.keys.as_deref().and_then(LeadingKeys::whole)
     }
 
     /// What is read of a group, one after another.
@@ -347,7 +369,7 @@ impl StoryPiece {
 
     /// The rows of a group that may be wanted; `None` for none.
     async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Rows>> {
-        let (reader, keys) = (&self.reader, self.keys.as_deref());
+        let (reader, keys) = (&self.reader, self.whole_keys());
         let ticks = &reader.request().ticks;
         if !reader.request().keys.is_empty() {
             // Where not all key columns are fixed, runs do not tell quickly that there is none.
@@ -426,9 +448,15 @@ fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
 pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
     let (keys, values) = (reader.key_values(), reader.column_values());
     let group = part.number;
-    let Some(selection) = story.select(group, &reader.request().ticks, &keys, &values)? else {
+    let Some(mut selection) = story.select(group, &reader.request().ticks, &keys, &values)? else {
         return Ok(None);
     };
+    for numbers in reader.numbers() {
+        selection = story.within_numbers(group, selection, *numbers)?;
+    }
+    if selection.rows() == 0 {
+        return Ok(None);
+    }
     let asked: Vec<KeyValues> = keys.into_iter().chain(reader.indexed_values(&values)).collect();
     if !asked.is_empty() && !story.may_hold(group, &asked).await? {
         return Ok(None);

@@ -10,9 +10,9 @@ use arrow::{
     datatypes::Int64Type,
 };
 use stratalog_model::{
-    Error, Gsn, Result, Tick, TickRange, ValueFilter,
+    Error, Gsn, GsnRange, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
-    values::Wanted as ValuesWanted,
+    values::{Ranked, Wanted as ValuesWanted},
 };
 use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Spot, Story};
 
@@ -23,6 +23,9 @@ use super::{
 };
 use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
 
+/// Place of `_seq` among the system columns.
+const SEQ_COLUMN: usize = 1;
+
 /// A piece, as a request reads it.
 pub struct Reader {
     piece: Arc<OpenPiece>,
@@ -31,6 +34,10 @@ pub struct Reader {
     fences: Vec<Fence>,
     /// Whether only some of its gsn's are asked for.
     cut: bool,
+    /// What is asked of the numbers of events, as bounds of a stored column, these included.
+    numbers: Vec<(Source, i64, i64)>,
+    /// Between which values the wanted ones of key columns lie, by their places in the shape.
+    key_hulls: Vec<(usize, ValuesWanted)>,
 }
 
 impl Reader {
@@ -40,8 +47,20 @@ impl Reader {
         if sabotage::active("fence-ignored") {
             fences.clear();
         }
-        let cut = !shared.request.gsns.covers(&piece.gsns());
-        Self { piece, shared, fences, cut }
+        let request = &shared.request;
+        let cut = !request.gsns.covers(&piece.gsns());
+        let numbers = numbers_of(request, cut);
+        let key_hulls = request.keys.iter().filter_map(|filter| {
+            let column = request.chronicle.columns.get(filter.column)?.id;
+            Some((piece.shape().position(column)?, ValuesWanted::among(&filter.values)?))
+        });
+        let key_hulls = key_hulls.collect();
+        Self { piece, shared, fences, cut, numbers, key_hulls }
+    }
+
+    /// What is asked of the numbers of events: bounds of stored columns, these included.
+    pub fn numbers(&self) -> &[(Source, i64, i64)] {
+        &self.numbers
     }
 
     /// What all readers of the request share.
@@ -77,6 +96,16 @@ impl Reader {
         Ok(events)
     }
 
+    /// Whether a block of a tablet may hold an event of the wanted arrival numbers: these are read
+    /// before anything else of it.
+    pub fn may_hold_seqs(&self, part: &Part) -> Result<bool> {
+        let Some((low, high)) = seqs_of(self.request()) else { return Ok(true) };
+        let wanted = Wanted { seqs: true, ..Wanted::default() };
+        let (events, bytes) = self.piece.read_at_hand(part, &wanted)?;
+        self.request().metrics.tablet.read_on(0, bytes);
+        Ok(events.seqs.iter().any(|seq| low <= *seq && *seq <= high))
+    }
+
     /// Whether every event of a part with ticks in `hull` is seen.
     pub fn sees_all(&self, hull: &TickRange) -> bool {
         !self.cut && !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
@@ -100,6 +129,7 @@ impl Reader {
         let runs = match self.told_runs(story, part).await? {
             Some(runs) => runs,
             None => {
+                self.request().metrics.story.compared(part.rows);
                 let wanted = Wanted { columns: shape.keys.at.clone(), ..Wanted::default() };
                 let columns = match wanted.columns.is_empty() {
                     true => Vec::new(),
@@ -115,6 +145,14 @@ impl Reader {
         self.piece.saw_series(runs.len());
         story.note(Spot::Group(part.number), &runs, runs.bytes());
         Ok(runs)
+    }
+
+    /// Whether a row group has cells: it has few series then, for its rows.
+    ///
+    /// # Errors
+    /// `Io`, `ConnectionFailure`.
+    pub async fn has_cells(&self, story: &Arc<Story>, part: &Part) -> Result<bool> {
+        Ok(story.cells(part.number, &[CellColumn::Rows]).await?.is_some())
     }
 
     /// The series of a row group, by its cells; `None` where it has none.
@@ -252,9 +290,11 @@ impl Reader {
 
     /// Whether a part of a tablet may hold values that are asked for.
     pub fn may_hold_values(&self, part: &Part) -> bool {
-        self.values_at().all(|(at, filter)| {
-            part.values(at).is_none_or(|values| filter.wanted.may_be_in(&values))
-        })
+        let may_be_in = |at: usize, wanted: &ValuesWanted| {
+            part.values(at).is_none_or(|values| wanted.may_be_in(&values))
+        };
+        self.key_hulls.iter().all(|(at, wanted)| may_be_in(*at, wanted))
+            && self.values_at().all(|(at, filter)| may_be_in(at, &filter.wanted))
     }
 
     /// As [`Self::key_values`], what is asked of other columns.
@@ -448,6 +488,42 @@ impl Reader {
             ),
         }
     }
+}
+
+/// What a request asks of the numbers of events of a piece, some of whose gsn's are not wanted where
+/// it is `cut`.
+fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
+    let mut numbers = Vec::new();
+    if cut {
+        let whole = |gsn: u64| i64::try_from(gsn).unwrap_or(i64::MAX);
+        let GsnRange { start, end } = request.gsns;
+        numbers.push((Source::Gsn, whole(start.0), whole(end.0.saturating_sub(1))));
+    }
+    let seqs = seqs_of(request);
+    numbers.extend(seqs.map(|(low, high)| (Source::Seq, low, high)));
+    numbers
+}
+
+/// The lowest and highest arrival number that a request asks for; `None` when it asks for any.
+pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
+    let at = request.chronicle.columns.len() + SEQ_COLUMN;
+    let bound = |bound: &Option<Ranked>| match bound {
+        Some(Ranked::Whole(value)) => {
+            let beyond = if *value < 0 { i64::MIN } else { i64::MAX };
+            Some(i64::try_from(*value).unwrap_or(beyond))
+        }
+        _ => None,
+    };
+    let mut seqs: Option<(i64, i64)> = None;
+    for filter in request.values.iter().filter(|filter| filter.column == at) {
+        let ValuesWanted::Between(low, high) = &filter.wanted else { continue };
+        let (low, high) = (bound(low), bound(high));
+        if low.is_some() || high.is_some() {
+            let (least, most) = seqs.unwrap_or((i64::MIN, i64::MAX));
+            seqs = Some((least.max(low.unwrap_or(least)), most.min(high.unwrap_or(most))));
+        }
+    }
+    seqs
 }
 
 /// A system column, by its place in `SYSTEM_COLUMNS`.

@@ -22,6 +22,8 @@ pub struct Runs {
     keys: Vec<Box<[u8]>>,
     /// First row of each, and at last the number of rows.
     starts: Vec<u32>,
+    /// Behind the last row of each; empty where each ends where the next begins.
+    ends: Vec<u32>,
     series: SeriesKeys,
     cells: Option<Cells>,
 }
@@ -112,23 +114,24 @@ impl Runs {
         };
         let mut keys: Vec<Box<[u8]>> = Vec::with_capacity(ranges.len());
         let mut starts = Vec::with_capacity(ranges.len() + 1);
+        let mut bytes = KeyBytes::new(key.fixed);
         for range in ranges {
-            let mut bytes = KeyBytes::new(key.fixed);
+            bytes.clear(key.fixed);
             for array in &arrays {
                 bytes.push(array, range.start)?;
             }
-            let bytes = bytes.finish().into_boxed_slice();
-            if keys.last().is_some_and(|last| *last >= bytes) {
+            let bytes = bytes.as_bytes();
+            if keys.last().is_some_and(|last| last.as_ref() >= bytes) {
                 return Err(Error::internal("the rows of a story are not sorted by their key"));
             }
-            keys.push(bytes);
+            keys.push(bytes.into());
             starts.push(range.start as u32);
         }
         let firsts = UInt32Array::from(starts.clone());
         let values = arrays.iter().map(|array| Ok(take(array, &firsts, None)?));
         let series = SeriesKeys::new(values.collect::<Result<_>>()?, keys.len());
         starts.push(rows as u32);
-        Ok(Self { keys, starts, series, cells: None })
+        Ok(Self { keys, starts, ends: Vec::new(), series, cells: None })
     }
 
     /// Those that the cells of a group tell: the key of each cell, by column, its first and last
@@ -179,9 +182,34 @@ impl Runs {
         &self.keys
     }
 
+    /// Those of some rows of a group, as runs of the group: row 0 is the first row of `ranges`, which
+    /// are ascending and disjoint and have all rows of each series.
+    #[must_use]
+    pub fn placed(mut self, ranges: &[Range<usize>]) -> Self {
+        let mut ranges = ranges.iter();
+        let (mut range, mut before) = (ranges.next().cloned().unwrap_or(0..0), 0);
+        let (mut starts, mut ends) = (Vec::with_capacity(self.len()), Vec::new());
+        for at in 0..self.len() {
+            let own = self.rows(at);
+            while own.start - before >= range.len() {
+                let Some(next) = ranges.next() else { break };
+                before += range.len();
+                range = next.clone();
+            }
+            let start = range.start + (own.start - before);
+            starts.push(start as u32);
+            ends.push((start + own.len()) as u32);
+        }
+        (self.starts, self.ends) = (starts, ends);
+        self
+    }
+
     /// Rows of a series.
     pub fn rows(&self, at: usize) -> Range<usize> {
-        between(&self.starts, at)
+        match (self.starts.get(at), self.ends.get(at)) {
+            (Some(start), Some(end)) => *start as usize..*end as usize,
+            _ => between(&self.starts, at),
+        }
     }
 
     /// The series of a key.
@@ -192,7 +220,7 @@ impl Runs {
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum::<usize>()
-            + self.starts.len() * size_of::<u32>()
+            + (self.starts.len() + self.ends.len()) * size_of::<u32>()
             + self.cells.as_ref().map_or(0, |cells| {
                 (cells.starts.len() + cells.rows.len()) * size_of::<u32>()
                     + cells.ticks.len() * size_of::<(i64, i64)>()

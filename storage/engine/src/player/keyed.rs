@@ -10,15 +10,12 @@ use stratalog_model::{
 use crate::{
     keeper::{
         chronicle::{Chronicle, State},
-        keys::KeyBytes,
         series::Series,
     },
     memtable::batch::MemoryBatch,
+    pieces::leading::LeadingKeys,
     version::Version,
 };
-
-/// Keys that a request may name; more are found by looking at all rows.
-const KEYS_MAX: usize = 1024;
 
 /// Entries that are looked up at most: the chronicle's lock is held meanwhile.
 const ENTRIES_MAX: usize = 1 << 16;
@@ -39,14 +36,16 @@ pub fn rows_by_key(
     if !chronicle.indexed() || request.chronicle.key_columns.is_empty() {
         return Ok(None);
     }
-    let Some(keys) = keys_of(request)? else { return Ok(None) };
+    let keys = LeadingKeys::of(request)?;
+    let Some(keys) = keys.as_ref().and_then(LeadingKeys::whole) else { return Ok(None) };
     if chronicle.key_columns() > request.chronicle.key_columns.len() {
         return Ok(None);
     }
     let state = chronicle.state();
-    let Some(found) = entries(request, &state, &keys, version, visible) else {
+    let Some(found) = entries(request, &state, keys, version, visible) else {
         return Ok(None);
     };
+    request.metrics.journal.compared(keys.len() as u64);
     let mut by_batch: Vec<BatchRows> = Vec::new();
     // Keys of one batch lie together: arrival order is nearly commit order.
     let mut located = found;
@@ -143,34 +142,4 @@ fn entries(
         }
     }
     Some(found)
-}
-
-/// Every combination of the values of the key columns as key bytes; `None` unless all key
-/// columns are fixed to a few values.
-pub fn keys_of(request: &ScanRequest) -> Result<Option<Vec<Vec<u8>>>> {
-    let chronicle = &request.chronicle;
-    let fixed = chronicle.key_columns.len().saturating_sub(chronicle.keys_added);
-    let mut keys = vec![KeyBytes::new(fixed)];
-    for id in &request.chronicle.key_columns {
-        let at = request.chronicle.position(*id);
-        let mut filters = request.keys.iter().filter(|filter| Some(filter.column) == at);
-        let Some(filter) = filters.next() else { return Ok(None) };
-        if filters.next().is_some() || keys.len() * filter.values.len() > KEYS_MAX {
-            return Ok(None);
-        }
-        let mut longer = Vec::with_capacity(keys.len() * filter.values.len());
-        for key in &keys {
-            for row in 0..filter.values.len() {
-                let mut key = key.clone();
-                key.push(&filter.values, row)?;
-                longer.push(key);
-            }
-        }
-        keys = longer;
-    }
-    let mut keys: Vec<Vec<u8>> = keys.into_iter().map(KeyBytes::finish).collect();
-    // A value that is listed twice is one.
-    keys.sort_unstable();
-    keys.dedup();
-    Ok(Some(keys))
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use arrow::{
-    array::{Array, ArrayRef, AsArray},
-    datatypes::DataType,
+    array::{Array, ArrayRef, AsArray, PrimitiveArray, StringViewArray},
+    datatypes::{ArrowPrimitiveType, DataType},
 };
 use hashbrown::HashSet;
 use stratalog_model::{Error, Result, tier::ScanRequest};
@@ -22,6 +22,7 @@ pub struct KeySet {
 
 #[derive(Debug, Clone)]
 enum Values {
+    Texts(Texts),
     Bytes(HashSet<Box<[u8]>, RandomState>),
     Integers(HashSet<i64, RandomState>),
 }
@@ -52,24 +53,91 @@ impl KeySet {
 
     /// Whether row by row of `column` has one of the values.
     pub fn matches(&self, column: &Column) -> Result<Vec<bool>> {
-        Ok(match column {
+        let mut matches = vec![false; column.len()];
+        self.each_row(column, |row| {
+            if let Some(matches) = matches.get_mut(row) {
+                *matches = true;
+            }
+        })?;
+        Ok(matches)
+    }
+
+    /// The rows of `column` that have one of the values, ascending.
+    pub fn rows(&self, column: &Column) -> Result<Vec<u32>> {
+        let mut rows = Vec::new();
+        self.each_row(column, |row| rows.push(row as u32))?;
+        Ok(rows)
+    }
+
+    /// Keeps those of some rows of `column` that have one of the values.
+    pub fn retain(&self, column: &Column, rows: &mut Vec<u32>) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match column {
             Column::Plain(array) => {
-                (0..array.len()).map(|row| self.has(array, row)).collect::<Result<_>>()?
+                let mut kept = Vec::with_capacity(rows.len());
+                for row in rows.iter() {
+                    if self.has(array, *row as usize)? {
+                        kept.push(*row);
+                    }
+                }
+                *rows = kept;
             }
             Column::Coded8 { codes, values } => {
                 let wanted = self.entries(values)?;
-                codes.iter().map(|code| at(&wanted, code.map(usize::from))).collect()
+                rows.retain(|row| at(&wanted, codes, *row as usize));
             }
             Column::Coded16 { codes, values } => {
                 let wanted = self.entries(values)?;
-                codes.iter().map(|code| at(&wanted, code.map(usize::from))).collect()
+                rows.retain(|row| at(&wanted, codes, *row as usize));
             }
-        })
+        }
+        Ok(())
     }
 
-    fn entries(&self, values: &arrow::array::StringViewArray) -> Result<Vec<bool>> {
-        let values: ArrayRef = Arc::new(values.clone());
-        (0..values.len()).map(|row| self.has(&values, row)).collect()
+    /// Calls `found` with each row of `column` that has one of the values, ascending.
+    fn each_row(&self, column: &Column, mut found: impl FnMut(usize)) -> Result<()> {
+        match (column, &self.values) {
+            (Column::Plain(array), Values::Texts(texts)) => match array.as_string_view_opt() {
+                Some(text) => texts.each_row(text, found),
+                None => return Err(no_key(array.data_type())),
+            },
+            (Column::Plain(array), _) => {
+                for row in 0..array.len() {
+                    if self.has(array, row)? {
+                        found(row);
+                    }
+                }
+            }
+            (Column::Coded8 { codes, values }, _) => {
+                let wanted = self.entries(values)?;
+                if wanted.contains(&true) {
+                    let rows = 0..codes.len();
+                    rows.filter(|row| at(&wanted, codes, *row)).for_each(&mut found);
+                }
+            }
+            (Column::Coded16 { codes, values }, _) => {
+                let wanted = self.entries(values)?;
+                if wanted.contains(&true) {
+                    let rows = 0..codes.len();
+                    rows.filter(|row| at(&wanted, codes, *row)).for_each(&mut found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each entry of a dictionary is one of the values.
+    fn entries(&self, values: &StringViewArray) -> Result<Vec<bool>> {
+        let Values::Texts(texts) = &self.values else { return Err(no_key(values.data_type())) };
+        let mut wanted = vec![false; values.len()];
+        texts.each_row(values, |entry| {
+            if let Some(wanted) = wanted.get_mut(entry) {
+                *wanted = true;
+            }
+        });
+        Ok(wanted)
     }
 
     fn has(&self, array: &ArrayRef, row: usize) -> Result<bool> {
@@ -77,7 +145,15 @@ impl KeySet {
             return Ok(false);
         }
         Ok(match &self.values {
-            Values::Bytes(values) => values.contains(bytes(array, row)?),
+            Values::Texts(texts) => {
+                let text = array.as_string_view_opt().ok_or_else(|| no_key(array.data_type()))?;
+                texts.all.contains(text.value(row).as_bytes())
+            }
+            Values::Bytes(values) => {
+                let bytes = array.as_fixed_size_binary_opt();
+                let bytes = bytes.ok_or_else(|| no_key(array.data_type()))?;
+                values.contains(bytes.value(row))
+            }
             Values::Integers(values) => values.contains(&integer(array, row)?),
         })
     }
@@ -87,22 +163,71 @@ impl Values {
     fn of(array: &ArrayRef) -> Result<Self> {
         let rows = (0..array.len()).filter(|row| !array.is_null(*row));
         Ok(match array.data_type() {
-            DataType::Utf8View | DataType::FixedSizeBinary(_) => {
-                Self::Bytes(rows.map(|row| Ok(bytes(array, row)?.into())).collect::<Result<_>>()?)
+            DataType::Utf8View => Self::Texts(Texts::of(array.as_string_view())),
+            DataType::FixedSizeBinary(_) => {
+                let bytes = array.as_fixed_size_binary();
+                Self::Bytes(rows.map(|row| bytes.value(row).into()).collect())
             }
             _ => Self::Integers(rows.map(|row| integer(array, row)).collect::<Result<_>>()?),
         })
     }
 }
 
-fn at(wanted: &[bool], code: Option<usize>) -> bool {
-    code.and_then(|code| wanted.get(code)).copied().unwrap_or(false)
+/// Wanted texts. Most rows are told apart by length and first bytes, without a look at the text.
+#[derive(Debug, Clone, Default)]
+struct Texts {
+    all: HashSet<Box<[u8]>, RandomState>,
+    /// The lower half of the view of each: length and first four bytes.
+    heads: HashSet<u64, RandomState>,
 }
 
-fn bytes(array: &ArrayRef, row: usize) -> Result<&[u8]> {
-    match array.data_type() {
-        DataType::Utf8View => Ok(array.as_string_view().value(row).as_bytes()),
-        DataType::FixedSizeBinary(_) => Ok(array.as_fixed_size_binary().value(row)),
-        other => Err(Error::internal(format!("{other} is no type of a key column"))),
+impl Texts {
+    fn of(text: &StringViewArray) -> Self {
+        let mut texts = Self::default();
+        for (row, view) in text.views().iter().enumerate() {
+            if text.is_valid(row) {
+                texts.heads.insert(head(*view));
+                texts.all.insert(text.value(row).as_bytes().into());
+            }
+        }
+        texts
     }
+
+    /// Calls `found` with each row of `text` that is one of them, ascending.
+    fn each_row(&self, text: &StringViewArray, mut found: impl FnMut(usize)) {
+        let mut check = |row: usize| {
+            if text.is_valid(row) && self.all.contains(text.value(row).as_bytes()) {
+                found(row);
+            }
+        };
+        let views = text.views().iter().enumerate();
+        let mut heads = self.heads.iter();
+        match (heads.next(), heads.next()) {
+            (None, _) => {}
+            (Some(only), None) => {
+                views.filter(|(_, view)| head(**view) == *only).for_each(|(row, _)| check(row));
+            }
+            _ => views
+                .filter(|(_, view)| self.heads.contains(&head(**view)))
+                .for_each(|(row, _)| check(row)),
+        }
+    }
+}
+
+fn head(view: u128) -> u64 {
+    view as u64
+}
+
+/// Whether the code of a row is wanted; NULL is not.
+fn at<T: ArrowPrimitiveType<Native: Into<usize>>>(
+    wanted: &[bool],
+    codes: &PrimitiveArray<T>,
+    row: usize,
+) -> bool {
+    let code = codes.values().get(row).map(|code| (*code).into());
+    code.and_then(|code: usize| wanted.get(code)).copied().unwrap_or(false) && codes.is_valid(row)
+}
+
+fn no_key(data_type: &DataType) -> Error {
+    Error::internal(format!("{data_type} is no type of a key column"))
 }

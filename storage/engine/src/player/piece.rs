@@ -148,6 +148,9 @@ impl Reader {
         let selection = match piece.rows.clone() {
             Some(rows) => Selection::Rows(rows),
             None => {
+                if !shared.keys.is_empty() {
+                    request.metrics.journal.compared(piece.batch.rows() as u64);
+                }
                 let columns = shared
                     .keys
                     .iter()

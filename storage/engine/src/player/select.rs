@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use ahash::RandomState;
+use hashbrown::HashSet;
 use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange, TickRanges};
 
 use super::keys::KeySet;
@@ -81,6 +83,21 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
         return Ok(Selection::Slices(slices));
     }
 
+    let hidden = Hidden::new(batch, marks, &fences);
+    if !criteria.keys.is_empty() {
+        let mut rows = rows_of_keys(&criteria.keys)?;
+        let tick = |row: u32| batch.ticks().get(row as usize).copied().unwrap_or_default();
+        rows.retain(|row| {
+            (first..seen).contains(&(*row as usize))
+                && criteria.ticks.contains(Tick(tick(*row)))
+                && !hidden.hides(*row, tick(*row))
+        });
+        if !in_place {
+            rows.sort_unstable_by_key(|row| (tick(*row), batch.seq(*row as usize)));
+        }
+        return Ok(Selection::Rows(rows));
+    }
+
     // Everything else row by row.
     let mut keep = match &slices {
         Some(slices) => {
@@ -99,20 +116,8 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
             .map(|(row, tick)| (first..seen).contains(&row) && criteria.ticks.contains(Tick(*tick)))
             .collect(),
     };
-    for mark in batch.superseded().iter().take(marks) {
-        if let Some(keep) = keep.get_mut(mark.row as usize) {
-            *keep = false;
-        }
-    }
-    for (before, ticks) in fences {
-        for (keep, tick) in keep.iter_mut().zip(batch.ticks().iter()).take(before) {
-            *keep &= !ticks.contains(Tick(*tick));
-        }
-    }
-    for (set, column) in &criteria.keys {
-        for (keep, matches) in keep.iter_mut().zip(set.matches(column)?) {
-            *keep &= matches;
-        }
+    for ((row, keep), tick) in (0..).zip(&mut keep).zip(batch.ticks().iter()) {
+        *keep = *keep && !hidden.hides(row, *tick);
     }
     let kept = |row: &u32| keep.get(*row as usize).copied().unwrap_or(false);
     Ok(Selection::Rows(if in_place {
@@ -120,6 +125,38 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
     } else {
         batch.permutation().iter().copied().filter(kept).collect()
     }))
+}
+
+/// The rows that have a wanted value in every key column, ascending.
+fn rows_of_keys(keys: &[(&KeySet, &Column)]) -> Result<Vec<u32>> {
+    let Some(((set, column), others)) = keys.split_first() else { return Ok(Vec::new()) };
+    let mut rows = set.rows(column)?;
+    for (set, column) in others {
+        set.retain(column, &mut rows)?;
+    }
+    Ok(rows)
+}
+
+/// Rows that were replaced or deleted.
+struct Hidden<'a> {
+    replaced: HashSet<u32, RandomState>,
+    /// For each delete, how many rows it may hide, from the first on, and their ticks.
+    fences: &'a [(usize, TickRange)],
+}
+
+impl<'a> Hidden<'a> {
+    fn new(batch: &MemoryBatch, marks: usize, fences: &'a [(usize, TickRange)]) -> Self {
+        let replaced = batch.superseded().iter().take(marks).map(|mark| mark.row).collect();
+        Self { replaced, fences }
+    }
+
+    fn hides(&self, row: u32, tick: i64) -> bool {
+        let behind = |(rows, ticks): &(usize, TickRange)| {
+            (row as usize) < *rows && ticks.contains(Tick(tick))
+        };
+        (!self.replaced.is_empty() && self.replaced.contains(&row))
+            || self.fences.iter().any(behind)
+    }
 }
 
 fn slices_of(ticks: &[i64], ranges: &TickRanges, seen: Range<usize>) -> Vec<Range<usize>> {

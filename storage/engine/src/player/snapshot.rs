@@ -98,8 +98,8 @@ impl PinnedSnapshot {
             return (Vec::new(), self.published.gsn);
         };
         let tiers: Vec<Box<dyn Tier>> = vec![
-            Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Story)),
-            Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Tablet)),
+            Box::new(FiledTier::new(pinned, TierName::Story)),
+            Box::new(FiledTier::new(pinned, TierName::Tablet)),
             Box::new(JournalTier::new(pinned.clone())),
         ];
         (tiers, visible)

@@ -11,7 +11,15 @@ use super::{
     keyed,
     piece::{JournalPiece, Shared},
 };
-use crate::{memtable::batch::MemoryBatch, version::published::Pinned};
+use crate::{memtable::batch::MemoryBatch, pieces::reader::seqs_of, version::published::Pinned};
+
+/// Whether a batch has an arrival number between two, these included.
+fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
+    batch.runs_with_rows().any(|(run, rows)| {
+        let (first, last) = (run.seq.cast_signed(), (run.seq + rows).cast_signed() - 1);
+        first <= high && low <= last
+    })
+}
 
 /// One version of one chronicle, read from memory.
 #[derive(Debug)]
@@ -46,6 +54,7 @@ impl Tier for JournalTier {
         let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
             Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
         };
+        let seqs = seqs_of(request);
         // The key index knows nothing of gsn's.
         let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
             None
@@ -62,6 +71,7 @@ impl Tier for JournalTier {
                     batch.first_gsn() <= visible.0
                         && request.ticks.overlaps(&batch.hull())
                         && request.gsns.overlaps(&batch.gsns())
+                        && seqs.is_none_or(|seqs| has_seqs(batch, seqs))
                 })
                 .map(|batch| piece(Arc::clone(batch), None))
                 .collect(),

@@ -11,7 +11,7 @@ use stratalog_model::{
 use crate::budget::{Budget, Claim};
 
 /// Bytes that the numbers of all chronicles may take together.
-pub const BYTES_MAX: u64 = 64 << 20;
+pub const BYTES_MAX: u64 = 128 << 20;
 
 /// The numbers that the last query for the newest events had. Those that find no room among all
 /// others are forgotten with the query that they were given for.
@@ -33,6 +33,11 @@ impl Numberings {
     /// None yet; `budget` is that of all chronicles' numbers.
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self { budget: Arc::clone(budget), last: Mutex::default() })
+    }
+
+    /// Memory of the numbers of all chronicles.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Those of groups of key columns.
@@ -84,6 +89,18 @@ impl Drop for Lent {
 pub struct Numbered(Mutex<Option<(u64, Arc<[u32]>)>>);
 
 impl Numbered {
+    /// Series whose numbers were found already.
+    pub fn known(best: &Best, numbers: Arc<[u32]>) -> Self {
+        Self(Mutex::new(Some((best.numbers().id(), numbers))))
+    }
+
+    /// The numbers, where they are those that `best` has.
+    pub fn get(&self, best: &Best) -> Option<Arc<[u32]>> {
+        let known = self.0.lock();
+        let (id, numbers) = known.as_ref()?;
+        (*id == best.numbers().id()).then(|| Arc::clone(numbers))
+    }
+
     /// The numbers that `best` has for the series; `find` has to find them when these are others
     /// than the last time.
     ///
@@ -94,14 +111,11 @@ impl Numbered {
         best: &Best,
         find: impl FnOnce(&GroupNumbers) -> Result<Vec<u32>>,
     ) -> Result<Arc<[u32]>> {
-        let id = best.numbers().id();
-        if let Some((known, numbers)) = self.0.lock().as_ref()
-            && *known == id
-        {
-            return Ok(Arc::clone(numbers));
+        if let Some(known) = self.get(best) {
+            return Ok(known);
         }
         let numbers: Arc<[u32]> = find(best.numbers())?.into();
-        *self.0.lock() = Some((id, Arc::clone(&numbers)));
+        *self.0.lock() = Some((best.numbers().id(), Arc::clone(&numbers)));
         Ok(numbers)
     }
 }

@@ -26,6 +26,7 @@ mod follow_limits;
 mod formats;
 mod journal;
 mod life;
+mod many_series;
 mod memory_log;
 mod model;
 mod producers;

@@ -19,6 +19,12 @@ fn comparisons_become_ranges() {
 }
 
 #[test]
+fn the_order_at_the_only_site_is_the_order_of_commits() {
+    assert_eq!(gsns(&col("_toid").eq(lit(7_i64))), range(7, 8));
+    assert_eq!(gsns(&lit(7_i64).lt(col("_toid")).and(col("_gsn").lt(lit(9_i64)))), range(8, 9));
+}
+
+#[test]
 fn what_is_not_known_is_everything() {
     let gsn = || col("_gsn");
     assert!(gsns(&gsn().not_eq(lit(7_i64))).is_all());

@@ -89,3 +89,20 @@ fn empty_values_of_columns_that_joined_are_no_part_of_a_key() {
     let fixed = Groups::of(&columns, &KeyColumns::fixed(vec![0, 1]), 4).unwrap();
     assert_ne!(of(&fixed, 0), of(&before, 0));
 }
+
+#[test]
+fn further_columns_split_the_rows_of_a_dictionary_with_idle_entries() {
+    let column = text(400, |row| format!("v{}", row % 100));
+    // As many entries as rows are left, which have only 25 of them.
+    let mask = (0..400).map(|row| Some(row % 100 < 25)).collect::<BooleanArray>();
+    let filtered = column.filter(&mask).unwrap();
+    let numbers = Column::Plain(Arc::new(Int64Array::from_iter_values(0..100)));
+    assert_eq!(check(std::slice::from_ref(&filtered), 100).keys.len(), 25);
+    assert_eq!(check(&[filtered, numbers], 100).keys.len(), 100);
+}
+
+#[test]
+fn zeros_within_a_text_keep_keys_apart() {
+    let column = text(64, |row| ["", "\0", "\0\0", "a\0b"][row % 4].to_string());
+    assert_eq!(check(&[column.clone(), column], 64).keys.len(), 4);
+}

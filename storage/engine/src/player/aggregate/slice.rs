@@ -26,7 +26,7 @@ use super::{
     rows::before_all,
     tally::Tally,
 };
-use crate::pieces::{piece::Part, reader::Reader, runs::Runs};
+use crate::pieces::{chosen::Chosen, piece::Part, reader::Reader, runs::Runs};
 
 /// Groups that are put together before they are returned.
 const GROUPS_MAX: usize = 1 << 16;
@@ -100,8 +100,8 @@ impl Slices {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn add(&mut self, story: &Arc<Story>, part: &Part) -> Result<Option<RecordBatch>> {
-        let runs = self.reader.runs(story, part).await?;
-        let chosen = self.chosen(&runs)?;
+        let chosen = Chosen::find(&self.reader, story, part, self.keys.as_deref()).await?;
+        let Chosen { runs, series: chosen } = chosen;
         let metrics = &self.request.scan.metrics.story;
         if chosen.is_empty() {
             metrics.pruned(1);
@@ -259,14 +259,6 @@ impl Slices {
             None => Ok(None),
         });
         of.collect()
-    }
-
-    /// The series that are wanted.
-    fn chosen(&self, runs: &Runs) -> Result<Vec<usize>> {
-        match &self.keys {
-            Some(keys) => Ok(keys.iter().filter_map(|key| runs.find(key)).collect()),
-            None => self.reader.matching(runs.series()),
-        }
     }
 
     /// What is read of the story: the columns whose values are wanted, each with its place among

@@ -1,0 +1,59 @@
+//! Blocks of tablets with many series: most of their rows are the only ones of a series in the block,
+//! so that no edge is kept of them. What is kept is the tick of each row and the number of its group.
+
+use std::sync::Arc;
+
+use arrow::buffer::ScalarBuffer;
+use stratalog_model::{Result, newest::Best};
+
+use super::{piece::Part, reader::Reader};
+use crate::{
+    budget::{Budget, Claim},
+    keeper::keys::Groups,
+    memtable::{column::Column, shape::KeyColumns},
+};
+
+/// The rows of a block, by group.
+#[derive(Debug)]
+pub struct NumberedRows {
+    /// The numbering.
+    pub of: u64,
+    /// Ticks of the rows.
+    pub ticks: ScalarBuffer<i64>,
+    /// Numbers of their groups.
+    pub numbers: Vec<u32>,
+    /// Memory of them, as long as they are kept.
+    _claim: Option<Claim>,
+}
+
+/// The rows of a block all of whose events are seen and wanted. `reader` reads the key columns of the
+/// grouping, and ticks. Kept with the piece while `budget` has room.
+///
+/// # Errors
+/// `DataCorrupted`, `Io`.
+pub fn numbered_rows(
+    reader: &Reader,
+    part: &Part,
+    best: &Best,
+    budget: &Arc<Budget>,
+) -> Result<Arc<NumberedRows>> {
+    let of = best.numbers().id();
+    if let Some(known) = reader.piece().numbered(part.number, of) {
+        return Ok(known);
+    }
+    let events = reader.read_at_hand(part)?;
+    reader.request().metrics.tablet.compared(part.rows);
+    let keys = best.of().keys.iter().map(|at| reader.column(&events, *at));
+    let keys = keys.collect::<Result<Vec<Column>>>()?;
+    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), events.rows)?;
+    let of_group = best.numbers().of(groups.keys.iter().map(AsRef::as_ref));
+    let number = |row| of_group.get(groups.group(row)).copied().unwrap_or_default();
+    let numbers: Vec<u32> = (0..events.rows).map(number).collect();
+    let claim = budget.claim(events.rows * (size_of::<i64>() + size_of::<u32>())).ok();
+    let kept = claim.is_some();
+    let rows = Arc::new(NumberedRows { of, ticks: events.ticks, numbers, _claim: claim });
+    if kept {
+        reader.piece().keep_numbered(part.number, &rows);
+    }
+    Ok(rows)
+}

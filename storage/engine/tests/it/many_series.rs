@@ -1,0 +1,261 @@
+//! Many series of a few events each: a look-up costs by its series, and not by the table.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use arrow::{
+    array::{Array, AsArray, RecordBatch},
+    datatypes::{Float64Type, Int64Type},
+};
+use futures::StreamExt;
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_model::{
+    ChronicleDefinition, Collision, ColumnId, EventStore, GsnRange, TierName, ValueFilter,
+    aggregate::{AggregateRequest, Statistic, Wanted},
+    newest::NewestOf,
+    tier::{KeyFilter, ScanMetrics, ScanOrder, ScanRequest, TierMetrics},
+    values::{Ranked, Wanted as ValuesWanted},
+};
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+/// Series; each has an event at each of [`TICKS`].
+const SERIES: i64 = 20_000;
+
+const TICKS: i64 = 3;
+
+/// Rows of a page of a story.
+const PAGE_ROWS: u64 = 8_192;
+
+/// A chronicle whose key has a second column, which is the same for all events of a host.
+fn two_key_columns() -> Arc<ChronicleDefinition> {
+    let mut definition = definition(1, Collision::Last, true);
+    definition.columns[3].nullable = false;
+    definition.key_columns = vec![ColumnId(2), ColumnId(4)];
+    Arc::new(definition)
+}
+
+fn host(series: i64) -> String {
+    format!("host_{series:06}")
+}
+
+fn rows_at(tick: i64) -> Vec<Row> {
+    (0..SERIES).map(|series| row(tick, &host(series), series as f64)).collect()
+}
+
+fn wanted(hosts: &[i64]) -> KeyFilter {
+    let hosts: Vec<String> = hosts.iter().map(|series| host(*series)).collect();
+    host_filter(&hosts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// All series, in one tier after another.
+async fn in_each_tier(
+    definition: &Arc<ChronicleDefinition>,
+    check: impl AsyncFn(&Engine, TierName),
+) {
+    let (log, stored) = (MemoryLog::default(), Stored::new(7));
+    let find = |id| (id == definition.id).then(|| Arc::clone(definition));
+    let files = Some(stored.files(definition));
+    let settings = EngineSettings { tablet_rows_max: 25_000, ..EngineSettings::default() };
+    let clock = Arc::new(StillClock);
+    let engine = Engine::open_with(Arc::new(log), clock, settings, &find, files).unwrap();
+    for tick in 0..TICKS {
+        append(&engine, definition, &rows_at(tick)).await.unwrap();
+    }
+    check(&engine, TierName::Journal).await;
+    engine.flush(definition.id).await.unwrap();
+    assert!(engine.pieces().iter().all(|piece| piece.tier == TierName::Tablet));
+    check(&engine, TierName::Tablet).await;
+    engine.compact(definition.id).await.unwrap();
+    assert!(engine.pieces().iter().all(|piece| piece.tier == TierName::Story));
+    check(&engine, TierName::Story).await;
+}
+
+fn count(of: impl Fn(&TierMetrics) -> &std::sync::atomic::AtomicU64, metrics: &TierMetrics) -> u64 {
+    of(metrics).load(Ordering::Relaxed)
+}
+
+/// What a look-up of one series may look at.
+fn check_counts(metrics: &ScanMetrics, tier: TierName, whole_key: bool) {
+    let metrics = metrics.of(tier);
+    let (keys, parts) = (count(|m| &m.keys, metrics), count(|m| &m.parts_read, metrics));
+    match tier {
+        TierName::Journal if whole_key => assert_eq!((keys, parts), (1, TICKS as u64)),
+        TierName::Journal => {}
+        // One block of each tablet has the key, or two where it is the last of the one.
+        TierName::Tablet => assert!(parts <= 2 * TICKS as u64, "{parts} blocks were read"),
+        TierName::Story => {
+            assert!(keys > 0 && keys <= 2 * PAGE_ROWS, "{keys} keys were looked at");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_series_is_found_without_the_others() {
+    for (definition, whole_key) in
+        [(chronicle(1, Collision::Last, true), true), (two_key_columns(), false)]
+    {
+        in_each_tier(&definition, async |engine, tier| {
+            for (series, again) in [(0, 0), (7_777, 0), (7_777, 1), (SERIES - 1, 0)] {
+                for order in [ScanOrder::Any, ScanOrder::Descending] {
+                    let keys = vec![wanted(&[series])];
+                    let request = ScanRequest { keys, ..request(&definition, order) };
+                    let metrics = Arc::clone(&request.metrics);
+                    let mut found: Vec<Row> = scan(engine.snapshot().as_ref(), request)
+                        .await
+                        .into_iter()
+                        .map(|read| read.row)
+                        .collect();
+                    found.sort_by_key(|row| row.tick);
+                    let expected: Vec<Row> =
+                        (0..TICKS).map(|tick| row(tick, &host(series), series as f64)).collect();
+                    assert_eq!(found, expected, "{tier}, {order:?}, {again}");
+                    check_counts(&metrics, tier, whole_key);
+                }
+            }
+            // A range of ticks of it, some series at once, one that is not there.
+            for (hosts, ticks, expected) in [
+                (vec![5], (1, 2), vec![(1, 5)]),
+                (vec![9, 19_000], (1, 3), vec![(1, 9), (1, 19_000), (2, 9), (2, 19_000)]),
+                (vec![SERIES + 5], (0, 3), vec![]),
+            ] {
+                let (keys, ticks) = (vec![wanted(&hosts)], ranges(&[ticks]));
+                let request = ScanRequest { keys, ticks, ..request(&definition, ScanOrder::Any) };
+                let mut found: Vec<(i64, i64)> = scan(engine.snapshot().as_ref(), request)
+                    .await
+                    .into_iter()
+                    .map(|read| (read.row.tick, read.row.value as i64))
+                    .collect();
+                found.sort_unstable();
+                assert_eq!(found, expected, "{tier}");
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_aggregate_of_one_series_looks_at_no_other() {
+    let definition = two_key_columns();
+    in_each_tier(&definition, async |engine, tier| {
+        for series in [0, 11_111, SERIES - 1] {
+            let keys = vec![wanted(&[series])];
+            let scan = ScanRequest { keys, ..request(&definition, ScanOrder::Any) };
+            let metrics = Arc::clone(&scan.metrics);
+            let wanted = [(2, Statistic::Max), (2, Statistic::Rows)];
+            let wanted = wanted.map(|(column, statistic)| Wanted { column, statistic });
+            let (keys, wanted) = (vec![1], wanted.to_vec());
+            let request = AggregateRequest { scan, keys, windows: None, wanted };
+            let streams = engine.snapshot().aggregate(request).unwrap().unwrap();
+            let (mut rows, mut most) = (0, f64::MIN);
+            for batch in all(streams).await {
+                let found = batch.column(1).as_primitive::<Float64Type>();
+                most = found.iter().flatten().fold(most, f64::max);
+                rows += batch.column(2).as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+            }
+            assert_eq!((rows, most), (TICKS, series as f64), "{tier}");
+            check_counts(&metrics, tier, false);
+        }
+    })
+    .await;
+}
+
+async fn all(streams: Vec<stratalog_model::tier::BatchStream>) -> Vec<RecordBatch> {
+    let mut batches = Vec::new();
+    for mut stream in streams {
+        while let Some(batch) = stream.next().await {
+            batches.push(batch.unwrap());
+        }
+    }
+    batches
+}
+
+/// Host, tick and value of one event of each group.
+async fn newest(
+    engine: &Engine,
+    definition: &Arc<ChronicleDefinition>,
+    (oldest, ticks): (bool, (i64, i64)),
+    keys: Vec<KeyFilter>,
+) -> Vec<(String, i64, i64)> {
+    let newest_of = Some(NewestOf { keys: vec![1], oldest });
+    let request = ScanRequest {
+        projection: vec![1, 0, 2],
+        newest_of,
+        keys,
+        ticks: ranges(&[ticks]),
+        ..request(definition, ScanOrder::Any)
+    };
+    let mut found = Vec::new();
+    for batch in all(engine.snapshot().scan(request).unwrap()).await {
+        let hosts = batch.column(0).as_string_view();
+        let ticks = batch.column(1).as_primitive::<arrow::datatypes::TimestampMicrosecondType>();
+        let values = batch.column(2).as_primitive::<Float64Type>();
+        for at in 0..batch.num_rows() {
+            found.push((hosts.value(at).to_string(), ticks.value(at), values.value(at) as i64));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_event_of_each_series_is_found() {
+    let definition = two_key_columns();
+    in_each_tier(&definition, async |engine, tier| {
+        let expected = |tick: i64| {
+            (0..SERIES).map(|of| (host(of), tick, of)).collect::<Vec<(String, i64, i64)>>()
+        };
+        for round in 0..2 {
+            let of = |oldest, ticks| newest(engine, &definition, (oldest, ticks), vec![]);
+            assert!(of(false, (0, 99)).await == expected(TICKS - 1), "{tier}, {round}");
+            assert!(of(true, (0, 99)).await == expected(0), "{tier}, {round}");
+            // A range that ends before the last event of each.
+            assert!(of(false, (0, 2)).await == expected(1), "{tier}, {round}");
+            let some =
+                newest(engine, &definition, (false, (0, 99)), vec![wanted(&[3, 15_000])]).await;
+            let some_expected = [3, 15_000].map(|of| (host(of), TICKS - 1, of));
+            assert_eq!(some, some_expected, "{tier}, {round}");
+        }
+        // A later event of one of them.
+        if tier == TierName::Story {
+            append(engine, &definition, &[row(50, &host(4), 4.0)]).await.unwrap();
+            let found = newest(engine, &definition, (false, (0, 99)), vec![]).await;
+            assert_eq!((found.len(), found[4].1, found[5].1), (SERIES as usize, 50, TICKS - 1));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_found_by_their_numbers() {
+    let definition = chronicle(1, Collision::Last, true);
+    in_each_tier(&definition, async |engine, tier| {
+        let numbers = read(engine.snapshot().as_ref(), &definition).await;
+        for at in [0, 31_234, numbers.len() - 1] {
+            let known = &numbers[at];
+            for order in [ScanOrder::Any, ScanOrder::Ascending] {
+                let gsns = GsnRange::at(stratalog_model::Gsn(known.gsn));
+                let by_gsn = ScanRequest { gsns, ..request(&definition, order) };
+                let found = scan(engine.snapshot().as_ref(), by_gsn).await;
+                assert_eq!(found, std::slice::from_ref(known), "{tier}, {order:?}");
+                let seq = || Some(Ranked::Whole(i128::from(known.seq)));
+                let column = definition.columns.len() + 1;
+                let wanted = ValuesWanted::Between(seq(), seq());
+                let values = vec![ValueFilter { column, wanted }];
+                let by_seq = ScanRequest { values, ..request(&definition, order) };
+                let metrics = Arc::clone(&by_seq.metrics);
+                let mut found = scan(engine.snapshot().as_ref(), by_seq).await;
+                // The scan may return others, which the filter above it leaves out.
+                let returned = found.len();
+                found.retain(|read| read.seq == known.seq);
+                assert_eq!(found, std::slice::from_ref(known), "{tier}, {order:?}");
+                assert!(returned <= SERIES as usize, "{tier}: {returned} rows");
+                if tier == TierName::Story {
+                    assert_eq!(returned, 1, "rows with other numbers were decoded");
+                }
+                let parts = count(|m| &m.parts_read, metrics.of(tier));
+                assert!(parts <= 3, "{tier}: {parts} parts");
+            }
+        }
+    })
+    .await;
+}
