@@ -5,7 +5,8 @@ use datafusion::{
     error::Result as PlanResult,
     logical_expr::planner::TypePlanner,
     sql::sqlparser::ast::{
-        ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo,
+        ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart,
+        TimezoneInfo,
     },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -74,7 +75,7 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
             ColumnType::Array(Box::new(column_type(element)?))
         }
-        DataType::Custom(name, modifiers) => custom(&name.to_string(), modifiers)?,
+        DataType::Custom(name, modifiers) => custom(&unquoted(name), modifiers)?,
         other => return Err(unsupported(&lower(other))),
     };
     column_type.validate()?;
@@ -133,6 +134,18 @@ fn unsupported(name: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, format!("type {name} is not supported")).with_hint(
         "types are boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, bytea, timestamp, timestamptz, date, time, interval, uuid, jsonb and arrays of these",
     )
+}
+
+/// A type's name without quotes around parts that mean the same without.
+fn unquoted(name: &ObjectName) -> String {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(ident) if ident.value == ident.value.to_lowercase() => {
+            ident.value.clone()
+        }
+        other => other.to_string(),
+    };
+    let parts: Vec<String> = name.0.iter().map(part).collect();
+    parts.join(".")
 }
 
 fn custom(name: &str, modifiers: &[String]) -> Result<ColumnType> {

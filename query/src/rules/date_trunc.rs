@@ -1,10 +1,13 @@
 //! `date_trunc` with PostgreSQL's units, of dates and intervals too.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray, IntervalMonthDayNanoArray, TimestampMicrosecondArray},
-    compute::cast,
+    array::{
+        ArrayRef, AsArray, BooleanArray, IntervalMonthDayNanoArray, TimestampMicrosecondArray,
+        new_null_array,
+    },
+    compute::{cast, kernels::zip::zip},
     datatypes::{
         DataType, Field, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
         TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
@@ -152,14 +155,13 @@ impl ScalarLayer for DateTrunc {
         inner: &ScalarUDF,
         mut arguments: ScalarFunctionArgs,
     ) -> Result<ColumnarValue> {
-        let Some(ColumnarValue::Scalar(unit)) = arguments.args.first() else {
-            return Err(to_datafusion(
-                Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    "the unit of date_trunc must be a constant",
-                )
-                .with_hint("use CASE with one date_trunc for each unit"),
-            ));
+        let unit = match arguments.args.first() {
+            Some(ColumnarValue::Scalar(unit)) => unit,
+            Some(ColumnarValue::Array(units)) => {
+                let units = cast(units, &DataType::Utf8View)?;
+                return self.of_each_unit(inner, &units, &arguments);
+            }
+            None => return Err(to_datafusion(Error::internal("date_trunc needs a unit"))),
         };
         let Some(name) = unit.try_as_str().flatten().map(str::to_string) else {
             let null = ScalarValue::try_new_null(arguments.return_field.data_type())?;
@@ -181,6 +183,30 @@ impl ScalarLayer for DateTrunc {
                 on_arrays(&arguments, |array| truncate_years(array, years, &wanted, &name))
             }
         }
+    }
+}
+
+impl DateTrunc {
+    /// The times cut to the unit of their row.
+    fn of_each_unit(
+        &self,
+        inner: &ScalarUDF,
+        units: &ArrayRef,
+        arguments: &ScalarFunctionArgs,
+    ) -> Result<ColumnarValue> {
+        let (rows, units) = (arguments.number_rows, units.as_string_view());
+        let mut cut = new_null_array(arguments.return_field.data_type(), rows);
+        let names: BTreeSet<&str> = units.iter().flatten().collect();
+        for name in names {
+            let mut of_one = arguments.clone();
+            if let Some(unit) = of_one.args.first_mut() {
+                *unit = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name.to_string())));
+            }
+            let of_one = self.invoke(inner, of_one)?.to_array(rows)?;
+            let has_it: BooleanArray = units.iter().map(|unit| Some(unit == Some(name))).collect();
+            cut = zip(&has_it, &of_one, &cut)?;
+        }
+        Ok(ColumnarValue::Array(cut))
     }
 }
 

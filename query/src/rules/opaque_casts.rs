@@ -1,6 +1,12 @@
 //! Casts in filters that DataFusion does not look through. It takes every cast for one that
 //! keeps values apart: from `time::date = '2024-01-01'` it concludes that `time` is one
-//! instant, and leaves out the sort of ORDER BY time.
+//! instant, and leaves out the sort of ORDER BY time. The same analysis fails with an internal
+//! error where a cast widens the bounds of a column, as a date widens those of a time
+//! ("Selectivity is out of limit").
+//!
+//! DataFusion analyzes a filter when it makes the physical node. So [`marked`] adds a call to
+//! such filters of the logical plan, which switches the analysis off; [`OPAQUE_CASTS`] removes
+//! the call, and hides the casts.
 
 use std::{
     fmt,
@@ -14,11 +20,16 @@ use arrow::{
 };
 use datafusion::{
     common::{
-        Result,
+        Result, ScalarValue,
         tree_node::{Transformed, TreeNode},
     },
-    logical_expr::ColumnarValue,
-    physical_expr::{PhysicalExpr, expressions::CastExpr},
+    logical_expr::{
+        ColumnarValue, Expr, Filter, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+        Signature, Volatility,
+    },
+    physical_expr::{
+        PhysicalExpr, ScalarFunctionExpr, conjunction, expressions::CastExpr, split_conjunction,
+    },
     physical_plan::{
         ExecutionPlan,
         filter::{FilterExec, FilterExecBuilder},
@@ -32,17 +43,85 @@ pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hidden);
 
 fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(None) };
-    let hidden = Arc::clone(filter.predicate()).transform_up(|part| {
+    let mut conjuncts: Vec<Arc<dyn PhysicalExpr>> =
+        split_conjunction(filter.predicate()).into_iter().map(Arc::clone).collect();
+    let before = conjuncts.len();
+    conjuncts.retain(|conjunct| !is_mark(conjunct));
+    let is_marked = conjuncts.len() < before;
+    let predicate = if is_marked { conjunction(conjuncts) } else { Arc::clone(filter.predicate()) };
+    let hidden = predicate.transform_up(|part| {
         Ok(match part.downcast_ref::<CastExpr>() {
             Some(_) => Transformed::yes(Arc::new(Opaque(part)) as _),
             None => Transformed::no(part),
         })
     })?;
-    if !hidden.transformed {
+    if !hidden.transformed && !is_marked {
         return Ok(None);
     }
     let filter = FilterExecBuilder::from(filter).with_predicate(hidden.data).build()?;
     Ok(Some(Arc::new(filter)))
+}
+
+/// The plan with a call in each filter that casts a column.
+///
+/// # Errors
+/// None that is known.
+pub fn marked(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let casts = |expr: &Expr| {
+        expr.exists(|part| match part {
+            Expr::Cast(cast) => Ok(!cast.expr.column_refs().is_empty()),
+            Expr::TryCast(cast) => Ok(!cast.expr.column_refs().is_empty()),
+            _ => Ok(false),
+        })
+    };
+    plan.clone()
+        .transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Filter(filter) if casts(&filter.predicate)? => {
+                let mark = ScalarUDF::new_from_impl(Mark::default()).call(Vec::new());
+                let predicate = filter.predicate.and(mark);
+                Filter::try_new(predicate, filter.input)
+                    .map(|filter| Transformed::yes(LogicalPlan::Filter(filter)))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+        .map(|plan| plan.data)
+}
+
+fn is_mark(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == MARK)
+}
+
+/// The name of the call, which no statement can write.
+const MARK: &str = "\u{1}opaque";
+
+/// A call that is true, and that the analysis of filters does not know.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Mark {
+    signature: Signature,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self { signature: Signature::nullary(Volatility::Volatile) }
+    }
+}
+
+impl ScalarUDFImpl for Mark {
+    fn name(&self) -> &str {
+        MARK
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))))
+    }
 }
 
 /// A cast that is a function like any other.

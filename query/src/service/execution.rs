@@ -18,7 +18,7 @@ use crate::{
 
 /// Bytes of the stack of a thread that plans or runs queries: both go down an expression
 /// level by level, and the longest chain of ORs that the parser lets through takes a quarter.
-pub const STACK_BYTES: usize = 8 << 20;
+pub const STACK_BYTES: usize = 64 << 20;
 
 /// The threads of running plans.
 #[derive(Debug)]

@@ -102,9 +102,13 @@ impl Planner {
     /// # Errors
     /// What is wrong with it; `FeatureNotSupported` when it is no query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
-        if merged::mentions(statement, Which::Right) {
+        let which = match merged::shows_all(statement) {
+            true => Some(Which::All),
+            false => Some(Which::Right).filter(|which| merged::mentions(statement, *which)),
+        };
+        if let Some(which) = which {
             let mut statement = statement.clone();
-            Box::pin(merged::write_out(self, &mut statement, Which::Right)).await?;
+            Box::pin(merged::write_out(self, &mut statement, which)).await?;
             return Box::pin(self.with_merged_columns(&statement)).await;
         }
         Box::pin(self.with_merged_columns(statement)).await
@@ -138,6 +142,7 @@ impl Planner {
         if has_parameters {
             plan = parameters::without_names(plan)?;
         }
+        plan = crate::once::shared(plan).map_err(from_datafusion)?;
         SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
@@ -154,6 +159,46 @@ impl Planner {
     pub fn table_named(&self, name: &str) -> Result<Arc<ChronicleDefinition>> {
         let scope = self.scope.lock();
         table_of_regclass(&scope.state, &scope.database, &scope.search_path, name)
+    }
+
+    /// The schema and the name of the table that a name with these parts means. The table need
+    /// not exist where the name has a schema.
+    pub fn identity(&self, parts: &[String]) -> Option<(String, String)> {
+        let (database, path) = {
+            let scope = self.scope.lock();
+            let implicit = "pg_catalog".to_string();
+            let path: Vec<String> = match scope.search_path.contains(&implicit) {
+                true => scope.search_path.clone(),
+                false => [implicit].into_iter().chain(scope.search_path.iter().cloned()).collect(),
+            };
+            (scope.database.clone(), path)
+        };
+        match parts {
+            [schema, table] => Some((schema.clone(), table.clone())),
+            [named, schema, table] if *named == database => Some((schema.clone(), table.clone())),
+            [table] => {
+                let catalog = self.state.catalog_list().catalog(&database)?;
+                let has_it = |schema: &String| {
+                    catalog.schema(schema).is_some_and(|schema| schema.table_exist(table))
+                };
+                Some((path.into_iter().find(has_it)?, table.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The column of a table's ticks, which are never NULL; `None` for what is no table of events.
+    pub fn tick_column(&self, parts: &[String]) -> Option<String> {
+        let (schema, table) = self.identity(parts)?;
+        let scope = self.scope.lock();
+        let chronicle = scope.state.chronicle(&scope.database, &schema, &table)?;
+        let tick = chronicle.columns.iter().find(|column| column.id == chronicle.tick_column)?;
+        Some(tick.name.clone())
+    }
+
+    /// Whether this is the name of the database that the session uses.
+    pub fn is_database(&self, name: &str) -> bool {
+        self.scope.lock().database == name
     }
 
     /// Whether there is an aggregate of this name, in lower case.

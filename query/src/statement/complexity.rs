@@ -17,6 +17,9 @@ const COLUMNS_MAX: usize = 1664;
 /// planned by itself.
 const RELATIONS_MAX: usize = 10_000;
 
+/// Entries of one FROM, at most: each makes the plan a level deeper.
+const ENTRIES_MAX: usize = 400;
+
 /// Dimensions of an array, at most; as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
@@ -72,6 +75,16 @@ impl Look for Limits {
                 ErrorKind::TooManyColumns,
                 format!("select lists can have at most {COLUMNS_MAX} entries, this has {columns}"),
             ));
+        }
+        let entries: usize = select.from.iter().map(|item| 1 + item.joins.len()).sum();
+        if entries > ENTRIES_MAX {
+            return self.refuse(
+                Error::new(
+                    ErrorKind::StatementTooComplex,
+                    format!("FROM can have at most {ENTRIES_MAX} entries, this has {entries}"),
+                )
+                .with_hint("split the statement"),
+            );
         }
         ControlFlow::Continue(())
     }

@@ -171,6 +171,7 @@ async fn admitted(
         .next()
         .ok_or_else(|| Error::internal("DELETE without a filter"))?;
     let planner = session.enter_planner(&parsed.system_columns).await?;
+    super::names::schemas::resolve(&mut parsed.statement, &planner)?;
     super::dialect::normalize(&mut parsed.statement, planner.style())?;
     let mut told: Vec<Option<ColumnType>> = types.iter().cloned().map(Some).collect();
     parameters::cast_told(&mut parsed.statement, &mut told);

@@ -15,6 +15,7 @@ use super::walk::{self, Change, Flow};
 
 mod arrays;
 mod ends;
+mod forms;
 mod intervals;
 mod json_aggregates;
 mod lateral;
@@ -61,6 +62,7 @@ impl Change for Normalizer<'_> {
             )));
         }
         rows::name_elements(query);
+        forms::values(query);
         match query.body.as_mut() {
             SetExpr::Values(rows) => values::align(rows),
             SetExpr::Select(select) => {
@@ -78,6 +80,7 @@ impl Change for Normalizer<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
+        forms::group_all(select);
         // Again, for those of a UNION.
         self.go_on(windows::write_out(select, None))?;
         self.go_on(rows::join_series(select))?;
@@ -99,6 +102,8 @@ impl Change for Normalizer<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
+        forms::between(expr);
+        tuples::of_rows(expr);
         self.go_on(
             arrays::membership(expr)
                 .and_then(|()| operators::respell(expr))
@@ -106,6 +111,7 @@ impl Change for Normalizer<'_> {
                 .and_then(|()| intervals::respell(expr, self.style))
                 .and_then(|()| spelling::respell(expr, self.style)),
         )?;
+        self.go_on(tuples::with_subquery(expr))?;
         tuples::respell(expr);
         json_aggregates::respell(expr);
         ends::respell(expr);

@@ -7,7 +7,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::dialect::type_of_function;
 
+pub mod counted;
+pub mod ctes;
 mod reach;
+pub mod schemas;
 pub mod wildcards;
 
 /// The name that an identifier means: folded to lower case unless quoted.

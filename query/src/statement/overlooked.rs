@@ -4,12 +4,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Query,
+    DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr,
+    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::walk;
+use super::{
+    names::fold,
+    walk::{self, Flow, Look},
+};
 use crate::session::planner::Planner;
 
 /// Collations that order text as we do, by its bytes.
@@ -29,7 +32,64 @@ pub fn check(tree: &Query, planner: &Planner) -> Result<()> {
         };
         if error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    error.map_or(Ok(()), Err)
+    error.map_or(Ok(()), Err)?;
+    let mut groups = Groups(None);
+    let _ = walk::look(tree, &mut groups);
+    groups.0.map_or(Ok(()), Err)
+}
+
+/// Refuses ROLLUP and its like over one of two names of an expression: DataFusion has one column
+/// for both names, and so cannot give NULL for one of them.
+struct Groups(Option<Error>);
+
+impl Look for Groups {
+    fn pre_visit_select(&mut self, select: &Select) -> Flow {
+        let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+            return ControlFlow::Continue(());
+        };
+        let item = |group: &Expr| -> Option<(usize, &Expr)> {
+            let named = |(at, item): (usize, &'_ SelectItem)| match (item, group) {
+                (SelectItem::ExprWithAlias { alias, .. }, Expr::Identifier(name)) => {
+                    fold(alias) == fold(name)
+                }
+                (_, Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. })) => {
+                    number.parse() == Ok(at + 1)
+                }
+                _ => false,
+            };
+            let at = select.projection.iter().enumerate().position(named)?;
+            match select.projection.get(at)? {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                    Some((at, expr))
+                }
+                _ => None,
+            }
+        };
+        let (mut always, mut sometimes) = (Vec::new(), Vec::new());
+        for group in groups {
+            match group {
+                Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+                    sometimes.extend(sets.iter().flatten().filter_map(item));
+                }
+                plain => always.extend(item(plain)),
+            }
+        }
+        let repeats = sometimes.iter().any(|(at, expr)| {
+            always.iter().any(|(other_at, other)| at != other_at && expr == other)
+        });
+        if repeats {
+            self.0 = Some(
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "ROLLUP, CUBE or GROUPING SETS over one of two names of the same expression \
+                     is not supported",
+                )
+                .with_hint("group by the expression under one name"),
+            );
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The error of a collation by which we do not order.

@@ -7,42 +7,40 @@
 use datafusion::sql::sqlparser::{
     ast::Statement,
     dialect::PostgreSqlDialect,
-    keywords::Keyword,
     parser::{Parser, ParserOptions},
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
 };
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
-use self::position::Positions;
+use self::{
+    depth::{DEPTH_MAX, too_complex},
+    position::Positions,
+};
 
 mod acquire;
 mod alter;
+mod balance;
 mod copy_options;
+mod depth;
 mod distinct;
 mod dropping;
 mod fetch;
+pub(super) mod forms;
 mod inside;
+mod lexical;
+mod parentheses;
 pub(crate) mod position;
 mod rewrite;
 mod words;
 
 pub use acquire::{Acquire, Own};
+pub(super) use balance::joined;
 pub use dropping::Dropping;
 pub(super) use rewrite::{is_keyword, significant};
 
 /// What is said of a statement that ends too early.
 const END_OF_INPUT: &str = "syntax error at end of input";
-
-/// Nesting of expressions, subqueries and parentheses, at most.
-const DEPTH_MAX: usize = 100;
-
-/// Arithmetic and other operators in one expression, at most: so many levels deep its tree
-/// may be, and planning walks each level's names and types.
-const OPERATORS_MAX: usize = 250;
-
-/// AND, OR and their like in one chain, at most; UNION, JOIN and NOT count for four.
-const CONNECTIVES_MAX: usize = 1_000;
 
 /// One statement as the parser gives it.
 #[derive(Debug)]
@@ -80,6 +78,8 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
+    let tokens = lexical::as_postgresql(tokens).map_err(|(at, error)| placed(sql, &at, error))?;
+    let tokens = parentheses::without_repeated(tokens);
     let mut lines = LineStarts::new(sql);
     let mut counted = (0, 0_usize);
     let mut found = Vec::new();
@@ -100,12 +100,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let between = sql.get(counted.0..start).map_or(0, |passed| passed.chars().count());
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
-        check_chains(part)?;
+        let chained = depth::check(part)?;
         if let Some((at, error)) = rewrite::refused(part).or_else(|| inside::refused(part)) {
-            return Err(match position(sql, at.span.start) {
-                Some(position) => error.with_position(position),
-                None => error,
-            });
+            return Err(placed(sql, at, error));
         }
         let compares_distinct = rewrite::compares_distinct(part);
         let mut tokens = rewrite::for_parser(part);
@@ -134,6 +131,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .map_err(|error| parser_error(sql, error))
             .map_err(|error| at_its_end(error, sql, semicolon))?;
         positions.put(&mut statement).map_err(|error| parser_error(sql, error))?;
+        balance::balance(&mut statement, chained);
         if compares_distinct {
             distinct::end_operands(&mut statement);
         }
@@ -155,10 +153,12 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
-    check_chains(&tokens)?;
+    let tokens = lexical::as_postgresql(tokens).map_err(|(at, error)| placed(sql, &at, error))?;
+    let chained = depth::check(&tokens)?;
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
-    let expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
+    let mut expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
+    balance::balance(&mut expression, chained);
     let rest = parser.peek_token();
     if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }
 }
@@ -171,17 +171,6 @@ fn parser_error(sql: &str, error: datafusion::sql::sqlparser::parser::ParserErro
             syntax_error(sql, &text)
         }
     }
-}
-
-fn too_complex(how: &str) -> Error {
-    Error::new(
-        ErrorKind::StatementTooComplex,
-        format!("the statement is {how} too deeply"),
-    )
-    .with_detail(format!(
-        "an expression may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets, chain {OPERATORS_MAX} operators, and {CONNECTIVES_MAX} of AND and OR or a fourth as many UNION and JOIN"
-    ))
-    .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
 }
 
 /// A syntax error from a message of the parser such as
@@ -226,6 +215,11 @@ fn parse_location(place: &str) -> Option<Location> {
 fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
     let error =
         Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{}\"", token.token));
+    placed(sql, token, error)
+}
+
+/// An error with the place of a token.
+fn placed(sql: &str, token: &TokenWithSpan, error: Error) -> Error {
     match position(sql, token.span.start) {
         Some(position) => error.with_position(position),
         None => error,
@@ -261,109 +255,6 @@ fn position(sql: &str, location: Location) -> Option<u32> {
     let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
     let before: usize = sql.split_inclusive('\n').take(line).map(|line| line.chars().count()).sum();
     u32::try_from(before.checked_add(usize::try_from(location.column).ok()?)?).ok()
-}
-
-/// How deep the trees of one pair of parentheses can be.
-#[derive(Default, Clone, Copy)]
-struct Depth {
-    operators: usize,
-    connectives: usize,
-    /// The most of each between two commas.
-    most: (usize, usize),
-}
-
-impl Depth {
-    fn next_item(&mut self) {
-        self.most = self.highest();
-        self.operators = 0;
-        self.connectives = 0;
-    }
-
-    fn highest(&self) -> (usize, usize) {
-        (self.most.0.max(self.operators), self.most.1.max(self.connectives))
-    }
-}
-
-/// Parentheses, brackets and CASE within each other, at most.
-const NESTED_MAX: usize = 80;
-/// Brackets within each other, at most: arrays have six dimensions.
-const BRACKETS_MAX: usize = 16;
-
-/// Refuses chains of operators that make trees too deep to walk, before there are trees.
-fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
-    // Those around, and whether a CASE stands between.
-    let mut outer: Vec<(Depth, bool)> = Vec::new();
-    let mut here = Depth::default();
-    let mut brackets = 0_usize;
-    let close = |here: &mut Depth, outer: &mut Vec<(Depth, bool)>| {
-        let (operators, connectives) = here.highest();
-        let (around, is_case) = outer.pop().unwrap_or_default();
-        *here = around;
-        here.operators = here.operators.saturating_add(operators);
-        here.connectives = here.connectives.saturating_add(connectives);
-        is_case
-    };
-    for token in tokens {
-        match &token.token {
-            Token::Whitespace(_)
-            | Token::Number(_, _)
-            | Token::SingleQuotedString(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::DollarQuotedString(_)
-            | Token::Placeholder(_)
-            | Token::Period
-            | Token::EOF => {}
-            open @ (Token::LParen | Token::LBracket) => {
-                outer.push((here, false));
-                here = Depth::default();
-                brackets = brackets.saturating_add(usize::from(*open == Token::LBracket));
-                // The parser takes twice as long for each level of some of these.
-                if outer.len() > NESTED_MAX || brackets > BRACKETS_MAX {
-                    return Err(too_complex("nested"));
-                }
-            }
-            close_of @ (Token::RParen | Token::RBracket) => {
-                brackets = brackets.saturating_sub(usize::from(*close_of == Token::RBracket));
-                while close(&mut here, &mut outer) {}
-            }
-            Token::Comma => here.next_item(),
-            Token::Word(word) => match word.keyword {
-                Keyword::AND | Keyword::OR => {
-                    here.connectives = here.connectives.saturating_add(1);
-                    here.most.0 = here.most.0.max(here.operators);
-                    here.operators = 0;
-                }
-                // A level of these takes several times the stack of a Boolean one.
-                Keyword::UNION
-                | Keyword::EXCEPT
-                | Keyword::INTERSECT
-                | Keyword::JOIN
-                | Keyword::NOT => here.connectives = here.connectives.saturating_add(4),
-                Keyword::IS
-                | Keyword::LIKE
-                | Keyword::ILIKE
-                | Keyword::BETWEEN
-                | Keyword::COLLATE
-                | Keyword::AT => here.connectives = here.connectives.saturating_add(1),
-                // The arms of a CASE lie beside each other.
-                Keyword::CASE => {
-                    here.connectives = here.connectives.saturating_add(1);
-                    outer.push((here, true));
-                    here = Depth::default();
-                }
-                Keyword::WHEN | Keyword::THEN | Keyword::ELSE => here.next_item(),
-                Keyword::END if outer.last().is_some_and(|(_, is_case)| *is_case) => {
-                    close(&mut here, &mut outer);
-                }
-                _ => {}
-            },
-            _ => here.operators = here.operators.saturating_add(1),
-        }
-        if here.operators > OPERATORS_MAX || here.connectives > CONNECTIVES_MAX {
-            return Err(too_complex("chained"));
-        }
-    }
-    Ok(())
 }
 
 fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {

@@ -180,6 +180,9 @@ pub async fn plan(
     let count = parameters::count(&tree)?.max(told.len());
     let mut told = told.to_vec();
     told.resize(count, None);
+    names::ctes::tell_apart(&mut tree);
+    names::schemas::resolve(&mut tree, planner)?;
+    names::counted::count_rows(&mut tree, planner)?;
     system_columns::hide(&mut tree, mentioned)?;
     let counts = super::replays::expand(&mut tree, planner, mentioned)?;
     // How many events a playback gives is a LIMIT by now.

@@ -163,10 +163,95 @@ async fn check_deep_and_long_statements() {
     assert_eq!(db.rows(&format!("SELECT count(*) FROM ({unions}) q")).await, ["246"]);
     let nested = format!("SELECT {}1{}", "(".repeat(80), ")".repeat(80));
     assert_eq!(db.rows(&nested).await, ["1"]);
-    let many = format!("SELECT {}1{}", "abs(".repeat(100_000), ")".repeat(100_000));
-    assert_eq!(db.kind(&many).await, ErrorKind::StatementTooComplex);
+    for (sql, wanted) in deep_statements() {
+        assert_eq!(db.rows(&sql).await, [wanted], "{}", start_of(&sql));
+    }
+    for sql in too_deep_statements() {
+        let error = db.error(&sql).await;
+        assert_eq!(error.kind(), ErrorKind::StatementTooComplex, "{}: {error}", start_of(&sql));
+    }
     let long = format!("SELECT '{}'", "x".repeat(17 << 20));
     assert_eq!(db.kind(&long).await, ErrorKind::LimitExceeded);
+}
+
+fn start_of(sql: &str) -> &str {
+    sql.get(..80).unwrap_or(sql)
+}
+
+/// `count` of something around something else.
+fn around(open: &str, inner: &str, close: &str, count: usize) -> String {
+    format!("{}{inner}{}", open.repeat(count), close.repeat(count))
+}
+
+/// Statements that PostgreSQL runs, as dashboards and mappers write them.
+fn deep_statements() -> Vec<(String, &'static str)> {
+    let ors: Vec<String> = (0..1_500).map(|i| format!("x = {i}")).collect();
+    let ands: Vec<String> = (100..1_600).map(|i| format!("x <> {i}")).collect();
+    let of_ten = "SELECT count(*) FROM generate_series(1, 10) AS a(x) WHERE";
+    let unions = vec!["SELECT 1"; 300];
+    let numbered: Vec<String> = (0..300).map(|i| format!("SELECT {i}")).collect();
+    vec![
+        (format!("{of_ten} {}", ors.join(" OR ")), "10"),
+        (format!("{of_ten} {}", ands.join(" AND ")), "10"),
+        (format!("SELECT count(*) FROM ({}) q", unions.join(" UNION ALL ")), "300"),
+        (format!("SELECT count(*) FROM ({}) q", numbered.join(" UNION ")), "300"),
+        (format!("SELECT {}", around("(", "1", ")", 500)), "1"),
+        (format!("SELECT {}", around("(1 + ", "1", ")", 500)), "501"),
+        (format!("{of_ten} {}", around("(x > 0 AND ", "x < 100", ")", 300)), "10"),
+        (around("SELECT * FROM (", "SELECT 1", ") q", 60), "1"),
+        (around("SELECT (", "SELECT 1", ")", 60), "1"),
+        (
+            format!(
+                "{of_ten} {}",
+                around(
+                    "x IN (SELECT x FROM generate_series(1, 10) AS a(x) WHERE ",
+                    "x = 3",
+                    ")",
+                    10
+                )
+            ),
+            "1",
+        ),
+        (format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END", 100)), "1"),
+        (format!("SELECT {}true", "NOT ".repeat(100)), "t"),
+        (format!("SELECT {}1", "- ".repeat(100)), "1"),
+        (format!("SELECT 1{}", "::int".repeat(100)), "1"),
+        (format!("SELECT {}", around("abs(", "1", ")", 100)), "1"),
+        (format!("SELECT length({})", vec!["'a'"; 800].join(" || ")), "800"),
+    ]
+}
+
+/// Statements that no stack could hold.
+fn too_deep_statements() -> Vec<String> {
+    const COUNT: usize = 100_000;
+    let from = "SELECT 1 FROM generate_series(1, 1) AS a(x)";
+    vec![
+        format!("SELECT {}", around("abs(", "1", ")", COUNT)),
+        format!("SELECT {}", around("(1 + ", "1", ")", COUNT)),
+        format!("{from} WHERE {}", vec!["x = 1"; COUNT].join(" OR ")),
+        format!("{from} WHERE {}", vec!["x = 1"; COUNT].join(" AND ")),
+        vec!["SELECT 1"; COUNT].join(" UNION ALL "),
+        vec!["SELECT 1"; COUNT].join(" UNION "),
+        vec!["SELECT 1"; COUNT].join(" EXCEPT "),
+        vec!["SELECT 1"; COUNT].join(" UNION SELECT 2 UNION ALL "),
+        around("SELECT * FROM (", "SELECT 1", ") q", COUNT),
+        around("SELECT (", "SELECT 1", ")", COUNT),
+        format!("{from} WHERE {}", around("x IN (SELECT x WHERE ", "true", ")", COUNT)),
+        format!("SELECT {}true", "NOT ".repeat(COUNT)),
+        format!("SELECT {}1", "- ".repeat(COUNT)),
+        format!("SELECT {}1", "+ ".repeat(COUNT)),
+        format!("SELECT {}", around("ARRAY[", "1", "]", COUNT)),
+        format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END", COUNT)),
+        format!("SELECT 1{}", "::int".repeat(COUNT)),
+        format!("SELECT {}", around("CAST(", "1", " AS int)", COUNT)),
+        format!("SELECT 1{}", " IS NULL".repeat(COUNT)),
+        format!("SELECT 1{}", " IN (1)".repeat(COUNT)),
+        format!("SELECT (ARRAY[1]){}", "[1]".repeat(COUNT)),
+        format!("SELECT {}", vec!["1"; COUNT].join(" + ")),
+        format!("SELECT {}", vec!["'a'"; COUNT].join(" || ")),
+        format!("SELECT 1 FROM {}", vec!["generate_series(1, 1)"; COUNT].join(" CROSS JOIN ")),
+        format!("SELECT 1 FROM {}", vec!["generate_series(1, 1)"; 10_000].join(", ")),
+    ]
 }
 
 #[tokio::test]

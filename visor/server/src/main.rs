@@ -28,7 +28,18 @@ fn main() -> ExitCode {
         .name("memory".to_string())
         .stack_size(64 << 10)
         .spawn(give_back_memory);
-    stratalog::cli::run()
+    // The first thread has a stack that the system chose, and commands plan queries on it.
+    let command = std::thread::Builder::new()
+        .name("main".to_string())
+        .stack_size(stratalog_query::STACK_BYTES)
+        .spawn(stratalog::cli::run);
+    match command {
+        Ok(command) => command.join().unwrap_or(ExitCode::FAILURE),
+        Err(error) => {
+            eprintln!("ERROR:  cannot start a thread: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// `MIMALLOC_PURGE_DELAY` in the environment says it as well, and goes before.

@@ -11,8 +11,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, With, helpers::attached_token::AttachedToken,
+    Cte, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SelectItem, SetExpr,
+    Statement, TableAlias, TableFactor, TableWithJoins, With,
+    helpers::attached_token::AttachedToken,
 };
 use stratalog_model::Result;
 
@@ -66,6 +67,22 @@ pub fn mentions(statement: &Statement, which: Which) -> bool {
         }
     }
     walk::look(statement, &mut Any(which)).is_break()
+}
+
+/// Whether a statement has a `*` over such a join, whose merged columns come first.
+pub fn shows_all(statement: &Statement) -> bool {
+    struct Starred;
+    impl Look for Starred {
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            let has_star =
+                select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+            match has_star && select.from.iter().any(|item| merges(item, Which::All)) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk::look(statement, &mut Starred).is_break()
 }
 
 /// The constraint of a join, if it is one that may merge columns.

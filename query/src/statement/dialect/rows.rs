@@ -1,12 +1,13 @@
 //! Functions that give rows: `generate_series` in a select list, `jsonb_array_elements`
 //! there and in FROM, and LATERAL before functions.
 
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    CastKind, DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Value, ValueWithSpan,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, UnaryOperator, Value,
+    ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -138,7 +139,8 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = expr else { return Ok(()) };
     let Some(name) = name_of(function) else { return Ok(()) };
     if name == "generate_series" {
-        let FunctionArguments::List(list) = &function.args else { return Err(misplaced()) };
+        let FunctionArguments::List(list) = &mut function.args else { return Err(misplaced()) };
+        numbers_in_quotes(&mut list.args);
         let arguments = unnamed(&list.args).filter(|list| (2..=3).contains(&list.len()));
         *expr = arguments.and_then(series).ok_or_else(misplaced)?;
         return Ok(());
@@ -167,6 +169,9 @@ fn misplaced() -> Error {
 /// # Errors
 /// `FeatureNotSupported` for two of them, which would advance side by side.
 pub fn join_series(select: &mut Select) -> Result<()> {
+    if expands_late(select)? {
+        return Ok(());
+    }
     let before = select.projection.clone();
     let mut series = None;
     for item in &mut select.projection {
@@ -224,6 +229,50 @@ pub fn join_series(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
+/// Whether the rows of a series in a select list come after the rest of the query: those of
+/// several series advance side by side, and aggregates and windows do not see the rows of a
+/// series. Such a series is a list in each row.
+///
+/// # Errors
+/// `FeatureNotSupported` for DISTINCT ON, which PostgreSQL applies before it makes the rows.
+fn expands_late(select: &Select) -> Result<bool> {
+    let (mut series, mut others) = (0_usize, false);
+    let _ = walk::own_expressions(&select.projection, |expr| {
+        if let Expr::Function(function) = expr
+            && let Some(name) = name_of(function)
+        {
+            series += usize::from(gives_rows(&name));
+            others |= function.over.is_some() || aggregates(&name);
+        }
+        ControlFlow::Continue(())
+    });
+    if series > 0 && matches!(select.distinct, Some(Distinct::On(_))) {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "DISTINCT ON beside a function that gives rows is not supported",
+        )
+        .with_hint("select the first rows in a subquery in FROM, and call the function outside"));
+    }
+    Ok(series > 1 || series > 0 && others)
+}
+
+/// Whether a function in a select list gives a row for each of its values.
+fn gives_rows(name: &str) -> bool {
+    TABLES.contains(&name) || list_of(name).is_some()
+}
+
+/// Whether a function is an aggregate.
+fn aggregates(name: &str) -> bool {
+    const OURS: [&str; 6] =
+        ["every", "json_agg", "json_object_agg", "jsonb_agg", "jsonb_object_agg", "variance"];
+    static ALL: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        let theirs = datafusion::functions_aggregate::all_default_aggregate_functions();
+        let names = theirs.into_iter().map(|function| function.name().to_string());
+        names.chain(OURS.map(str::to_string)).collect()
+    });
+    ALL.contains(name)
+}
+
 /// Takes the one series out of an expression; whether it was there.
 fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> {
     match expr {
@@ -232,7 +281,11 @@ fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> 
                 && function.over.is_none() =>
         {
             let arguments = match &function.args {
-                FunctionArguments::List(list) => unnamed(&list.args),
+                FunctionArguments::List(list) => {
+                    let mut arguments = list.args.clone();
+                    numbers_in_quotes(&mut arguments);
+                    unnamed(&arguments)
+                }
                 _ => None,
             };
             // Two series would advance side by side.
@@ -319,6 +372,9 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     }
     if called == record::FUNCTION {
         return Ok(());
+    }
+    if called == "generate_series" {
+        numbers_in_quotes(&mut args.args);
     }
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
     if let Some(table) = positions::in_from(&function, &given, alias.as_ref())? {
@@ -421,6 +477,35 @@ fn with_numbers(
         alias.columns.push(TableAliasColumnDef { name, data_type: None });
     }
     Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
+}
+
+/// `generate_series(1, '3')` says `generate_series(1, 3)`: a constant in quotes beside a number is
+/// a number.
+fn numbers_in_quotes(arguments: &mut [FunctionArg]) {
+    let constant = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => {
+            Some(value.value.clone())
+        }
+        _ => None,
+    };
+    let is_number =
+        |argument: &FunctionArg| matches!(constant(argument), Some(Value::Number(_, _)));
+    if !arguments.iter().any(is_number) {
+        return;
+    }
+    for argument in arguments {
+        let Some(Value::SingleQuotedString(text)) = constant(argument) else { continue };
+        if let Ok(number) = text.trim().parse::<i64>() {
+            let negative = number < 0;
+            let number =
+                Expr::Value(Value::Number(number.unsigned_abs().to_string(), false).into());
+            let signed = match negative {
+                true => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) },
+                false => number,
+            };
+            *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(signed));
+        }
+    }
 }
 
 /// The planner reads series of bigint alone; of a constant that fits an integer, the series is

@@ -10,6 +10,86 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::{names::is_wildcard, parse};
 
+/// Writes the rows that an expression compares as tuples: `ROW(1, 2) = …` says `(1, 2) = …`.
+pub fn of_rows(expr: &mut Expr) {
+    match expr {
+        Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+            as_tuple(left);
+            as_tuple(right);
+        }
+        Expr::InList { expr, list, .. } => {
+            as_tuple(expr);
+            list.iter_mut().for_each(as_tuple);
+        }
+        Expr::InSubquery { expr, .. }
+        | Expr::AnyOp { left: expr, .. }
+        | Expr::AllOp { left: expr, .. } => as_tuple(expr),
+        _ => {}
+    }
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+fn as_tuple(expr: &mut Expr) {
+    let mut inner = &*expr;
+    while let Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    let values: Option<Vec<Expr>> = match inner {
+        Expr::Tuple(values) => Some(values.clone()),
+        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let FunctionArguments::List(list) = &function.args else { return };
+            let value = |argument: &FunctionArg| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+                _ => None,
+            };
+            list.args.iter().map(value).collect()
+        }
+        _ => None,
+    };
+    if let Some(values) = values.filter(|values| !values.is_empty()) {
+        *expr = Expr::Tuple(values);
+    }
+}
+
+/// `(a, b) = (SELECT x, y …)` compares the columns, within the subquery.
+///
+/// # Errors
+/// When the subquery has more or fewer columns.
+pub fn with_subquery(expr: &mut Expr) -> Result<()> {
+    let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
+    let (row, op, query) = match (left.as_ref(), right.as_ref()) {
+        (row @ Expr::Tuple(_), Expr::Subquery(query)) => (row, op.clone(), query),
+        (Expr::Subquery(query), row @ Expr::Tuple(_)) => (row, mirrored(op), query),
+        _ => return Ok(()),
+    };
+    if let Some(Compared { columns, test }) = compared_rows(row, &op, query)? {
+        *expr = Expr::Subquery(over(query, &columns, test, None));
+    }
+    Ok(())
+}
+
+/// The operator that says the same of its operands in the other order.
+fn mirrored(op: &BinaryOperator) -> BinaryOperator {
+    match op {
+        BinaryOperator::Lt => BinaryOperator::Gt,
+        BinaryOperator::LtEq => BinaryOperator::GtEq,
+        BinaryOperator::Gt => BinaryOperator::Lt,
+        BinaryOperator::GtEq => BinaryOperator::LtEq,
+        other => other.clone(),
+    }
+}
+
 /// Rewrites one expression.
 pub fn respell(expr: &mut Expr) {
     let compared = match expr {
@@ -47,7 +127,9 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
             in_condition(right)?;
         }
         Expr::InSubquery { expr, subquery, negated } => {
-            let Some(equal) = equal_rows(expr, subquery)? else { return Ok(()) };
+            let Some(equal) = compared_rows(expr, &BinaryOperator::Eq, subquery)? else {
+                return Ok(());
+            };
             let test = if *negated { Expr::IsNotFalse(Box::new(equal.test)) } else { equal.test };
             let one = Expr::Value(Value::Number("1".to_string(), false).into());
             let rows = over(subquery, &equal.columns, one, Some(test));
@@ -65,7 +147,7 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
 /// As [`in_condition`].
 pub fn in_subquery(expr: &mut Expr) -> Result<()> {
     if let Expr::InSubquery { expr: left, subquery, negated } = expr
-        && let Some(equal) = equal_rows(left, subquery)?
+        && let Some(equal) = compared_rows(left, &BinaryOperator::Eq, subquery)?
     {
         let subquery = over(subquery, &equal.columns, equal.test, None);
         let left = Box::new(Expr::Value(Value::Boolean(true).into()));
@@ -74,13 +156,13 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// That a row equals one of a subquery whose columns have these names.
-struct Equal {
+/// The comparison of a row with one of a subquery, whose columns have these names.
+struct Compared {
     columns: Vec<String>,
     test: Expr,
 }
 
-fn equal_rows(left: &Expr, subquery: &Query) -> Result<Option<Equal>> {
+fn compared_rows(left: &Expr, op: &BinaryOperator, subquery: &Query) -> Result<Option<Compared>> {
     let Some(left) = tuple(left) else { return Ok(None) };
     if let Some(columns) = columns_of(subquery)
         && columns != left.len()
@@ -92,7 +174,7 @@ fn equal_rows(left: &Expr, subquery: &Query) -> Result<Option<Equal>> {
     let columns: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
     let named = |name: &String| Expr::Identifier(Ident::with_quote('"', name.as_str()));
     let right: Vec<Expr> = columns.iter().map(named).collect();
-    Ok(compare_rows(&left, &BinaryOperator::Eq, &right).map(|test| Equal { columns, test }))
+    Ok(compare_rows(&left, op, &right).map(|test| Compared { columns, test }))
 }
 
 /// `SELECT value FROM (query) AS "$set" (columns) WHERE test`

@@ -19,7 +19,7 @@ use crate::{
     RowsTag, Session,
     errors::{from_arrow, from_datafusion},
     session::work::Work,
-    statement::{dialect, parameters, parse, query},
+    statement::{dialect, names, parameters, parse, query},
 };
 
 /// Values of one expression.
@@ -161,6 +161,7 @@ async fn plan_text(session: &Session, sql: &str) -> Result<LogicalPlan> {
         .next()
         .ok_or_else(|| Error::internal("no expressions"))?;
     let planner = session.enter_planner(&[]).await?;
+    names::schemas::resolve(&mut tree.statement, &planner)?;
     dialect::normalize(&mut tree.statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut tree.statement);
     let plan = planner.logical(&tree.statement).await?;

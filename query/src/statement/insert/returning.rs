@@ -53,11 +53,15 @@ impl Returning {
         alias: Option<&Ident>,
         parsed: &Parsed,
     ) -> Result<Self> {
+        let shown =
+            alias.cloned().unwrap_or_else(|| Ident::with_quote('"', chronicle.name.clone()));
+        let mut items = items.to_vec();
+        names::schemas::resolve_returning(
+            &mut items,
+            (&chronicle.schema, &chronicle.name),
+            (&shown, alias.is_none()),
+        )?;
         let list: Vec<String> = items.iter().map(ToString::to_string).collect();
-        let shown = match alias {
-            Some(alias) => alias.to_string(),
-            None => Ident::with_quote('"', chronicle.name.clone()).to_string(),
-        };
         let sql = format!("SELECT {} FROM \"{STORED}\" AS {shown}", list.join(", "));
         let mentioned = parsed.system_columns().to_vec();
         let table = Arc::new(
@@ -81,10 +85,11 @@ impl Returning {
         let datafusion::sql::sqlparser::ast::Statement::Query(mut tree) = tree.statement else {
             return Err(Error::internal("RETURNING is no query"));
         };
+        let planner = session.enter_planner(&self.mentioned).await?;
+        names::schemas::resolve(&mut tree, &planner)?;
         system_columns::hide(&mut tree, &self.mentioned)?;
         let named = names::name_output(&mut tree);
         let mut statement = datafusion::sql::sqlparser::ast::Statement::Query(tree);
-        let planner = session.enter_planner(&self.mentioned).await?;
         crate::statement::dialect::normalize(&mut statement, planner.style())?;
         stratalog_pg_catalog::rewrite(&mut statement);
         planner.replace(STORED, table);

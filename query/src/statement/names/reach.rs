@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
-    Value,
+    Value, ValueWithSpan,
 };
 
 use super::{alias, fold, is_column, is_wildcard, name_of_item};
@@ -65,6 +65,7 @@ struct Reach;
 impl Change for Reach {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         order_by_output(query);
+        name_ordered(query);
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             name_computed(&mut cte.query);
         }
@@ -138,6 +139,50 @@ fn order_by_output(query: &mut Query) {
     }
 }
 
+/// Gives aliases to the computed columns that ORDER BY names by position: DataFusion finds such
+/// a column by its name, and the name of an unnamed column is the text of the expression.
+fn name_ordered(query: &mut Query) {
+    let Some(order_by) = &query.order_by else { return };
+    let OrderByKind::Expressions(orders) = &order_by.kind else { return };
+    let positions: Vec<Option<usize>> =
+        orders.iter().map(|order| position_of(&order.expr)).collect();
+    let Some(select) = naming_select_mut(&mut query.body) else { return };
+    match select.distinct {
+        None | Some(Distinct::All) => {}
+        // The other expressions must repeat the select list, which aliases would hide.
+        Some(Distinct::Distinct) if positions.iter().all(Option::is_some) => {}
+        Some(_) => return,
+    }
+    for at in positions.into_iter().flatten() {
+        if select.projection.iter().take(at).any(is_wildcard) {
+            continue;
+        }
+        let Some(item) = select.projection.get_mut(at) else { continue };
+        if matches!(item, SelectItem::UnnamedExpr(expr) if is_compound(expr)) {
+            alias(item, &format!("{}\u{1}{at}", name_of_item(item)));
+        }
+    }
+}
+
+/// The position, counted from 0, that an expression of ORDER BY is.
+fn position_of(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
+            number.parse::<usize>().ok()?.checked_sub(1)
+        }
+        _ => None,
+    }
+}
+
+/// As [`naming_select`], to be changed.
+fn naming_select_mut(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::SetOperation { left, .. } => naming_select_mut(left),
+        _ => None,
+    }
+}
+
 fn position(at: usize) -> Expr {
     Expr::value(Value::Number((at + 1).to_string(), false))
 }
@@ -162,8 +207,18 @@ fn group_by_output(select: &mut Select) {
             .iter_mut()
             .filter(|item| !is_wildcard(item) && name_of_item(item) == name);
         let Some(item) = named.next() else { continue };
-        let computed = matches!(item, SelectItem::UnnamedExpr(expr) if is_compound(expr)
-            && !matches!(expr, Expr::Cast { .. } | Expr::Nested(_) | Expr::Collate { .. }));
+        let expr = match &*item {
+            SelectItem::UnnamedExpr(expr) => Some(expr),
+            // An alias that tells a column apart is out of the statement's reach.
+            SelectItem::ExprWithAlias { expr, alias } => {
+                Some(expr).filter(|_| alias.value.contains('\u{1}'))
+            }
+            _ => None,
+        };
+        let computed = expr.is_some_and(|expr| {
+            is_compound(expr)
+                && !matches!(expr, Expr::Cast { .. } | Expr::Nested(_) | Expr::Collate { .. })
+        });
         let same = named.all(|other| *other == *item);
         if computed && same && !taken.contains(&name) {
             alias(item, &name);

@@ -22,6 +22,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     assignment_means_arrow(&mut rewritten);
     digits_of_intervals(&mut rewritten);
     frames_of_intervals(&mut rewritten);
+    super::forms::rewrite(&mut rewritten);
     sealed::as_a_lock(&mut rewritten);
     rewritten
 }

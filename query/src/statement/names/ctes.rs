@@ -1,0 +1,114 @@
+//! WITH queries within others: DataFusion refuses a name that an outer WITH has, which PostgreSQL
+//! hides.
+//!
+//! ```text
+//!   WITH q AS (…) SELECT * FROM (WITH q AS (SELECT … FROM q) SELECT * FROM q) z
+//!   WITH q AS (…) SELECT * FROM (WITH q2 AS (SELECT … FROM q) SELECT * FROM q2 AS q) z
+//! ```
+
+use std::{collections::HashSet, ops::ControlFlow};
+
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor,
+};
+
+use super::fold;
+use crate::statement::walk::{self, Change, Flow, Look};
+
+/// Gives WITH queries whose names hide others names of their own.
+pub fn tell_apart(query: &mut Query) {
+    let mut repeated = Repeated::default();
+    if walk::look(&*query, &mut repeated).is_break() {
+        let _ = walk::change(query, &mut Renamer { levels: Vec::new(), renamed: 0 });
+    }
+}
+
+/// Breaks at a name that two WITH queries have.
+#[derive(Default)]
+struct Repeated(HashSet<String>);
+
+impl Look for Repeated {
+    fn pre_visit_query(&mut self, query: &Query) -> Flow {
+        let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        match ctes.all(|cte| self.0.insert(fold(&cte.alias.name))) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// The WITH of one query.
+struct Level {
+    /// Names as written, and as they are from now on.
+    ctes: Vec<(String, Option<String>)>,
+    /// The number of WITH queries that were visited.
+    visited: usize,
+    recursive: bool,
+}
+
+impl Level {
+    fn known(&self) -> &[(String, Option<String>)] {
+        let known = if self.recursive { self.ctes.len() } else { self.visited };
+        self.ctes.get(..known).unwrap_or(&self.ctes)
+    }
+}
+
+struct Renamer {
+    levels: Vec<Level>,
+    renamed: usize,
+}
+
+impl Change for Renamer {
+    fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
+        let mut ctes = Vec::new();
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            let name = fold(&cte.alias.name);
+            let hides = self.levels.iter().flat_map(Level::known).any(|(outer, _)| *outer == name);
+            let new = hides.then(|| {
+                self.renamed += 1;
+                format!("{name}\u{1}{}", self.renamed)
+            });
+            if let Some(new) = &new {
+                cte.alias.name = Ident::with_quote('"', new);
+            }
+            ctes.push((name, new));
+        }
+        let recursive = query.with.as_ref().is_some_and(|with| with.recursive);
+        self.levels.push(Level { ctes, visited: 0, recursive });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> Flow {
+        self.levels.pop();
+        if let Some(outer) = self.levels.last_mut()
+            && outer.visited < outer.ctes.len()
+        {
+            outer.visited += 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
+            return ControlFlow::Continue(());
+        };
+        let written = ident.clone();
+        let called = fold(&written);
+        let levels = self.levels.iter().rev();
+        let meant =
+            levels.flat_map(|level| level.known().iter().rev()).find(|(cte, _)| *cte == called);
+        if let Some((_, Some(new))) = meant {
+            *name = ObjectName::from(vec![Ident::with_quote('"', new)]);
+            alias.get_or_insert_with(|| TableAlias {
+                explicit: true,
+                name: written,
+                columns: Vec::new(),
+                at: None,
+            });
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,473 @@
+//! Tables of one name in several schemas, and column names that include a schema.
+//!
+//! DataFusion ignores the schema when it compares `public.tq.v` with a table that FROM names
+//! without a schema. This pass resolves such names as PostgreSQL does, before DataFusion sees
+//! them: every table with an ambiguous name gets an alias, and column references use the alias.
+//!
+//! ```text
+//!   SELECT public.tq.v, s1.tq.v FROM tq, s1.tq
+//!   SELECT "public.tq".v, "s1.tq".v FROM tq AS "public.tq", s1.tq AS "s1.tq"
+//! ```
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, Visit, VisitMut,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::fold;
+use crate::{
+    session::planner::Planner,
+    statement::walk::{self, Change, Flow, Look},
+};
+
+/// Schema and name of a table.
+type Identity = (String, String);
+
+/// Resolves the qualified names of a statement.
+///
+/// # Errors
+/// `UndefinedTable` for a column of a table that FROM does not name, `AmbiguousColumn` for a
+/// table name that FROM gives to two tables, `DuplicateAlias`, and `FeatureNotSupported` for
+/// another database.
+pub fn resolve(tree: &mut (impl Visit + VisitMut), planner: &Planner) -> Result<()> {
+    let mut mentions = Mentions::default();
+    let _ = walk::look(&*tree, &mut mentions);
+    if !mentions.is_relevant() {
+        return Ok(());
+    }
+    let aliases = mentions.aliases(planner);
+    let mut resolver =
+        Resolver { planner, aliases, levels: Vec::new(), next_is_apart: false, error: None };
+    let _ = walk::change(tree, &mut resolver);
+    resolver.error.map_or(Ok(()), Err)
+}
+
+/// Resolves the qualified names in the RETURNING of an INSERT into a table, which the statement
+/// calls `shown`; `is_named` tells that this is the table's own name.
+///
+/// # Errors
+/// `UndefinedTable` for a column of another table.
+pub fn resolve_returning(
+    items: &mut Vec<SelectItem>,
+    (schema, table): (&str, &str),
+    (shown, is_named): (&Ident, bool),
+) -> Result<()> {
+    let mut outcome = Ok(());
+    let _ = walk::own_expressions_mut(items, |expr| {
+        let Expr::CompoundIdentifier(idents) = expr else { return ControlFlow::Continue(()) };
+        let [.., of, name, column] = idents.as_slice() else { return ControlFlow::Continue(()) };
+        if !is_named || fold(of) != schema || fold(name) != table {
+            outcome = Err(Error::new(
+                ErrorKind::UndefinedTable,
+                format!("missing FROM-clause entry for table \"{}\"", fold(name)),
+            ));
+            return ControlFlow::Break(());
+        }
+        *idents = vec![shown.clone(), column.clone()];
+        ControlFlow::Continue(())
+    });
+    outcome
+}
+
+/// The names of a statement.
+#[derive(Default)]
+struct Mentions {
+    /// Whether a column or a wildcard names a schema.
+    has_qualified: bool,
+    /// The tables without an alias, by the last part of their names.
+    tables: HashMap<String, HashSet<Vec<String>>>,
+    /// Aliases, and the names of WITH queries.
+    others: HashSet<String>,
+}
+
+impl Mentions {
+    /// Whether the statement may mean two tables by one name.
+    fn is_relevant(&self) -> bool {
+        let repeated = |(name, spellings): (&String, &HashSet<Vec<String>>)| {
+            let uses = spellings.len() + usize::from(self.others.contains(name));
+            uses > 1 && spellings.iter().any(|parts| parts.len() > 1)
+        };
+        self.has_qualified || self.tables.iter().any(repeated)
+    }
+
+    /// An alias for each table whose name means something else elsewhere in the statement.
+    fn aliases(&self, planner: &Planner) -> HashMap<Identity, String> {
+        let mut aliases = HashMap::new();
+        for (name, spellings) in &self.tables {
+            let identities: HashSet<Identity> =
+                spellings.iter().filter_map(|parts| planner.identity(parts)).collect();
+            if identities.len() + usize::from(self.others.contains(name)) < 2 {
+                continue;
+            }
+            for (schema, table) in identities {
+                let mut alias = format!("{schema}.{table}");
+                while self.tables.contains_key(&alias) || self.others.contains(&alias) {
+                    alias.push('\'');
+                }
+                aliases.insert((schema, table), alias);
+            }
+        }
+        aliases
+    }
+}
+
+impl Look for Mentions {
+    fn pre_visit_query(&mut self, query: &Query) -> Flow {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.others.extend(ctes.map(|cte| fold(&cte.alias.name)));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Flow {
+        self.has_qualified |= select.projection.iter().any(|item| {
+            matches!(
+                item,
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _)
+                    if name.0.len() > 1
+            )
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
+        match (alias_of(factor), factor) {
+            (Some(alias), _) => {
+                self.others.insert(fold(&alias.name));
+            }
+            (None, TableFactor::Table { name, .. }) => {
+                if let Some(parts) = parts(name)
+                    && let Some(last) = parts.last()
+                {
+                    self.tables.entry(last.clone()).or_default().insert(parts.clone());
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
+        self.has_qualified |= match expr {
+            Expr::CompoundIdentifier(idents) => idents.len() > 2,
+            Expr::QualifiedWildcard(name, _) => name.0.len() > 1,
+            Expr::Function(call) => wildcards_of(&call.args).any(|name| name.0.len() > 1),
+            _ => false,
+        };
+        ControlFlow::Continue(())
+    }
+}
+
+/// The folded parts of a name; `None` for a name with a call in it.
+fn parts(name: &ObjectName) -> Option<Vec<String>> {
+    name.0.iter().map(|part| part.as_ident().map(fold)).collect()
+}
+
+fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
+    match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
+}
+
+/// The tables of `count(t.*)`.
+fn wildcards_of(arguments: &FunctionArguments) -> impl Iterator<Item = &ObjectName> {
+    let list = match arguments {
+        FunctionArguments::List(list) => list.args.as_slice(),
+        _ => &[],
+    };
+    list.iter().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => Some(name),
+        _ => None,
+    })
+}
+
+fn wildcards_of_mut(arguments: &mut FunctionArguments) -> impl Iterator<Item = &mut ObjectName> {
+    let list = match arguments {
+        FunctionArguments::List(list) => list.args.as_mut_slice(),
+        _ => &mut [],
+    };
+    list.iter_mut().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => Some(name),
+        _ => None,
+    })
+}
+
+/// One entry of FROM.
+struct Relation {
+    /// The name by which columns may refer to the entry.
+    name: String,
+    /// The table, of an entry without an alias.
+    table: Option<Identity>,
+    /// The alias that this pass gives to the entry.
+    given: Option<String>,
+    /// Whether a join in parentheses with an alias hides the entry.
+    hidden: bool,
+}
+
+/// The names that one query or SELECT adds.
+struct Level {
+    relations: Vec<Relation>,
+    /// The WITH queries, and the number of those visited so far.
+    ctes: Vec<String>,
+    visited: usize,
+    recursive: bool,
+    /// Whether the body of the query is one SELECT, whose tables ORDER BY may name.
+    is_plain: bool,
+    /// The level that encloses this one.
+    parent: Option<usize>,
+}
+
+struct Resolver<'a> {
+    planner: &'a Planner,
+    aliases: HashMap<Identity, String>,
+    levels: Vec<Level>,
+    /// Whether the next query is a derived table, which cannot name its neighbours.
+    next_is_apart: bool,
+    error: Option<Error>,
+}
+
+impl Resolver<'_> {
+    fn go_on(&mut self, outcome: Result<()>) -> Flow {
+        self.error = outcome.err();
+        if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// The levels that a name is looked up in, the innermost first.
+    fn visible(&self) -> impl Iterator<Item = &Level> {
+        let innermost = self.levels.last();
+        std::iter::successors(innermost, |level| self.levels.get(level.parent?))
+    }
+
+    fn is_cte(&self, name: &str) -> bool {
+        self.visible().any(|level| {
+            let known = if level.recursive { level.ctes.len() } else { level.visited };
+            level.ctes.iter().take(known).any(|cte| cte == name)
+        })
+    }
+
+    /// Collects the entries of FROM, and gives aliases to tables with ambiguous names.
+    fn relations(&self, from: &mut [TableWithJoins]) -> Result<Vec<Relation>> {
+        let mut found = Vec::new();
+        for item in from {
+            self.item(item, false, &mut found);
+        }
+        for (at, relation) in found.iter().enumerate() {
+            let repeats = |other: &Relation| {
+                let tells_apart = matches!((&other.table, &relation.table),
+                    (Some(other), Some(table)) if other != table);
+                !other.hidden && other.name == relation.name && !tells_apart
+            };
+            if !relation.hidden && found.iter().take(at).any(repeats) {
+                return Err(Error::new(
+                    ErrorKind::DuplicateAlias,
+                    format!("table name \"{}\" specified more than once", relation.name),
+                ));
+            }
+        }
+        Ok(found)
+    }
+
+    fn item(&self, item: &mut TableWithJoins, hidden: bool, found: &mut Vec<Relation>) {
+        self.factor(&mut item.relation, hidden, found);
+        for join in &mut item.joins {
+            self.factor(&mut join.relation, hidden, found);
+        }
+    }
+
+    fn factor(&self, factor: &mut TableFactor, hidden: bool, found: &mut Vec<Relation>) {
+        let named = alias_of(factor).map(|alias| fold(&alias.name));
+        let is_named = named.is_some();
+        found.extend(named.map(|name| Relation { name, table: None, given: None, hidden }));
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                self.item(table_with_joins, hidden || is_named, found);
+            }
+            TableFactor::Table { name, alias, args, .. } if !is_named => {
+                let Some(parts) = parts(name) else { return };
+                let Some(last) = parts.last().cloned() else { return };
+                let is_table = args.is_none() && !(parts.len() == 1 && self.is_cte(&last));
+                let table = self.planner.identity(&parts).filter(|_| is_table);
+                let given = table.as_ref().and_then(|table| self.aliases.get(table)).cloned();
+                if let Some(given) = &given {
+                    *alias = Some(TableAlias {
+                        explicit: true,
+                        name: Ident::with_quote('"', given),
+                        columns: Vec::new(),
+                        at: None,
+                    });
+                }
+                found.push(Relation { name: last, table, given, hidden });
+            }
+            _ => {}
+        }
+    }
+
+    /// The name of the table of `schema.table.column`, or of `table.column`; `None` to keep it.
+    fn qualifier(&self, parts: &[String]) -> Result<Option<Ident>> {
+        let (schema, table) = match parts {
+            [table] => return self.by_name(table),
+            [schema, table] => (schema, table),
+            [database, schema, table] if self.planner.is_database(database) => (schema, table),
+            [_, _, _] => {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("cross-database references are not supported: {}", parts.join(".")),
+                ));
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::SyntaxError,
+                    format!("improper qualified name (too many dotted names): {}", parts.join(".")),
+                ));
+            }
+        };
+        let is_it = |relation: &&Relation| matches!(&relation.table, Some((of, name)) if of == schema && name == table);
+        let found = self.visible().find_map(|level| level.relations.iter().find(is_it));
+        let Some(relation) = found else {
+            let named = |level: &Level| level.relations.iter().any(|other| other.name == *table);
+            let what = if self.visible().any(named) { "invalid reference to" } else { "missing" };
+            return Err(Error::new(
+                ErrorKind::UndefinedTable,
+                format!("{what} FROM-clause entry for table \"{table}\""),
+            ));
+        };
+        let name = relation.given.as_ref().unwrap_or(&relation.name);
+        Ok(Some(Ident::with_quote('"', name)))
+    }
+
+    fn by_name(&self, table: &str) -> Result<Option<Ident>> {
+        for level in self.visible() {
+            let mut named = level.relations.iter().filter(|relation| relation.name == table);
+            let Some(relation) = named.next() else { continue };
+            if named.next().is_some() {
+                return Err(Error::new(
+                    ErrorKind::AmbiguousColumn,
+                    format!("table reference \"{table}\" is ambiguous"),
+                )
+                .with_hint("name the schema of the table, or give each table an alias"));
+            }
+            return Ok(relation.given.as_ref().map(|given| Ident::with_quote('"', given)));
+        }
+        Ok(None)
+    }
+
+    fn column(&self, idents: &mut Vec<Ident>) -> Result<()> {
+        let folded: Vec<String> = idents.iter().map(fold).collect();
+        let Some((column, qualifier)) = folded
+            .split_last()
+            .zip(idents.last())
+            .map(|((_, qualifier), column)| (column.clone(), qualifier))
+        else {
+            return Ok(());
+        };
+        if let Some(table) = self.qualifier(qualifier)? {
+            *idents = vec![table, column];
+        }
+        Ok(())
+    }
+
+    fn wildcard(&self, name: &mut ObjectName) -> Result<()> {
+        let Some(parts) = parts(name) else { return Ok(()) };
+        if let Some(table) = self.qualifier(&parts)? {
+            *name = ObjectName(vec![ObjectNamePart::Identifier(table)]);
+        }
+        Ok(())
+    }
+}
+
+impl Change for Resolver<'_> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
+        let innermost = self.levels.len().checked_sub(1);
+        let parent = match std::mem::take(&mut self.next_is_apart) {
+            true => self.levels.last().and_then(|level| level.parent),
+            false => innermost,
+        };
+        let with = query.with.as_ref();
+        let ctes = with.into_iter().flat_map(|with| &with.cte_tables);
+        self.levels.push(Level {
+            relations: Vec::new(),
+            ctes: ctes.map(|cte| fold(&cte.alias.name)).collect(),
+            visited: 0,
+            recursive: with.is_some_and(|with| with.recursive),
+            is_plain: matches!(query.body.as_ref(), SetExpr::Select(_)),
+            parent,
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> Flow {
+        self.levels.pop();
+        if let Some(outer) = self.levels.last_mut()
+            && outer.visited < outer.ctes.len()
+        {
+            outer.visited += 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
+        let parent = self.levels.len().checked_sub(1);
+        let relations = match self.relations(&mut select.from) {
+            Ok(relations) => relations,
+            Err(error) => return self.go_on(Err(error)),
+        };
+        self.levels.push(Level {
+            relations,
+            ctes: Vec::new(),
+            visited: 0,
+            recursive: false,
+            is_plain: false,
+            parent,
+        });
+        for item in &mut select.projection {
+            if let SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                _,
+            ) = item
+            {
+                let resolved = self.wildcard(name);
+                self.go_on(resolved)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> Flow {
+        if let Some(select) = self.levels.pop()
+            && let Some(query) = self.levels.last_mut()
+            && query.is_plain
+        {
+            query.relations = select.relations;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        self.next_is_apart = matches!(factor, TableFactor::Derived { lateral: false, .. });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
+        let resolved = match expr {
+            Expr::CompoundIdentifier(idents) => self.column(idents),
+            Expr::QualifiedWildcard(name, _) => self.wildcard(name),
+            Expr::Function(call) => {
+                wildcards_of_mut(&mut call.args).try_for_each(|name| self.wildcard(name))
+            }
+            _ => Ok(()),
+        };
+        self.go_on(resolved)
+    }
+}

@@ -1,0 +1,196 @@
+//! The depth of the trees that a statement's tokens will make, before there are trees.
+
+use datafusion::sql::sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::rewrite::is_keyword;
+
+/// Recursion of the parser, at most. A level of parentheses takes one step, a subquery two or
+/// three.
+pub(super) const DEPTH_MAX: usize = 2_000;
+
+/// Parentheses and CASE within each other, at most.
+const NESTED_MAX: usize = 600;
+
+/// Brackets within each other, at most: arrays have six dimensions.
+const BRACKETS_MAX: usize = 16;
+
+/// Arithmetic and other operators in one expression, at most: the depth of the tree, since
+/// planning walks the names and types of each level.
+const OPERATORS_MAX: usize = 1_000;
+
+/// IS, LIKE and similar operators in one chain, at most; JOIN, EXCEPT, INTERSECT and NOT count as
+/// four.
+const CONNECTIVES_MAX: usize = 1_500;
+
+/// AND, OR and UNION in one statement, at most. Chains of one of these become balanced trees
+/// ([`super::balance`]), so the limit bounds time and memory rather than depth.
+const CHAINED_MAX: usize = 50_000;
+
+/// UNION in one statement, at most: each branch is a plan.
+const UNIONS_MAX: usize = 5_000;
+
+pub(super) fn too_complex(how: &str) -> Error {
+    Error::new(ErrorKind::StatementTooComplex, format!("the statement is {how} too deeply"))
+        .with_detail(format!(
+            "an expression may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets, and \
+         chain {OPERATORS_MAX} operators; a statement may have {} JOINs in a chain, \
+         {UNIONS_MAX} UNIONs, and {CHAINED_MAX} of AND and OR",
+            CONNECTIVES_MAX / 4
+        ))
+        .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
+}
+
+/// The operators of set operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SetOperator {
+    Union,
+    UnionAll,
+    Other,
+}
+
+/// The depth of the trees within one pair of parentheses.
+#[derive(Default, Clone, Copy)]
+struct Depth {
+    operators: usize,
+    connectives: usize,
+    /// The highest counts of siblings: those between two commas, or between two ANDs.
+    most: (usize, usize),
+    /// The weight of set operations that cannot become a balanced tree.
+    sets: usize,
+    last_set: Option<SetOperator>,
+}
+
+impl Depth {
+    fn next_sibling(&mut self) {
+        let operators = self.most.0.max(self.operators);
+        let connectives = self.most.1.max(self.connectives);
+        self.most = (operators, connectives);
+        self.operators = 0;
+        self.connectives = 0;
+    }
+
+    fn highest(&self) -> (usize, usize) {
+        let connectives = self.most.1.max(self.connectives);
+        (self.most.0.max(self.operators), connectives.saturating_add(self.sets))
+    }
+
+    fn set_operation(&mut self, operator: SetOperator) {
+        self.next_sibling();
+        let associates =
+            operator != SetOperator::Other && self.last_set.is_none_or(|last| last == operator);
+        self.sets = self.sets.saturating_add(if associates { 0 } else { 4 });
+        self.last_set = Some(operator);
+    }
+}
+
+/// Refuses statements whose trees would be too deep to walk. Returns the number of AND, OR and
+/// UNION in the statement.
+///
+/// # Errors
+/// `StatementTooComplex`.
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
+    // The enclosing parentheses; the flag marks CASE.
+    let mut outer: Vec<(Depth, bool)> = Vec::new();
+    let mut here = Depth::default();
+    let mut brackets = 0_usize;
+    let (mut chained, mut unions) = (0_usize, 0_usize);
+    let close = |here: &mut Depth, outer: &mut Vec<(Depth, bool)>| {
+        let (operators, connectives) = here.highest();
+        let (around, is_case) = outer.pop().unwrap_or_default();
+        *here = around;
+        here.operators = here.operators.saturating_add(operators);
+        here.connectives = here.connectives.saturating_add(connectives);
+        is_case
+    };
+    let mut rest = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    while let Some(token) = rest.next() {
+        match &token.token {
+            Token::Number(_, _)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::Placeholder(_)
+            | Token::Period
+            | Token::EOF => {}
+            open @ (Token::LParen | Token::LBracket) => {
+                let is_bracket = *open == Token::LBracket;
+                // Each subscript of a chain is a level.
+                here.operators = here.operators.saturating_add(usize::from(is_bracket));
+                outer.push((here, false));
+                here = Depth::default();
+                brackets = brackets.saturating_add(usize::from(is_bracket));
+                if outer.len() > NESTED_MAX || brackets > BRACKETS_MAX {
+                    return Err(too_complex("nested"));
+                }
+            }
+            close_of @ (Token::RParen | Token::RBracket) => {
+                brackets = brackets.saturating_sub(usize::from(*close_of == Token::RBracket));
+                while close(&mut here, &mut outer) {}
+            }
+            Token::Comma => here.next_sibling(),
+            Token::Word(word) if word.quote_style.is_none() => match word.keyword {
+                Keyword::AND | Keyword::OR => {
+                    chained = chained.saturating_add(1);
+                    here.next_sibling();
+                }
+                Keyword::UNION => {
+                    chained = chained.saturating_add(1);
+                    unions = unions.saturating_add(1);
+                    let next = rest.clone().next();
+                    let all = next.is_some_and(|next| is_keyword(&next.token, Keyword::ALL));
+                    here.set_operation(match all {
+                        true => SetOperator::UnionAll,
+                        false => SetOperator::Union,
+                    });
+                }
+                Keyword::EXCEPT | Keyword::INTERSECT => here.set_operation(SetOperator::Other),
+                // A level of these takes several times the stack of a Boolean one.
+                Keyword::JOIN | Keyword::NOT => {
+                    here.connectives = here.connectives.saturating_add(4);
+                }
+                Keyword::IS
+                | Keyword::NOTNULL
+                | Keyword::IN
+                | Keyword::LIKE
+                | Keyword::ILIKE
+                | Keyword::SIMILAR
+                | Keyword::OVERLAPS
+                | Keyword::BETWEEN
+                | Keyword::COLLATE
+                | Keyword::AT => here.connectives = here.connectives.saturating_add(1),
+                // The arms of a CASE lie beside each other.
+                Keyword::CASE => {
+                    here.connectives = here.connectives.saturating_add(1);
+                    outer.push((here, true));
+                    here = Depth::default();
+                    if outer.len() > NESTED_MAX {
+                        return Err(too_complex("nested"));
+                    }
+                }
+                Keyword::WHEN | Keyword::THEN | Keyword::ELSE => here.next_sibling(),
+                Keyword::END if outer.last().is_some_and(|(_, is_case)| *is_case) => {
+                    close(&mut here, &mut outer);
+                }
+                _ => {}
+            },
+            Token::Word(_) => {}
+            _ => here.operators = here.operators.saturating_add(1),
+        }
+        let (operators, connectives) = here.highest();
+        if operators > OPERATORS_MAX
+            || connectives > CONNECTIVES_MAX
+            || chained > CHAINED_MAX
+            || unions > UNIONS_MAX
+        {
+            return Err(too_complex("chained"));
+        }
+    }
+    Ok(chained)
+}
+
+#[cfg(test)]
+mod tests;
