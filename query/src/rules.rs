@@ -25,6 +25,7 @@ pub mod first_rows;
 pub mod float_keys;
 pub mod floats;
 pub mod frames;
+pub mod grouping_sets;
 pub mod guarded;
 pub mod having;
 pub mod interval;

@@ -109,6 +109,9 @@ fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result
     let (Ok(left_type), Ok(right_type)) = types else { return Ok(None) };
     let is_time =
         |data_type: &DataType| matches!(data_type, DataType::Date32 | DataType::Timestamp(_, _));
+    if left_type == DataType::Date32 && right_type == DataType::Date32 {
+        return Ok(of_dates(left, op, right, schema));
+    }
     if left_type == right_type || !is_time(&left_type) || !is_time(&right_type) {
         return Ok(None);
     }
@@ -127,6 +130,60 @@ fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result
             in_one_unit(right, right_unit, op, left, left_unit)?
         }
     }))
+}
+
+/// `time::date = day` of two columns with the cast as a function: the planner takes the whole day
+/// for an instant when it estimates how many rows a filter leaves, and fails.
+fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if !left.any_column_refs() || !right.any_column_refs() {
+        return None;
+    }
+    let hidden = |expr: &Expr| match expr {
+        Expr::Cast(cast) if matches!(cast.expr.get_type(schema), Ok(DataType::Timestamp(_, _))) => {
+            let signature = Signature::any(1, Volatility::Immutable);
+            let function = Arc::new(ScalarUDF::new_from_impl(DateOf { signature }));
+            // The cast itself follows the session's zone.
+            Some(function.call(vec![Expr::Cast(cast.clone())]))
+        }
+        _ => None,
+    };
+    match (hidden(left), hidden(right)) {
+        (None, None) => None,
+        (day, other) => Some(binary(
+            day.unwrap_or_else(|| left.clone()),
+            op,
+            other.unwrap_or_else(|| right.clone()),
+        )),
+    }
+}
+
+/// A date, as it is.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct DateOf {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for DateOf {
+    fn name(&self) -> &str {
+        "day_of"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Date32)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let day = arguments.args.into_iter().next();
+        day.ok_or_else(|| to_datafusion(Error::internal("a date needs an argument")))
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(input.first().map_or(SortProperties::Unordered, |time| time.sort_properties))
+    }
 }
 
 /// A date is its midnight; a local time is an instant where it is compared with one.

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use datafusion::{
     common::Result,
-    physical_expr::{PhysicalExpr, PhysicalSortExpr, aggregate::AggregateFunctionExpr},
+    physical_expr::{
+        PhysicalExpr, PhysicalSortExpr, aggregate::AggregateFunctionExpr, expressions::Column,
+    },
     physical_plan::{
         ExecutionPlan,
         aggregates::{AggregateExec, AggregateMode},
@@ -57,7 +59,6 @@ fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     let functions = aggregate.aggr_expr();
     if !groups.is_single()
         || groups.expr().is_empty()
-        || functions.len() < COLUMNS_MIN
         || aggregate.filter_expr().iter().any(Option::is_some)
         || aggregate.limit_options().is_some()
     {
@@ -73,6 +74,11 @@ fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     let mut orders = functions.iter().map(|function| order_of(function));
     let Some(Some(order)) = orders.next() else { return Ok(None) };
     if order.is_empty() || !orders.all(|other| other.as_ref() == Some(&order)) {
+        return Ok(None);
+    }
+    // DataFusion's aggregates fail where one computed order implies another.
+    let plain = order.iter().all(|by| by.expr.downcast_ref::<Column>().is_some());
+    if plain && functions.len() < COLUMNS_MIN {
         return Ok(None);
     }
     let is_group = |by: &PhysicalSortExpr| groups.iter().any(|group| group.eq(&&by.expr));

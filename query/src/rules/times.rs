@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray, IntervalMonthDayNanoArray},
+    array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray},
     compute::cast,
     datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit},
 };
@@ -71,13 +71,17 @@ impl ExprPlanner for TimeOperators {
             (T::Timestamp(_, _) | T::Date32, BinaryOperator::Minus, T::Utf8 | T::Utf8View)
                 if is_constant(&expr.right) =>
             {
-                let right = cast_expr(expr.right, in_microseconds(&left).unwrap_or(left.clone()));
-                let time = Box::new(precise(expr.left, &left));
-                let difference =
-                    Expr::BinaryExpr(BinaryExpr::new(time, Operator::Minus, Box::new(right)));
                 Ok(PlannerResult::Planned(match left {
-                    T::Date32 => days(difference),
-                    _ => as_interval().call(vec![difference]),
+                    T::Date32 => {
+                        let right = Box::new(cast_expr(expr.right, left));
+                        let difference =
+                            BinaryExpr::new(Box::new(expr.left), Operator::Minus, right);
+                        days(Expr::BinaryExpr(difference))
+                    }
+                    left => {
+                        let wanted = in_microseconds(&left).unwrap_or(left);
+                        times_apart().call(vec![expr.left, cast_expr(expr.right, wanted)])
+                    }
                 }))
             }
             (T::Date32, BinaryOperator::Minus, T::Date32) => {
@@ -87,9 +91,9 @@ impl ExprPlanner for TimeOperators {
             }
             (T::Timestamp(_, _), BinaryOperator::Minus, T::Timestamp(_, _) | T::Date32)
             | (T::Date32, BinaryOperator::Minus, T::Timestamp(_, _)) => {
-                let difference =
-                    BinaryExpr::new(Box::new(expr.left), Operator::Minus, Box::new(expr.right));
-                Ok(PlannerResult::Planned(as_interval().call(vec![Expr::BinaryExpr(difference)])))
+                let earlier = beside(expr.right, &right, &left);
+                let later = beside(expr.left, &left, &right);
+                Ok(PlannerResult::Planned(times_apart().call(vec![later, earlier])))
             }
             (
                 T::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _),
@@ -138,6 +142,22 @@ fn precise(expr: Expr, data_type: &DataType) -> Expr {
     }
 }
 
+/// A time that is subtracted from another, or is subtracted from: a date is its midnight, and a
+/// local time beside an instant is one of the session's zone.
+fn beside(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
+    let (expr, unit) = match data_type {
+        DataType::Date32 => (cast_expr(expr, LOCAL), TimeUnit::Microsecond),
+        DataType::Timestamp(unit, None) => (expr, *unit),
+        _ => return expr,
+    };
+    match other {
+        DataType::Timestamp(_, zone @ Some(_)) => {
+            cast_expr(expr, DataType::Timestamp(unit, zone.clone()))
+        }
+        _ => expr,
+    }
+}
+
 /// Days from one date to another, which are counted.
 fn days(difference: Expr) -> Expr {
     cast_expr(difference, DataType::Int32)
@@ -158,6 +178,68 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
         BinaryOperator::GtEq => Operator::GtEq,
         _ => return None,
     })
+}
+
+/// The function that subtracts timestamps.
+fn times_apart() -> Arc<ScalarUDF> {
+    let signature = Signature::any(2, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(TimesApart { signature }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TimesApart {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TimesApart {
+    fn name(&self) -> &str {
+        "timestamp_minus"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let [later, earlier] = arrays.as_slice() else {
+            return Err(to_datafusion(Error::internal("timestamp_minus needs two arguments")));
+        };
+        let apart = apart(later, earlier)?;
+        Ok(match constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&apart, 0)?),
+            false => ColumnarValue::Array(apart),
+        })
+    }
+}
+
+/// Differences of timestamps, in days and time.
+fn apart(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
+    let counts = |times: &ArrayRef| -> Result<(Int64Array, i128)> {
+        let unit_ns = match times.data_type() {
+            DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+            DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+            DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+            DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Null => 1,
+            _ => return Err(to_datafusion(Error::internal("timestamps are subtracted"))),
+        };
+        Ok((cast(times, &DataType::Int64)?.as_primitive::<Int64Type>().clone(), unit_ns))
+    };
+    let ((later, later_ns), (earlier, earlier_ns)) = (counts(later)?, counts(earlier)?);
+    let intervals = later.iter().zip(&earlier).map(|(later, earlier)| {
+        let (Some(later), Some(earlier)) = (later, earlier) else { return Ok(None) };
+        let apart_ns = i128::from(later) * later_ns - i128::from(earlier) * earlier_ns;
+        let day_ns = i128::from(DAY_NS);
+        let days = i32::try_from(apart_ns / day_ns).map_err(|_| out_of_range())?;
+        let rest_ns = i64::try_from(apart_ns % day_ns).map_err(|_| out_of_range())?;
+        Ok(Some(IntervalMonthDayNano::new(0, days, rest_ns)))
+    });
+    Ok(Arc::new(intervals.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }
 
 /// The function that makes an interval of a difference of times.

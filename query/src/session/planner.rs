@@ -34,6 +34,7 @@ use stratalog_text::TextStyle;
 use super::catalog::Scope;
 use crate::{
     errors::{from_arrow, from_datafusion},
+    rules::grouping_sets,
     statement::{
         dialect::merged::{self, Which},
         parameters,
@@ -142,6 +143,7 @@ impl Planner {
         if has_parameters {
             plan = parameters::without_names(plan)?;
         }
+        plan = grouping_sets::computed_below(plan).map_err(from_datafusion)?;
         plan = crate::once::shared(plan).map_err(from_datafusion)?;
         SQLOptions::new()
             .with_allow_ddl(false)

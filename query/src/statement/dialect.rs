@@ -16,6 +16,7 @@ use super::walk::{self, Change, Flow};
 mod arrays;
 mod ends;
 mod forms;
+mod groups;
 mod intervals;
 mod json_aggregates;
 mod lateral;
@@ -83,6 +84,7 @@ impl Change for Normalizer<'_> {
         forms::group_all(select);
         // Again, for those of a UNION.
         self.go_on(windows::write_out(select, None))?;
+        self.go_on(groups::write_out(select))?;
         self.go_on(rows::join_series(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             self.go_on(tuples::in_condition(condition))?;

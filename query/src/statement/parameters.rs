@@ -157,6 +157,17 @@ struct Caster<'a> {
 impl Change for Caster<'_> {
     // After its children, so that the placeholder inside of the new cast is not met again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast { expr: inner, data_type, .. } = expr
+            && let Expr::Cast { expr: parameter, data_type: told, .. } = inner.as_mut()
+            && matches!(
+                parameter.as_ref(),
+                Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })
+            )
+            && crate::types::column_type(data_type).ok() == crate::types::column_type(told).ok()
+        {
+            // The statement says what the client said: one cast, as it was written.
+            **inner = std::mem::replace(parameter, Expr::Value(Value::Null.into()));
+        }
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr
             && let Some(at) = number(name)
             && let Some(Some(column_type)) = self.told.get(at.saturating_sub(1))

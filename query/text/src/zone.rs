@@ -153,7 +153,12 @@ impl TimeZone {
         named.unwrap_or_else(|| {
             let mut text = Vec::new();
             crate::write::datetime::write_offset(self.offset_at(utc_seconds), &mut text);
-            String::from_utf8(text).unwrap_or_default()
+            let text = String::from_utf8(text).unwrap_or_default();
+            match self {
+                // The tz database writes +0545.
+                Self::Named(_) => text.replace(':', ""),
+                Self::Fixed { .. } => text,
+            }
         })
     }
 

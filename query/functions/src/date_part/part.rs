@@ -199,7 +199,8 @@ impl Part {
             Part::Julian if kind == Kind::Date => i128::from(days + UNIX_EPOCH_JULIAN),
             Part::Julian => {
                 let day = 10_i128.pow(JULIAN_DIGITS.unsigned_abs().into());
-                let fraction = i128::from(time) * day / i128::from(DAY_NS);
+                let day_ns = i128::from(DAY_NS);
+                let fraction = (i128::from(time) * day + day_ns / 2) / day_ns;
                 i128::from(days + UNIX_EPOCH_JULIAN) * day + fraction
             }
             Part::Epoch if kind == Kind::Date => i128::from(days) * 86_400,

@@ -1,0 +1,95 @@
+//! Grouping sets of computed expressions. The planner names the columns of such groups after
+//! their expressions, and loses them when a rule changes an expression: a literal gets a
+//! type, a truncation the session's zone.
+//!
+//! ```text
+//!   Aggregate: ROLLUP (v % 3, host)      Aggregate: ROLLUP ("v % 3", host)
+//!     t                             ─►     Projection: t's columns, v % 3 AS "v % 3"
+//!                                            t
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{
+        Column, Result,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder},
+};
+
+/// Computes the groups of grouping sets below their aggregation. Runs on the plan as the
+/// planner made it, before any rule.
+///
+/// # Errors
+/// What the planner says of the plan.
+pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Aggregate(aggregate) => match over_columns(&aggregate)? {
+            Some(plan) => Ok(Transformed::yes(plan)),
+            None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
+        },
+        other => Ok(Transformed::no(other)),
+    })
+    .map(|plan| plan.data)
+}
+
+/// The aggregation by columns; `None` where no group is computed, or two have one name.
+fn over_columns(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() else { return Ok(None) };
+    let schema = aggregate.input.schema();
+    let mut computed: Vec<(&Expr, String)> = Vec::new();
+    for group in set.distinct_expr() {
+        if matches!(group, Expr::Column(_)) || computed.iter().any(|(known, _)| *known == group) {
+            continue;
+        }
+        let name = group.schema_name().to_string();
+        let taken = computed.iter().any(|(_, known)| *known == name)
+            || schema.iter().any(|(table, field)| table.is_none() && *field.name() == name);
+        if taken {
+            return Ok(None);
+        }
+        computed.push((group, name));
+    }
+    if computed.is_empty() {
+        return Ok(None);
+    }
+    let as_column = |expr: Expr| -> Expr {
+        match computed.iter().find(|(group, _)| **group == expr) {
+            Some((_, name)) => Expr::Column(Column::new_unqualified(name)),
+            None => expr,
+        }
+    };
+    let all = |groups: &[Expr]| -> Vec<Expr> { groups.iter().cloned().map(as_column).collect() };
+    let set = match set {
+        GroupingSet::Rollup(groups) => GroupingSet::Rollup(all(groups)),
+        GroupingSet::Cube(groups) => GroupingSet::Cube(all(groups)),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.iter().map(|groups| all(groups)).collect())
+        }
+    };
+    let aggregates = aggregate
+        .aggr_expr
+        .iter()
+        .cloned()
+        .map(|expr| {
+            let changed = expr.transform_up(|expr| match expr {
+                Expr::AggregateFunction(mut call) if call.func.name() == "grouping" => {
+                    call.params.args = call.params.args.into_iter().map(as_column).collect();
+                    Ok(Transformed::yes(Expr::AggregateFunction(call)))
+                }
+                other => Ok(Transformed::no(other)),
+            })?;
+            Ok(changed.data)
+        })
+        .collect::<Result<Vec<Expr>>>()?;
+    let mut columns: Vec<Expr> = schema.iter().map(Expr::from).collect();
+    columns.extend(computed.iter().map(|(group, name)| (*group).clone().alias(name)));
+    let input = LogicalPlanBuilder::from(aggregate.input.as_ref().clone()).project(columns)?;
+    let groups = vec![Expr::GroupingSet(set)];
+    let over = Aggregate::try_new(Arc::new(input.build()?), groups, aggregates)?;
+    let names = |aggregate: &Aggregate| -> Vec<String> {
+        aggregate.schema.iter().map(|(_, field)| field.name().clone()).collect()
+    };
+    Ok((names(&over) == names(aggregate)).then_some(LogicalPlan::Aggregate(over)))
+}
