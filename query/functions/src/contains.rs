@@ -8,7 +8,10 @@ use arrow::{
     datatypes::{DataType, Field},
     row::{RowConverter, SortField},
 };
-use datafusion::{common::Result, logical_expr::Volatility};
+use datafusion::{
+    common::{Result, utils::normalize_float_zero},
+    logical_expr::Volatility,
+};
 use stratalog_model::ColumnType;
 
 use crate::{
@@ -45,7 +48,9 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        let (left, right) = (left.value(row), right.value(row));
+        // The two zeros of floats are one value.
+        let (left, right) =
+            (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         if right.logical_null_count() > 0 {
             return Ok(Some(false));
         }

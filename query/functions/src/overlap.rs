@@ -9,7 +9,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 use datafusion::{
-    common::{Result, plan_err},
+    common::{Result, plan_err, utils::normalize_float_zero},
     logical_expr::{Volatility, type_coercion::binary::comparison_coercion},
 };
 use stratalog_model::ColumnType;
@@ -76,7 +76,9 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        let (left, right) = (left.value(row), right.value(row));
+        // The two zeros of floats are one value.
+        let (left, right) =
+            (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         let (left_rows, right_rows) = (
             converter.convert_columns(&[Arc::clone(&left)])?,
             converter.convert_columns(&[Arc::clone(&right)])?,

@@ -16,7 +16,7 @@ use datafusion::{
         tree_node::{Transformed, TreeNode},
     },
     logical_expr::{
-        ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
+        Case, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
         ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
         expr::ScalarFunction, expr_rewriter::NamePreserver, utils::merge_schema,
     },
@@ -78,6 +78,18 @@ impl FloatKeys {
     }
 
     fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        let compared = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let compared = expr.transform_up(|expr| of_choice(expr, &schema))?;
+            Ok(compared.update_data(|expr| name.restore(expr)))
+        })?;
+        let keyed = self.keyed_node(compared.data)?;
+        Ok(Transformed::new_transformed(keyed.data, compared.transformed || keyed.transformed))
+    }
+
+    fn keyed_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match node {
             LogicalPlan::Sort(mut sort) => {
                 let changed = self.keyed_sorts(&mut sort.expr, sort.input.schema());
@@ -139,6 +151,35 @@ impl FloatKeys {
             other => Transformed::no(other),
         }
     }
+}
+
+/// `CASE f WHEN …` and `nullif(f, …)` as comparisons: their own compare bits.
+fn of_choice(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_float = |expr: &Expr| {
+        matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
+            && !expr.is_volatile()
+    };
+    Ok(match expr {
+        Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) if is_float(&base) => {
+            let compared = when_then_expr.into_iter().map(|(when, then)| {
+                let equal = base.as_ref().clone().eq(*when);
+                (Box::new(equal), then)
+            });
+            let compared = compared.collect();
+            Transformed::yes(Expr::Case(Case { expr: None, when_then_expr: compared, else_expr }))
+        }
+        Expr::ScalarFunction(call) if call.name() == "nullif" => match call.args.as_slice() {
+            [value, other] if is_float(value) && is_float(other) => {
+                let null = ScalarValue::try_new_null(&value.get_type(schema)?)?;
+                let equal = value.clone().eq(other.clone());
+                let choices = vec![(Box::new(equal), Box::new(Expr::Literal(null, None)))];
+                let value = Some(Box::new(value.clone()));
+                Transformed::yes(Expr::Case(Case::new(None, choices, value)))
+            }
+            _ => Transformed::no(Expr::ScalarFunction(call)),
+        },
+        other => Transformed::no(other),
+    })
 }
 
 /// The value with one zero and one NaN.

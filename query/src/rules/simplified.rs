@@ -23,8 +23,8 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Case, ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator,
+        ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
         expr::{InList, ScalarFunction},
         expr_rewriter::NamePreserver,
         lit,
@@ -154,24 +154,35 @@ impl Guard {
         matches!(expr, Expr::ScalarFunction(call) if call.func == self.as_written)
     }
 
-    /// A list of floats with a zero: a set of values compares bits.
+    /// A list of floats that may have a zero: a set of values compares bits.
     fn of_floats(&self, mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        let is_zero = |value: &Expr| match value {
-            Expr::Literal(value, _) => is_float_zero(value),
-            _ => false,
+        let is_float = |expr: &Expr| {
+            matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
         };
-        if !list.list.iter().any(is_zero) || self.float_keys.is_key(&list.expr, schema) {
+        let may_be_zero = |value: &Expr| match value {
+            Expr::Literal(value, _) => is_float_zero(value),
+            _ => true,
+        };
+        if !is_float(&list.expr) || !list.list.iter().any(may_be_zero) {
             return Ok(Transformed::no(Expr::InList(list)));
         }
-        for value in &mut list.list {
-            if let Expr::Literal(literal, _) = value
-                && is_float_zero(literal)
-            {
-                *literal = ScalarValue::new_zero(&literal.data_type())?;
+        let mut changed = false;
+        for value in list.list.iter_mut().chain([list.expr.as_mut()]) {
+            match value {
+                Expr::Literal(literal, _) if is_float_zero(literal) => {
+                    let zero = ScalarValue::new_zero(&literal.data_type())?;
+                    changed |= *literal != zero;
+                    *literal = zero;
+                }
+                Expr::Literal(..) => {}
+                other if self.float_keys.is_key(other, schema) => {}
+                other => {
+                    *other = self.float_keys.key(std::mem::take(other));
+                    changed = true;
+                }
             }
         }
-        *list.expr = self.float_keys.key(std::mem::take(list.expr.as_mut()));
-        Ok(Transformed::yes(Expr::InList(list)))
+        Ok(Transformed::new_transformed(Expr::InList(list), changed))
     }
 }
 
