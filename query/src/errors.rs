@@ -46,10 +46,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         DataFusionError::ExecutionJoin(error) if error.is_cancelled() => {
             Error::new(ErrorKind::QueryCanceled, "canceling statement: its task was cancelled")
         }
-        other => {
-            let text = other.to_string();
-            Error::internal(message::without_decoration(&text)).with_source(other)
-        }
+        other => from_internal(&other.to_string()).with_source(other),
     }
 }
 
@@ -97,7 +94,35 @@ fn from_shared(error: &DataFusionError) -> Error {
         DataFusionError::Plan(text) => message::from_plan(text),
         DataFusionError::Execution(text) => message::from_execution(text),
         DataFusionError::ResourcesExhausted(text) => message::from_resources(text),
-        other => Error::internal(message::without_decoration(&other.to_string())),
+        other => from_internal(&other.to_string()),
+    }
+}
+
+/// Errors that DataFusion calls internal. Some of them are faults of the statement.
+fn from_internal(text: &str) -> Error {
+    let text = message::without_decoration(text);
+    if text.contains("failed to match any signature") {
+        return message::from_plan(&text);
+    }
+    if let Some((_, types)) = text.split_once("Failed to coerce types ")
+        && let Some((left, rest)) = types.split_once(" and ")
+        && let Some((right, _)) = rest.split_once(" in ")
+    {
+        let (left, right) = (names::sql_type(left), names::sql_type(right));
+        let message = format!("operator does not exist: {left} >= {right}");
+        return Error::new(ErrorKind::UndefinedFunction, message)
+            .with_hint("add a cast to one of the operands");
+    }
+    match text.split_once("Cannot run range queries on datatype: ") {
+        Some((_, of)) => Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!(
+                "RANGE with an offset is not supported for {}",
+                names::sql_type(of.trim_end_matches('.'))
+            ),
+        )
+        .with_hint("use ROWS or GROUPS"),
+        None => Error::internal(text),
     }
 }
 

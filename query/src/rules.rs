@@ -49,6 +49,7 @@ pub mod open_parameters;
 pub mod ordered_scan;
 pub mod outer_constants;
 pub mod outer_types;
+pub mod peers;
 pub mod percentile;
 pub mod physical;
 pub mod real_sums;

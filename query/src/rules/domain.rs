@@ -16,7 +16,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::{
     bins::Bins,
-    layers::{self, ScalarLayer},
+    layers::{self, Plain, ScalarLayer},
 };
 use crate::errors::to_datafusion;
 
@@ -28,6 +28,9 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "asin" | "acos" => Domain::UpToOne,
         "acosh" => Domain::FromOne,
         "atanh" => Domain::BelowOne,
+        "abs" | "ceil" | "floor" | "radians" | "degrees" | "atan" | "cbrt" | "tanh" | "asinh" => {
+            return layers::scalar(function, Plain);
+        }
         "exp" | "sinh" | "cosh" => return layers::scalar(function, Ranged),
         "power" => return layers::scalar(function, Power),
         "cardinality" | "array_position" => return layers::scalar(function, Counted),

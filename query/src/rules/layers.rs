@@ -46,6 +46,13 @@ pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
     }
 }
 
+/// A layer that changes nothing. The order of the results is unknown where the function reports an
+/// error for the bounds of its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Plain;
+
+impl ScalarLayer for Plain {}
+
 /// `function` under `layer`.
 pub fn scalar(function: Arc<ScalarUDF>, layer: impl ScalarLayer) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Scalar { inner: function, layer }))
@@ -109,11 +116,18 @@ impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
     }
 
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.inner.evaluate_bounds(inputs)
+        // Some functions report an error for a type that the layer takes.
+        self.inner.evaluate_bounds(inputs).or_else(|_| {
+            let types: Vec<DataType> = inputs.iter().map(|input| input.data_type()).collect();
+            let given = types.first().cloned().unwrap_or(DataType::Null);
+            Interval::make_unbounded(&self.return_type(&types).unwrap_or(given))
+        })
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.inner().output_ordering(input)
+        // Some functions report an error for arguments outside of their domain, which makes a sort
+        // by the function look unsorted.
+        Ok(self.inner.inner().output_ordering(input).unwrap_or(SortProperties::Unordered))
     }
 
     fn documentation(&self) -> Option<&Documentation> {

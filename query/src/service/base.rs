@@ -84,6 +84,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // Makes room for as many groups as the LIMIT says, past any budget.
     options.optimizer.enable_topk_aggregation = false;
     options.execution.time_zone = Some("UTC".to_string());
+    // The check compares whether columns may be NULL, which the two plans tell by rules of their own.
+    options.execution.skip_physical_aggregate_schema_check = true;
     // Ours replace those of the same name, and of their aliases.
     let ours: HashSet<String> =
         stratalog_functions::documentation().into_iter().map(|page| page.name).collect();
@@ -164,6 +166,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(EachExpression)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(MeantCalls)).map_err(from_datafusion)?;
+    let peers = crate::rules::peers::PeerFrames;
+    state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     let like = state.udf("regexp_like").map_err(from_datafusion)?;
     state
