@@ -216,6 +216,7 @@ fn what_is_kept_is_bounded() {
         columns_total_max: 6,
         series_max: 2,
         series_bytes_max: 1_000,
+        ..RowLimits::default()
     };
     let limits = LineLimits { rows, errors_max: 3, request_lines_max: 20, ..LineLimits::default() };
     let read = |text: &str| read_pieces(&Catalog::default(), text.as_bytes(), 64, limits);

@@ -16,6 +16,7 @@ const LIMITS: LineLimits = LineLimits {
         columns_total_max: 10_000,
         series_max: 5,
         series_bytes_max: 1 << 20,
+        table_bytes_max: 256 << 20,
     },
 };
 
