@@ -78,7 +78,8 @@ fn a_short_result_of_long_values_is_one_array() {
     let counts = col("n", &schema).unwrap();
     let texts = call(metered(repeat()), vec![lit("x".repeat(1 << 16)), counts], &schema);
     let length = call(character_length(), vec![texts], &schema);
-    let column: arrow::array::ArrayRef = Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 100)));
+    let column: arrow::array::ArrayRef =
+        Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 100)));
     let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
     let lengths = Sliced::of(&length).evaluate(&batch).unwrap().into_array(1000).unwrap();
     let lengths = lengths.as_primitive::<Int32Type>();

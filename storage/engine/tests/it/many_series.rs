@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use arrow::{
-    array::{Array, AsArray, RecordBatch},
+    array::{AsArray, RecordBatch},
     datatypes::{Float64Type, Int64Type},
 };
 use futures::StreamExt;
