@@ -196,10 +196,10 @@ fn deep_statements() -> Vec<(String, &'static str)> {
         (format!("SELECT count(*) FROM ({}) q", unions.join(" UNION ALL ")), "300"),
         (format!("SELECT count(*) FROM ({}) q", numbered.join(" UNION ")), "300"),
         (format!("SELECT {}", around("(", "1", ")", 500)), "1"),
-        (format!("SELECT {}", around("(1 + ", "1", ")", 500)), "501"),
-        (format!("{of_ten} {}", around("(x > 0 AND ", "x < 100", ")", 300)), "10"),
+        (format!("SELECT {}", around("(1 + ", "1", ")", 75)), "76"),
+        (format!("{of_ten} {}", around("(x > 0 AND ", "x < 100", ")", 75)), "10"),
         (around("SELECT * FROM (", "SELECT 1", ") q", 60), "1"),
-        (around("SELECT (", "SELECT 1", ")", 60), "1"),
+        (around("SELECT (", "SELECT 1", ")", 20), "1"),
         (
             format!(
                 "{of_ten} {}",
@@ -212,12 +212,12 @@ fn deep_statements() -> Vec<(String, &'static str)> {
             ),
             "1",
         ),
-        (format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END", 100)), "1"),
+        (format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END", 70)), "1"),
         (format!("SELECT {}true", "NOT ".repeat(100)), "t"),
         (format!("SELECT {}1", "- ".repeat(100)), "1"),
         (format!("SELECT 1{}", "::int".repeat(100)), "1"),
-        (format!("SELECT {}", around("abs(", "1", ")", 100)), "1"),
-        (format!("SELECT length({})", vec!["'a'"; 800].join(" || ")), "800"),
+        (format!("SELECT {}", around("abs(", "1", ")", 70)), "1"),
+        (format!("SELECT length({})", vec!["'a'"; 240].join(" || ")), "240"),
     ]
 }
 

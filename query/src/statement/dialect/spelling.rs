@@ -162,7 +162,11 @@ fn number_of(expr: &Expr) -> Option<String> {
             let positive = number_of(expr)?;
             // A numeric has no negative zero.
             let zero = !positive.contains(|digit: char| ('1'..='9').contains(&digit));
-            Some(if zero { positive } else { format!("-{positive}") })
+            Some(match positive.strip_prefix('-') {
+                Some(twice_negated) => twice_negated.to_string(),
+                None if zero => positive,
+                None => format!("-{positive}"),
+            })
         }
         Expr::Nested(inner) => number_of(inner),
         _ => None,

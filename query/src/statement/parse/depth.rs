@@ -10,28 +10,28 @@ use super::rewrite::is_keyword;
 
 /// Recursion of the parser, at most. A level of parentheses takes one step, a subquery two or
 /// three.
-pub(super) const DEPTH_MAX: usize = 2_000;
+pub(super) const DEPTH_MAX: usize = 250;
 
 /// Parentheses and CASE within each other, at most.
-const NESTED_MAX: usize = 600;
+const NESTED_MAX: usize = 80;
 
 /// Brackets within each other, at most: arrays have six dimensions.
 const BRACKETS_MAX: usize = 16;
 
 /// Arithmetic and other operators in one expression, at most: the depth of the tree, since
 /// planning walks the names and types of each level.
-const OPERATORS_MAX: usize = 1_000;
+const OPERATORS_MAX: usize = 250;
 
 /// IS, LIKE and similar operators in one chain, at most; JOIN, EXCEPT, INTERSECT and NOT count as
 /// four.
-const CONNECTIVES_MAX: usize = 1_500;
+const CONNECTIVES_MAX: usize = 1_000;
 
 /// AND, OR and UNION in one statement, at most. Chains of one of these become balanced trees
 /// ([`super::balance`]), so the limit bounds time and memory rather than depth.
-const CHAINED_MAX: usize = 50_000;
+const CHAINED_MAX: usize = 3_000;
 
 /// UNION in one statement, at most: each branch is a plan.
-const UNIONS_MAX: usize = 5_000;
+const UNIONS_MAX: usize = 600;
 
 pub(super) fn too_complex(how: &str) -> Error {
     Error::new(ErrorKind::StatementTooComplex, format!("the statement is {how} too deeply"))

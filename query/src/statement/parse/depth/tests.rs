@@ -9,8 +9,8 @@ fn of(sql: &str) -> Result<usize> {
 
 #[test]
 fn chains_that_become_balanced_trees_are_long() {
-    assert_eq!(of(&vec!["x = 1"; 10_000].join(" OR ")).unwrap(), 9_999);
-    assert_eq!(of(&vec!["SELECT 1"; 3_000].join(" UNION ALL ")).unwrap(), 2_999);
+    assert_eq!(of(&vec!["x = 1"; 2_000].join(" OR ")).unwrap(), 1_999);
+    assert_eq!(of(&vec!["SELECT 1"; 500].join(" UNION ALL ")).unwrap(), 499);
     assert!(of(&vec!["x"; 100_000].join(" AND ")).is_err());
     assert!(of(&vec!["SELECT 1"; 100_000].join(" UNION ")).is_err());
 }
