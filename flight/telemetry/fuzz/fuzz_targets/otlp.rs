@@ -42,8 +42,7 @@ fuzz_target!(|input: &[u8]| {
             columns_max: 16,
             columns_total_max: 40,
             series_max: 3,
-            series_bytes_max: 500,
-        };
+            series_bytes_max: 500, ..RowLimits::default() };
         limits.origins_max = 2;
         limits.rows_max = 20;
     }

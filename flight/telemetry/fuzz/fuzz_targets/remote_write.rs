@@ -29,8 +29,7 @@ fuzz_target!(|input: &[u8]| {
             columns_max: 6,
             columns_total_max: 20,
             series_max: 3,
-            series_bytes_max: 500,
-        };
+            series_bytes_max: 500, ..RowLimits::default() };
         limits.rows_max = 20;
     }
     if what & 4 == 0 {
