@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion::{
     common::{DFSchema, Result, ScalarValue},
     logical_expr::{
-        BinaryExpr, Expr, ExprSchemable, GetFieldAccess, ScalarUDF, cast,
+        BinaryExpr, Case, Expr, ExprSchemable, GetFieldAccess, ScalarUDF, cast, lit,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
@@ -160,9 +160,16 @@ impl Default for JsonSubscripts {
 impl ExprPlanner for JsonSubscripts {
     fn plan_field_access(
         &self,
-        expr: RawFieldAccessExpr,
+        mut expr: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        if let GetFieldAccess::ListIndex { key } = &mut expr.field_access
+            && is_array(&expr.expr, schema)
+        {
+            let written = std::mem::take(key.as_mut());
+            **key = from_first(written);
+            return Ok(PlannerResult::Original(expr));
+        }
         if let GetFieldAccess::ListRange { start, stop, .. } = &expr.field_access
             && is_array(&expr.expr, schema)
             && let Some(part) = self.0.functions.iter().find(|known| known.name() == "array_part")
@@ -179,6 +186,16 @@ impl ExprPlanner for JsonSubscripts {
             None => PlannerResult::Original(expr),
         })
     }
+}
+
+/// There is no element before the first; the planner would count from the end.
+fn from_first(key: Expr) -> Expr {
+    if let Expr::Literal(ScalarValue::Int64(Some(0..)), _) = key {
+        return key;
+    }
+    let before = key.clone().lt(lit(0_i64));
+    let choices = vec![(Box::new(before), Box::new(lit(0_i64)))];
+    Expr::Case(Case::new(None, choices, Some(Box::new(key))))
 }
 
 /// The function that a subscript of jsonb calls, and its argument: `j['key']`, `j[0]`. A subscript

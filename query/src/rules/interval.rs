@@ -13,8 +13,8 @@ use arrow::{
 use datafusion::{
     common::{DFSchema, Result},
     logical_expr::{
-        ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-        Signature, Volatility,
+        BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+        ScalarUDFImpl, Signature, Volatility,
         expr::ScalarFunction,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
     },
@@ -22,6 +22,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::lengths::length;
 use crate::errors::to_datafusion;
 
 const DAY_SECONDS: f64 = 86_400.0;
@@ -48,6 +49,9 @@ impl ExprPlanner for IntervalOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if let Some(op) = comparison(&expr.op) {
+            return Ok(compared(expr, op, schema));
+        }
         if !matches!(expr.op, BinaryOperator::Multiply | BinaryOperator::Divide) {
             return Ok(PlannerResult::Original(expr));
         }
@@ -74,6 +78,36 @@ impl ExprPlanner for IntervalOperators {
             }
             _ => Ok(PlannerResult::Original(expr)),
         }
+    }
+}
+
+fn comparison(op: &BinaryOperator) -> Option<Operator> {
+    Some(match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    })
+}
+
+/// A time of day is compared with an interval as the one since midnight.
+fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResult<RawBinaryExpr> {
+    let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+    match types {
+        (Ok(DataType::Time64(_)), Ok(DataType::Interval(_)))
+        | (Ok(DataType::Interval(_)), Ok(DataType::Time64(_))) => {
+            let length = length();
+            let (left, right) = (length.call(vec![expr.left]), length.call(vec![expr.right]));
+            PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(
+                Box::new(left),
+                op,
+                Box::new(right),
+            )))
+        }
+        _ => PlannerResult::Original(expr),
     }
 }
 

@@ -38,7 +38,7 @@ pub fn respell(expr: &mut Expr) {
             empty_of_dimensions(access_chain);
             for access in access_chain {
                 match access {
-                    AccessExpr::Subscript(Subscript::Index { index }) => count_from_one(index),
+                    AccessExpr::Subscript(Subscript::Index { .. }) => {}
                     // The planner takes the name of a part as a text.
                     AccessExpr::Dot(part) => {
                         if let (true, Expr::Identifier(name)) = (of_value, &*part) {
@@ -263,25 +263,6 @@ fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     *escape_char = None;
 }
 
-/// There is no element before the first; the planner would count from the end.
-fn count_from_one(index: &mut Expr) {
-    match index {
-        Expr::Value(_) => {}
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(**expr, Expr::Value(_)) => {
-            *index = zero();
-        }
-        other => {
-            if let Some(counted) = call("greatest", vec![other.clone(), zero()]) {
-                *other = counted;
-            }
-        }
-    }
-}
-
-fn zero() -> Expr {
-    Expr::Value(Value::Number("0".to_string(), false).into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,9 +280,9 @@ mod tests {
             ("a LIKE 'x#_%' ESCAPE '#'", r"a LIKE 'x\_%'"),
             (r"a LIKE 'x\_%' ESCAPE ''", r"a LIKE 'x\\_%'"),
             ("a LIKE b || '%' ESCAPE '/'", "a LIKE like_escape(b || '%', '/')"),
-            ("a[-1]", "a[0]"),
+            ("a[-1]", "a[-1]"),
             ("a[2]", "a[2]"),
-            ("a[i]", "a[greatest(i, 0)]"),
+            ("a[i]", "a[i]"),
         ] {
             let mut expr = parse::expression(sql).unwrap();
             respell(&mut expr);

@@ -91,7 +91,12 @@ impl Cell {
             },
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => match inner.as_ref() {
                 Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
-                    Cell::Number(format!("-{number}"))
+                    // A numeric zero has no sign.
+                    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+                    match mantissa.bytes().any(|digit| matches!(digit, b'1'..=b'9')) {
+                        true => Cell::Number(format!("-{number}")),
+                        false => Cell::Number(number.clone()),
+                    }
                 }
                 _ => Cell::Expression(Box::new(expr.clone())),
             },
