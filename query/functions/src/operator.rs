@@ -164,7 +164,8 @@ impl ExprPlanner for JsonSubscripts {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         if let GetFieldAccess::ListIndex { key } = &mut expr.field_access
-            && is_array(&expr.expr, schema)
+            && key.get_type(schema).is_ok_and(|known| known.is_integer())
+            && !is_jsonb(&expr.expr, schema)
         {
             let written = std::mem::take(key.as_mut());
             **key = from_first(written);
