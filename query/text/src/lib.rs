@@ -27,5 +27,5 @@ pub use failing_row::failing_row;
 pub use json::normalize_jsonb;
 pub use parse::{abbreviated, array::parse_array};
 pub use style::{ByteaOutput, DateOrder, IntervalStyle, TextStyle};
-pub use write::{ColumnWriter, write_value};
+pub use write::{ColumnWriter, type_name, write_value};
 pub use zone::{TimeZone, ZoneName, zone_names};

@@ -10,6 +10,7 @@ use arrow::{array::Array, datatypes::Field};
 use stratalog_model::Result;
 
 use self::source::Source;
+pub use self::source::type_name;
 use crate::{TextStyle, style::ByteaOutput};
 
 /// Writes the values of one Arrow array; everything that depends on the array's type is

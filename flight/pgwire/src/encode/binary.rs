@@ -80,7 +80,7 @@ impl BinaryWriter {
                 format!(
                     "column \"{}\" has type {}, which has no binary form",
                     field.name(),
-                    array.data_type()
+                    stratalog_text::type_name(field)
                 ),
             )
             .with_hint("cast it to a type of SQL, or ask for text")

@@ -163,6 +163,17 @@ fn split(value: i64, per_second: i64) -> (i64, u32) {
     (value.div_euclid(per_second), u32::try_from(nanos).unwrap_or(0))
 }
 
+/// The SQL name of a field's type, for messages: `record` for rows.
+pub fn type_name(field: &Field) -> String {
+    match (ColumnType::from_arrow_field(field), field.data_type()) {
+        (Some(known), _) => known.to_string(),
+        (None, DataType::List(element) | DataType::LargeList(element)) => {
+            format!("{}[]", type_name(element))
+        }
+        (None, _) => "record".to_string(),
+    }
+}
+
 impl<'a> Source<'a> {
     pub(super) fn new(array: &'a dyn Array, field: &Field) -> Result<Self> {
         let unsupported = || {
@@ -171,7 +182,7 @@ impl<'a> Source<'a> {
                 format!(
                     "column \"{}\" has type {}, which has no text form",
                     field.name(),
-                    array.data_type()
+                    type_name(field)
                 ),
             )
             .with_hint("cast it to a type of SQL, or select its fields one by one")
