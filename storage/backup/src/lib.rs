@@ -34,7 +34,7 @@ mod watch;
 pub use keep::{Backup, Kept, Summary, backups, keep};
 pub use list::{Entry, FORMAT_VERSION, List};
 pub use place::{Place, PlaceGuard};
-pub use restore::{Restored, Target, restore};
+pub use restore::{RESTORING, Restored, Target, restore};
 pub use save::{Saved, save};
 pub use source::Source;
 pub use watch::Watch;

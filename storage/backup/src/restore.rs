@@ -29,7 +29,8 @@ use crate::{
 };
 
 const FORMAT: &str = "FORMAT";
-const RESTORING: &str = "FORMAT.restoring";
+/// Name of FORMAT until every file of a restore is there.
+pub const RESTORING: &str = "FORMAT.restoring";
 const LOCK: &str = "LOCK";
 /// Entries that a directory may have before.
 const HARMLESS: [&str; 2] = [LOCK, "lost+found"];

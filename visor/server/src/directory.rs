@@ -98,7 +98,8 @@ impl DataDirectory {
         if is_there(&path.join(FORMAT))? {
             return Ok(());
         }
-        let mut lost = !is_there(&path.join(FORMAT_NEW))?;
+        let mut lost = !is_there(&path.join(FORMAT_NEW))?
+            && !is_there(&path.join(stratalog_backup::RESTORING))?;
         for part in PARTS_FIRST {
             lost = lost && is_there(&path.join(part))?;
         }
@@ -122,7 +123,8 @@ impl DataDirectory {
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
         let begun = has(FORMAT_NEW);
-        if !has(FORMAT) && !begun && PARTS_FIRST.into_iter().all(has) {
+        let unfinished = begun || has(stratalog_backup::RESTORING);
+        if !has(FORMAT) && !unfinished && PARTS_FIRST.into_iter().all(has) {
             return Err(StartError::FormatMissing { path: path.to_path_buf() });
         }
         let ours = |name: &str| HARMLESS.contains(&name) || begun && PARTS.contains(&name);
