@@ -18,7 +18,6 @@ mod errors;
 mod first_rows;
 pub mod ingest;
 pub mod inspect;
-mod once;
 pub mod outcome;
 mod rules;
 pub mod service;

@@ -1,6 +1,6 @@
 //! From the node in a logical plan to that in a physical one.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::{
@@ -16,18 +16,14 @@ use datafusion::{
     physical_plan::ExecutionPlan,
     physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner},
 };
-use parking_lot::Mutex;
 
 use super::{
     AsOf,
     execution::{AsOfExec, PhysicalUntil, Sides},
 };
-use crate::{
-    once::{Once, OnceExec, Shared},
-    rules::opaque_casts,
-};
+use crate::rules::opaque_casts;
 
-/// DataFusion's planner, with as-of joins and shared WITH queries.
+/// DataFusion's planner, with as-of joins.
 #[derive(Debug)]
 pub struct WithAsOf;
 
@@ -38,34 +34,9 @@ impl QueryPlanner for WithAsOf {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planners: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
-            vec![Arc::new(AsOfPlanner), Arc::new(OncePlanner::default())];
-        DefaultPhysicalPlanner::with_extension_planners(planners)
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(AsOfPlanner)])
             .create_physical_plan(&opaque_casts::marked(plan)?, session)
             .await
-    }
-}
-
-/// Plans the nodes of shared WITH queries in one statement.
-#[derive(Default)]
-struct OncePlanner(Mutex<HashMap<usize, Arc<Shared>>>);
-
-#[async_trait]
-impl ExtensionPlanner for OncePlanner {
-    async fn plan_extension(
-        &self,
-        _: &dyn PhysicalPlanner,
-        node: &dyn UserDefinedLogicalNode,
-        _: &[&LogicalPlan],
-        inputs: &[Arc<dyn ExecutionPlan>],
-        _: &dyn Session,
-        _: &PhysicalPlanningContext,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Some(node), [input]) = (node.as_any().downcast_ref::<Once>(), inputs) else {
-            return Ok(None);
-        };
-        let shared = Arc::clone(self.0.lock().entry(node.number).or_default());
-        Ok(Some(Arc::new(OnceExec::new(Arc::clone(input), shared))))
     }
 }
 

@@ -9,7 +9,7 @@ const NO_OPERATOR: &str = "No operator matches the given name and argument types
 
 /// The error for a text of the planner that is known.
 pub fn known(text: &str) -> Option<Error> {
-    [grouping, functions, operators, booleans, casts, widths, limits, windows, clauses]
+    [grouping, functions, numerics, operators, booleans, casts, widths, limits, windows, clauses]
         .iter()
         .find_map(|known| known(text))
 }
@@ -116,6 +116,35 @@ fn functions(text: &str) -> Option<Error> {
 fn no_function(call: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("function {call} does not exist"))
         .with_hint(NO_FUNCTION)
+}
+
+/// Arithmetic of numerics whose result would have more digits than a numeric here.
+fn numerics(text: &str) -> Option<Error> {
+    let (_, rest) = text.split_once("Cannot get result type for decimal operation ")?;
+    let (operation, reason) = rest.split_once(": ")?;
+    let words = split(operation, ' ');
+    let [left, operator @ .., right] = words.as_slice() else { return None };
+    let (left, right) = (with_digits(left), with_digits(right));
+    let operation = format!("{left} {} {right}", operator.join(" "));
+    if !reason.contains("exceed max scale") {
+        return Some(no_operator(&operation));
+    }
+    Some(
+        Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
+            .with_detail(format!(
+                "The result of {operation} has more than 38 digits behind the point."
+            ))
+            .with_hint("cast an operand to fewer digits behind the point: x::numeric(20,10)"),
+    )
+}
+
+/// The SQL name of a type, with the digits of a numeric.
+fn with_digits(arrow: &str) -> String {
+    let name = sql_type(arrow);
+    match between(arrow, "(", ")").filter(|_| name == "numeric") {
+        Some(digits) => format!("numeric({})", digits.replace(' ', "")),
+        None => name,
+    }
 }
 
 /// Operators between types that have none.

@@ -60,3 +60,28 @@ fn a_table_is_named_as_postgresql_names_it() {
         from_datafusion(DataFusionError::Plan("table 'stratalog.public.metrics' not found".into()));
     assert_eq!(error.message(), "relation \"public.metrics\" does not exist");
 }
+
+#[test]
+fn arithmetic_of_numerics_without_a_result_type_has_names_of_sql() {
+    let plan = |reason: &str| {
+        from_datafusion(DataFusionError::Plan(format!(
+            "Cannot get result type for decimal operation Decimal128(30, 20) * \
+             Decimal128(30, 20): {reason}"
+        )))
+    };
+    let error = plan(
+        "Invalid argument error: Output scale of Decimal128(30, 20) * Decimal128(30, 20) would \
+         exceed max scale of 38",
+    );
+    assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
+    assert_eq!(error.message(), "numeric field overflow");
+    assert_eq!(
+        error.detail(),
+        Some(
+            "The result of numeric(30,20) * numeric(30,20) has more than 38 digits behind the point."
+        )
+    );
+    let other = plan("another reason");
+    assert_eq!(other.kind(), ErrorKind::UndefinedFunction);
+    assert_eq!(other.message(), "operator does not exist: numeric(30,20) * numeric(30,20)");
+}

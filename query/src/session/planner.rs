@@ -144,7 +144,6 @@ impl Planner {
             plan = parameters::without_names(plan)?;
         }
         plan = grouping_sets::computed_below(plan).map_err(from_datafusion)?;
-        plan = crate::once::shared(plan).map_err(from_datafusion)?;
         SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)

@@ -41,6 +41,21 @@ pub fn is_one(name: &str) -> bool {
     matches!(name, "replay" | "playback")
 }
 
+/// The table of a call in FROM: `None` for other items of FROM, `Some(None)` for a call without a
+/// constant name.
+pub fn table_of(factor: &TableFactor) -> Option<Option<&str>> {
+    let (name, args) = match factor {
+        TableFactor::Table { name, args: Some(args), .. } => (name, &args.args),
+        TableFactor::Function { name, args, .. } => (name, args),
+        _ => return None,
+    };
+    let function = name.0.last().and_then(|part| part.as_ident())?;
+    is_one(&fold(function)).then(|| match args.first() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))) => text_of(expr),
+        _ => None,
+    })
+}
+
 /// The table of this schema's name that shows all of its system columns, if `name` means one: these
 /// functions compare and order by some, whether the statement names them or not.
 pub fn whole(name: &str) -> Option<&str> {

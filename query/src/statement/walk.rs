@@ -78,6 +78,11 @@ pub trait Change {
         ON
     }
 
+    /// An item of FROM, after what is inside.
+    fn post_visit_table_factor(&mut self, _: &mut TableFactor) -> Flow {
+        ON
+    }
+
     /// An expression, before what is inside.
     fn pre_visit_expr(&mut self, _: &mut Expr) -> Flow {
         ON
@@ -184,6 +189,10 @@ impl VisitorMut for Changing<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
         self.0.pre_visit_table_factor(factor)
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        self.0.post_visit_table_factor(factor)
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {

@@ -48,7 +48,7 @@ pub async fn write_out(planner: &Planner, statement: &mut Statement, which: Whic
         let mut finder = Finder::of(which);
         let _ = walk::change(statement, &mut finder);
         let Some((with, factors)) = finder.found else { return Ok(()) };
-        let columns = columns::of_factors(planner, with, factors).await;
+        let columns = columns::of_factors(planner, with, factors).await?;
         let mut writer = Finder { columns: Some(columns), ..Finder::of(which) };
         let _ = walk::change(statement, &mut writer);
         writer.written?;

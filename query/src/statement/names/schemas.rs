@@ -24,7 +24,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::fold;
 use crate::{
     session::planner::Planner,
-    statement::walk::{self, Change, Flow, Look},
+    statement::{
+        replays,
+        walk::{self, Change, Flow, Look},
+    },
 };
 
 /// Schema and name of a table.
@@ -257,6 +260,26 @@ impl Resolver<'_> {
         })
     }
 
+    /// The names in the arguments of `replay` and `playback`: conditions name the replayed table,
+    /// and not its neighbours in FROM.
+    fn replayed(&self, table: Option<&str>) -> Result<Level> {
+        let table = table.map(|name| self.planner.table_named(name)).transpose()?;
+        let relation = table.map(|table| Relation {
+            name: table.name.clone(),
+            table: Some((table.schema.clone(), table.name.clone())),
+            given: None,
+            hidden: false,
+        });
+        Ok(Level {
+            relations: relation.into_iter().collect(),
+            ctes: Vec::new(),
+            visited: 0,
+            recursive: false,
+            is_plain: false,
+            parent: self.levels.last().and_then(|level| level.parent),
+        })
+    }
+
     /// Collects the entries of FROM, and gives aliases to tables with ambiguous names.
     fn relations(&self, from: &mut [TableWithJoins]) -> Result<Vec<Relation>> {
         let mut found = Vec::new();
@@ -456,6 +479,20 @@ impl Change for Resolver<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
         self.next_is_apart = matches!(factor, TableFactor::Derived { lateral: false, .. });
+        match replays::table_of(factor).map(|table| self.replayed(table)) {
+            None => ControlFlow::Continue(()),
+            Some(Ok(level)) => {
+                self.levels.push(level);
+                ControlFlow::Continue(())
+            }
+            Some(Err(error)) => self.go_on(Err(error)),
+        }
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        if replays::table_of(factor).is_some() {
+            self.levels.pop();
+        }
         ControlFlow::Continue(())
     }
 

@@ -5,7 +5,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::Result;
 
-use crate::{session::planner::Planner, statement::parse};
+use crate::{
+    session::planner::Planner,
+    statement::{names::fold, parse},
+};
 
 /// A column that may be named without its table.
 #[derive(Debug, Clone)]
@@ -55,16 +58,32 @@ fn of_item(item: &mut TableWithJoins, found: &mut Vec<TableFactor>) {
 }
 
 /// The columns of each table; `None` where they depend on other tables.
+///
+/// # Errors
+/// What is wrong with a table that FROM names, such as `UndefinedTable`.
 pub async fn of_factors(
     planner: &Planner,
     with: Option<With>,
     factors: Vec<TableFactor>,
-) -> Vec<Option<Columns>> {
+) -> Result<Vec<Option<Columns>>> {
     let mut found = Vec::new();
     for factor in factors {
-        found.push(of_factor(planner, with.clone(), factor).await.ok());
+        let is_table = is_table(&factor, with.as_ref());
+        let columns = of_factor(planner, with.clone(), factor).await;
+        found.push(if is_table { Some(columns?) } else { columns.ok() });
     }
-    found
+    Ok(found)
+}
+
+/// Whether an item of FROM is a table or a view, whose columns depend on nothing else.
+fn is_table(factor: &TableFactor, with: Option<&With>) -> bool {
+    let TableFactor::Table { name, args: None, .. } = factor else { return false };
+    let only = match name.0.as_slice() {
+        [only] => only.as_ident().map(fold),
+        _ => None,
+    };
+    let mut ctes = with.into_iter().flat_map(|with| &with.cte_tables);
+    !ctes.any(|cte| Some(fold(&cte.alias.name)) == only)
 }
 
 async fn of_factor(
