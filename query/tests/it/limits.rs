@@ -199,7 +199,7 @@ fn deep_statements() -> Vec<(String, &'static str)> {
         (format!("SELECT {}", around("(1 + ", "1", ")", 75)), "76"),
         (format!("{of_ten} {}", around("(x > 0 AND ", "x < 100", ")", 75)), "10"),
         (around("SELECT * FROM (", "SELECT 1", ") q", 60), "1"),
-        (around("SELECT (", "SELECT 1", ")", 20), "1"),
+        (around("SELECT (", "SELECT 1", ")", 9), "1"),
         (
             format!(
                 "{of_ten} {}",
@@ -216,7 +216,7 @@ fn deep_statements() -> Vec<(String, &'static str)> {
         (format!("SELECT {}true", "NOT ".repeat(100)), "t"),
         (format!("SELECT {}1", "- ".repeat(100)), "1"),
         (format!("SELECT 1{}", "::int".repeat(100)), "1"),
-        (format!("SELECT {}", around("abs(", "1", ")", 70)), "1"),
+        (format!("SELECT {}", around("abs(", "1", ")", 16)), "1"),
         (format!("SELECT length({})", vec!["'a'"; 240].join(" || ")), "240"),
     ]
 }
