@@ -6,11 +6,17 @@ use std::sync::Arc;
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array},
     compute::cast,
-    datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit},
+    datatypes::{
+        DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        TimeUnit,
+    },
 };
 use datafusion::{
     common::{Result, ScalarValue},
-    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
+    logical_expr::{
+        ColumnarValue, ScalarFunctionArgs, ScalarUDF, Signature, Volatility,
+        type_coercion::functions::fields_with_udf,
+    },
 };
 use stratalog_model::{Error, ErrorKind};
 
@@ -23,13 +29,56 @@ use crate::errors::to_datafusion;
 const DAY_NS: i128 = 86_400_000_000_000;
 
 /// Bins of one length are counted here, bins of months by DataFusion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Bins;
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Bins {
+    signature: Signature,
+}
+
+impl Default for Bins {
+    fn default() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
 
 impl ScalarLayer for Bins {
+    fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
+        &self.signature
+    }
+
+    // DataFusion brings an origin to nanoseconds, which do not hold all times.
+    fn coerce_types(&self, inner: &ScalarUDF, given: &[DataType]) -> Result<Vec<DataType>> {
+        let field = |given: &DataType| Arc::new(Field::new("", given.clone(), true));
+        let fields: Vec<FieldRef> = given.iter().map(field).collect();
+        let fields = fields_with_udf(&fields, inner)?;
+        let mut coerced: Vec<DataType> =
+            fields.iter().map(|field| field.data_type().clone()).collect();
+        let Some(time @ DataType::Timestamp(unit, zone)) = given.get(1) else {
+            return Ok(coerced);
+        };
+        let origin = match given.get(2) {
+            Some(DataType::Timestamp(_, other)) if other.is_some() != zone.is_some() => {
+                return Ok(coerced);
+            }
+            Some(origin @ DataType::Timestamp(_, _)) => Some(origin.clone()),
+            Some(DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Date32) => {
+                let nanos = *unit == TimeUnit::Nanosecond;
+                let unit = if nanos { *unit } else { TimeUnit::Microsecond };
+                Some(DataType::Timestamp(unit, zone.clone()))
+            }
+            _ => None,
+        };
+        if let Some(coerced) = coerced.get_mut(1) {
+            *coerced = time.clone();
+        }
+        if let (Some(coerced), Some(origin)) = (coerced.get_mut(2), origin) {
+            *coerced = origin;
+        }
+        Ok(coerced)
+    }
+
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some(ColumnarValue::Scalar(stride)) = arguments.args.first() else {
-            return inner.invoke_with_args(arguments);
+            return inner.invoke_with_args(with_origin_in_nanos(arguments)?);
         };
         let strides = as_intervals(&stride.to_array()?)?;
         let strides = strides.as_primitive::<IntervalMonthDayNanoType>();
@@ -52,9 +101,19 @@ impl ScalarLayer for Bins {
                     false => ColumnarValue::Array(binned),
                 })
             }
-            _ => inner.invoke_with_args(arguments),
+            _ => inner.invoke_with_args(with_origin_in_nanos(arguments)?),
         }
     }
+}
+
+/// The arguments as DataFusion's function takes them.
+fn with_origin_in_nanos(mut arguments: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
+    if let Some(origin) = arguments.args.get_mut(2)
+        && let DataType::Timestamp(_, zone) = origin.data_type()
+    {
+        *origin = origin.cast_to(&DataType::Timestamp(TimeUnit::Nanosecond, zone), None)?;
+    }
+    Ok(arguments)
 }
 
 fn out_of_range(text: &str) -> datafusion::error::DataFusionError {

@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use arrow::{
     array::{
-        ArrayRef, AsArray, BooleanArray, IntervalMonthDayNanoArray, TimestampMicrosecondArray,
-        new_null_array,
+        ArrayRef, AsArray, BooleanArray, Int64Array, IntervalMonthDayNanoArray,
+        TimestampMicrosecondArray, new_null_array,
     },
     compute::{cast, kernels::zip::zip},
     datatypes::{
-        DataType, Field, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-        TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
+        DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        IntervalUnit, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
     },
 };
 use datafusion::{
@@ -173,6 +173,14 @@ impl ScalarLayer for DateTrunc {
                 on_arrays(&arguments, |array| truncate_intervals(array, unit, &name))
             }
             Unit::Common(canonical) => {
+                if let Some(cut_ns) = below_second(canonical)
+                    && let DataType::Timestamp(unit, _) = arguments.return_field.data_type()
+                {
+                    let (unit, wanted) = (*unit, arguments.return_field.data_type().clone());
+                    return on_arrays(&arguments, |array| {
+                        truncate_steady(array, cut_ns, unit, &wanted)
+                    });
+                }
                 if let Some(unit) = arguments.args.first_mut() {
                     *unit = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(canonical.into())));
                 }
@@ -223,6 +231,44 @@ fn on_arrays(
         Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(change(array)?)),
         None => Err(to_datafusion(Error::internal("date_trunc needs two arguments"))),
     }
+}
+
+/// The nanoseconds of a unit below a second. DataFusion cuts those toward 1970, not toward the past.
+fn below_second(name: &str) -> Option<i64> {
+    match name {
+        "microsecond" => Some(1_000),
+        "millisecond" => Some(1_000_000),
+        _ => None,
+    }
+}
+
+/// The last multiples of `cut_ns` nanoseconds that are not after the times.
+fn truncate_steady(
+    array: &ArrayRef,
+    cut_ns: i64,
+    unit: TimeUnit,
+    wanted: &DataType,
+) -> Result<ArrayRef> {
+    let unit_ns = match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    };
+    let times = cast(array, wanted)?;
+    let step = cut_ns / unit_ns;
+    if step <= 1 {
+        return Ok(times);
+    }
+    let numbers = cast(&times, &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let cut: Int64Array = numbers.try_unary(|time| {
+        time.checked_sub(time.rem_euclid(step)).ok_or_else(|| {
+            let error = Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range");
+            to_datafusion(error)
+        })
+    })?;
+    Ok(cast(&cut, wanted)?)
 }
 
 fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -> Result<ArrayRef> {

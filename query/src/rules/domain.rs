@@ -35,7 +35,7 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "power" => return layers::scalar(function, Power),
         "cardinality" | "array_position" => return layers::scalar(function, Counted),
         "chr" => return layers::scalar(function, Character),
-        "date_bin" => return layers::scalar(function, Bins),
+        "date_bin" => return layers::scalar(function, Bins::default()),
         _ => return function,
     };
     layers::scalar(function, domain)

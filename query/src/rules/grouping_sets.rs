@@ -25,13 +25,51 @@ use datafusion::{
 /// What the planner says of the plan.
 pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Aggregate(aggregate) => match over_columns(&aggregate)? {
-            Some(plan) => Ok(Transformed::yes(plan)),
-            None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
-        },
+        LogicalPlan::Aggregate(aggregate) => {
+            let aggregate = with_plain_arguments(aggregate)?;
+            Ok(match over_columns(&aggregate)? {
+                Some(plan) => Transformed::yes(plan),
+                None => Transformed::yes(LogicalPlan::Aggregate(aggregate)),
+            })
+        }
         other => Ok(Transformed::no(other)),
     })
     .map(|plan| plan.data)
+}
+
+/// The aggregation whose calls of GROUPING have arguments without aliases. The planner gives an
+/// alias to an argument that is a cast, and an expression with an alias differs from the group.
+fn with_plain_arguments(aggregate: Aggregate) -> Result<Aggregate> {
+    let has_alias = |expr: &Expr| match expr {
+        Expr::AggregateFunction(call) if call.func.name() == "grouping" => {
+            Ok(call.params.args.iter().any(|argument| matches!(argument, Expr::Alias(_))))
+        }
+        _ => Ok(false),
+    };
+    let mut found = false;
+    for expr in &aggregate.aggr_expr {
+        found |= expr.exists(has_alias)?;
+    }
+    if !found {
+        return Ok(aggregate);
+    }
+    let calls = aggregate.aggr_expr.iter().cloned();
+    let calls = calls.map(|expr| with_arguments(expr, Expr::unalias)).collect::<Result<_>>()?;
+    Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, calls)
+}
+
+/// An aggregate with changed arguments of GROUPING, under its former name.
+fn with_arguments(expr: Expr, change: impl Fn(Expr) -> Expr) -> Result<Expr> {
+    let name = expr.schema_name().to_string();
+    let changed = expr.transform_up(|expr| match expr {
+        Expr::AggregateFunction(mut call) if call.func.name() == "grouping" => {
+            call.params.args = call.params.args.into_iter().map(&change).collect();
+            Ok(Transformed::yes(Expr::AggregateFunction(call)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    let same = changed.data.schema_name().to_string() == name;
+    Ok(if same { changed.data } else { changed.data.alias(name) })
 }
 
 /// The aggregation by columns; `None` where no group is computed, or two have one name.
@@ -72,16 +110,7 @@ fn over_columns(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         .aggr_expr
         .iter()
         .cloned()
-        .map(|expr| {
-            let changed = expr.transform_up(|expr| match expr {
-                Expr::AggregateFunction(mut call) if call.func.name() == "grouping" => {
-                    call.params.args = call.params.args.into_iter().map(as_column).collect();
-                    Ok(Transformed::yes(Expr::AggregateFunction(call)))
-                }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(changed.data)
-        })
+        .map(|expr| with_arguments(expr, as_column))
         .collect::<Result<Vec<Expr>>>()?;
     let mut columns: Vec<Expr> = schema.iter().map(Expr::from).collect();
     columns.extend(computed.iter().map(|(group, name)| (*group).clone().alias(name)));

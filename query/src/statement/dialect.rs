@@ -106,6 +106,7 @@ impl Change for Normalizer<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         forms::between(expr);
         tuples::of_rows(expr);
+        arrays::cast_elements(expr);
         self.go_on(
             arrays::membership(expr)
                 .and_then(|()| operators::respell(expr))

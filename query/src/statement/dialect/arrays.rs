@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator, Value, ValueWithSpan,
+    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, FunctionArguments, Ident,
+    UnaryOperator, Value, ValueWithSpan,
 };
 use stratalog_model::Result;
 use stratalog_text::parse_array;
@@ -71,6 +72,42 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         *expr = Expr::InList { expr: expr_of, list, negated: all };
     }
     Ok(())
+}
+
+/// `ARRAY[…]::type[]` casts each element to the type, as PostgreSQL does, and not to the common
+/// type of the elements first. Elements that all are constants have no type to lose.
+pub fn cast_elements(expr: &mut Expr) {
+    let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } =
+        expr
+    else {
+        return;
+    };
+    let DataType::Array(
+        ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element),
+    ) = data_type
+    else {
+        return;
+    };
+    let Expr::Array(array) = inner.as_mut() else { return };
+    let is_constant = |expr: &Expr| match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { expr, .. } => matches!(expr.as_ref(), Expr::Value(_)),
+        _ => false,
+    };
+    let has_array = array.elem.iter().any(|expr| matches!(expr, Expr::Array(_)));
+    if has_array || array.elem.iter().all(is_constant) {
+        return;
+    }
+    for expr in &mut array.elem {
+        let inner = std::mem::replace(expr, null());
+        *expr = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(inner),
+            data_type: element.as_ref().clone(),
+            array: false,
+            format: None,
+        };
+    }
 }
 
 fn elements(text: &str) -> Result<Vec<Expr>> {
