@@ -131,7 +131,24 @@ fn not_implemented(text: &str) -> Error {
         return message::unplannable(text);
     }
     let text = message::without_decoration(text);
+    if let Some(join) = text.strip_prefix("Unsupported JOIN operator ") {
+        return unsupported_join(join);
+    }
     plan::known(&text).unwrap_or_else(|| Error::new(ErrorKind::FeatureNotSupported, text))
+}
+
+/// The error for a kind of join, which the planner shows as a syntax tree.
+fn unsupported_join(join: &str) -> Error {
+    let error =
+        |what: &str| Error::new(ErrorKind::FeatureNotSupported, format!("{what} is not supported"));
+    match join.starts_with("AsOf") {
+        true => error("ASOF JOIN").with_hint(
+            "LEFT JOIN LATERAL (SELECT … WHERE b.time <= a.time ORDER BY b.time DESC LIMIT 1) b \
+             ON true is an as-of join",
+        ),
+        false => error("this kind of join")
+            .with_hint("use INNER, LEFT, RIGHT, FULL or CROSS JOIN, or EXISTS"),
+    }
 }
 
 fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {

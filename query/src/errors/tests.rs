@@ -85,3 +85,11 @@ fn arithmetic_of_numerics_without_a_result_type_has_names_of_sql() {
     assert_eq!(other.kind(), ErrorKind::UndefinedFunction);
     assert_eq!(other.message(), "operator does not exist: numeric(30,20) * numeric(30,20)");
 }
+
+#[test]
+fn kinds_of_joins_are_refused_without_a_syntax_tree() {
+    let text = "Unsupported JOIN operator AsOf { match_condition: Value }";
+    let error = from_datafusion(DataFusionError::NotImplemented(text.into()));
+    assert_eq!(error.kind(), ErrorKind::FeatureNotSupported);
+    assert_eq!(error.message(), "ASOF JOIN is not supported");
+}
