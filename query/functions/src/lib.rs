@@ -52,6 +52,6 @@ pub use function::failed;
 pub use misc::with_backslashes;
 pub use operator::JsonSubscripts;
 pub use quote::{quote_ident, quote_literal};
-pub use register::{FunctionPage, documentation, register};
+pub use register::{FunctionPage, documentation, operators, register};
 pub use series::TimeSeries;
 pub use whole::to_integer;

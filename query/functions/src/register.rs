@@ -54,7 +54,7 @@ fn all() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// Registers functions, operators and rewrites.
+/// Registers functions and rewrites. [`operators`] has the planner of operators.
 ///
 /// # Errors
 /// When the registry takes no functions.
@@ -66,11 +66,16 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for (aggregate, _) in ordered_set::functions() {
         registry.register_udaf(Arc::new(aggregate))?;
     }
-    registry.register_expr_planner(Arc::new(JsonOperators::new(functions.clone())))?;
     registry.register_function_rewrite(Arc::new(zone::SessionZone::new(&functions)))?;
     registry.register_function_rewrite(Arc::new(json::JsonComparisons::new(&functions)))?;
     registry.register_function_rewrite(Arc::new(crate::cast::Casts::new(functions)))?;
     registry.register_function_rewrite(Arc::new(TypedLiterals))
+}
+
+/// The planner of operators, which goes before that of DataFusion: the latter plans `@>`, `<@`
+/// and `||` of arrays with functions for which NULL is an element like others.
+pub fn operators() -> JsonOperators {
+    JsonOperators::new(all())
 }
 
 /// Every function of this crate, by name.

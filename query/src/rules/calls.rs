@@ -111,9 +111,30 @@ fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema)
     Ok(())
 }
 
+/// Whether another function is called once an argument, which is planned as a bigint, turns out
+/// to be an integer: constants are bigint until `IntegerLiterals` has run.
+fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
+    let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
+    let narrowed: Vec<Given> = given
+        .iter()
+        .map(|given| match given {
+            Given::Typed(ColumnType::BigInt, exact) => Given::Typed(ColumnType::Integer, *exact),
+            other => other.clone(),
+        })
+        .collect();
+    let chosen = |given: &[Given]| {
+        choice::choose(signatures::of(function.name()), given)
+            .map(|choice| (choice.gives, choice.calls))
+    };
+    given != narrowed && chosen(&given) != chosen(&narrowed)
+}
+
 /// Puts the calls that are meant in the place of those that are written.
 #[derive(Debug)]
-pub struct MeantCalls;
+pub struct MeantCalls {
+    /// Whether integers have their final types. Before, calls that depend on them stay.
+    pub widths_are_known: bool,
+}
 
 impl FunctionRewrite for MeantCalls {
     fn name(&self) -> &str {
@@ -128,6 +149,11 @@ impl FunctionRewrite for MeantCalls {
     ) -> Result<Transformed<Expr>> {
         match expr {
             Expr::ScalarFunction(call) => match layers::layer::<Overloaded>(&call.func) {
+                Some((inner, _))
+                    if !self.widths_are_known && depends_on_width(inner, &call.args, schema) =>
+                {
+                    Ok(Transformed::no(Expr::ScalarFunction(call)))
+                }
                 Some((inner, layer)) => {
                     meant(inner, &layer.others, call.args, schema, &style_of(config))
                         .map(Transformed::yes)

@@ -2,16 +2,18 @@
 //! (22013), and a frame that ends before it begins has no rows. DataFusion counts with the
 //! former, and refuses the latter.
 
+use std::sync::Arc;
+
 use datafusion::{
     common::{
-        DFSchema, Result, ScalarValue,
+        Column, DFSchema, Result, ScalarValue,
         config::ConfigOptions,
         tree_node::{Transformed, TreeNode},
     },
     logical_expr::{
-        Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
-        WindowFunctionDefinition, expr::WindowFunction, expr_rewriter::NamePreserver, lit,
-        utils::merge_schema,
+        Expr, ExprSchemable, LogicalPlan, Projection, Window, WindowFrame, WindowFrameBound,
+        WindowFrameUnits, WindowFunctionDefinition, expr::WindowFunction,
+        expr_rewriter::NamePreserver, lit, utils::merge_schema,
     },
     optimizer::AnalyzerRule,
 };
@@ -44,10 +46,38 @@ impl AnalyzerRule for Frames {
                     other => Ok(Transformed::no(other)),
                 })?;
                 Ok(checked.update_data(|expr| name.restore(expr)))
-            })
+            })?
+            .transform_data(each_once)
         })
         .map(|plan| plan.data)
     }
+}
+
+/// Calls over different frames without rows are one call, which the node computes once: the
+/// elimination of common subexpressions would take a repeated call out of the node.
+fn each_once(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(window) = node else { return Ok(Transformed::no(node)) };
+    let mut seen: Vec<(Expr, Expr)> = Vec::new();
+    let mut columns: Vec<Expr> =
+        window.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut computed = Vec::new();
+    for expr in &window.window_expr {
+        let column = Expr::Column(Column::from_name(expr.schema_name().to_string()));
+        let call = expr.clone().unalias();
+        if let Some((_, same)) = seen.iter().find(|(other, _)| *other == call) {
+            columns.push(same.clone().alias(expr.schema_name().to_string()));
+        } else {
+            seen.push((call, column.clone()));
+            columns.push(column);
+            computed.push(expr.clone());
+        }
+    }
+    if computed.len() == window.window_expr.len() {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    let calls = Window::try_new(computed, window.input)?;
+    let all = Projection::try_new(columns, Arc::new(LogicalPlan::Window(calls)))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(all)))
 }
 
 fn of_call(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {

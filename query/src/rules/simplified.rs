@@ -213,6 +213,9 @@ fn has_pattern(expr: &Expr) -> Result<bool> {
                 matches!(op, Operator::Or | Operator::BitwiseXor)
             }
             Expr::Case(case) => case.expr.is_none(),
+            Expr::Not(inner) => {
+                matches!(inner.as_ref(), Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }))
+            }
             _ => false,
         })
     })

@@ -101,6 +101,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .map(common_types::unified)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
+    expr_planners.insert(0, Arc::new(stratalog_functions::operators()));
     expr_planners.insert(0, Arc::new(IntervalOperators::default()));
     expr_planners.insert(0, Arc::new(TimeOperators::default()));
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
@@ -165,7 +166,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
     state.register_function_rewrite(Arc::new(EachExpression)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
-    state.register_function_rewrite(Arc::new(MeantCalls)).map_err(from_datafusion)?;
+    let meant = MeantCalls { widths_are_known: false };
+    state.register_function_rewrite(Arc::new(meant)).map_err(from_datafusion)?;
     let peers = crate::rules::peers::PeerFrames;
     state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
@@ -191,7 +193,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let lengths = IntervalComparisons::default();
     state.register_function_rewrite(Arc::new(lengths)).map_err(from_datafusion)?;
     // Type coercion adds casts, which depend on the session's time zone as written ones do.
-    let rewrites = state.analyzer().function_rewrites().to_vec();
+    let mut rewrites = state.analyzer().function_rewrites().to_vec();
+    rewrites.insert(0, Arc::new(MeantCalls { widths_are_known: true }));
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(common_types::ValuesTypes));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));

@@ -6,12 +6,12 @@ use arrow::{
 };
 use datafusion::{
     common::Result as PlanResult,
-    execution::SessionStateBuilder,
+    execution::{FunctionRegistry, SessionStateBuilder},
     logical_expr::planner::TypePlanner,
     prelude::{SessionConfig, SessionContext},
     sql::sqlparser::ast::DataType,
 };
-use stratalog_functions::register;
+use stratalog_functions::{operators, register};
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, write_value};
 
@@ -41,6 +41,8 @@ fn context(zone: &str) -> SessionContext {
         .build();
     let context = SessionContext::new_with_state(state);
     register(&mut *context.state_ref().write()).unwrap();
+    let planner = Arc::new(operators());
+    context.state_ref().write().register_expr_planner(planner).unwrap();
     let types = [
         ("time", ColumnType::TimestampTz { precision: 6 }),
         ("host", ColumnType::Text),

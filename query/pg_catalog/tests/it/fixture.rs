@@ -10,7 +10,7 @@ use arrow::{
 use datafusion::{
     catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider},
     common::Result as PlanResult,
-    execution::{SessionStateBuilder, context::SessionContext},
+    execution::{FunctionRegistry, SessionStateBuilder, context::SessionContext},
     logical_expr::planner::TypePlanner,
     prelude::SessionConfig,
     sql::sqlparser::{ast::DataType, dialect::PostgreSqlDialect, parser::Parser},
@@ -382,6 +382,7 @@ pub async fn session() -> SessionContext {
         .with_type_planner(Arc::new(Types))
         .build();
     stratalog_functions::register(&mut state).unwrap();
+    state.register_expr_planner(Arc::new(stratalog_functions::operators())).unwrap();
     register_functions(&mut state, &context).unwrap();
     let provider = MemoryCatalogProvider::new();
     let system = schemas(context);

@@ -4,10 +4,16 @@
 //! right where each value is a constant and the result is not NULL, or where NULL is as good as
 //! false: in the condition of a filter, for lists that are not negated. Any other list is put
 //! behind `as_written`, if the expression has another one that it could be merged with.
+//!
+//! The simplifier computes constants, removes casts and turns comparisons into lists before it
+//! merges. Hence two lists are taken for lists of one expression if their expressions share a
+//! column, and a chain of comparisons counts as the list that the simplifier makes of the chain.
+
+use std::collections::HashSet;
 
 use datafusion::{
     common::{
-        DFSchema, Result,
+        Column, DFSchema, Result,
         tree_node::{Transformed, TreeNode},
     },
     logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, expr::InList},
@@ -29,8 +35,16 @@ struct Place {
 #[derive(Debug)]
 struct Member {
     of: Expr,
+    columns: HashSet<Column>,
     place: Place,
     has_constants: bool,
+}
+
+impl Member {
+    /// Whether the simplifier may find that both lists are of one expression.
+    fn may_merge_with(&self, other: &Member) -> bool {
+        self.of == other.of || !self.columns.is_disjoint(&other.columns)
+    }
 }
 
 /// `expr` with lists that must not be merged apart.
@@ -53,7 +67,7 @@ pub(super) fn kept_apart(
 }
 
 fn must_stay(member: &Member, members: &[Member], schema: &DFSchema) -> bool {
-    let of_same = || members.iter().filter(|other| other.of == member.of);
+    let of_same = || members.iter().filter(|other| member.may_merge_with(other));
     if of_same().count() < 2 {
         return false;
     }
@@ -72,10 +86,11 @@ fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
         Expr::InList(InList { expr, list, .. }) => {
             Some((expr.as_ref(), list.iter().all(is_constant)))
         }
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            let (left, right) = (alternatives(left)?, alternatives(right)?);
-            (left.0 == right.0).then_some((left.0, left.1 && right.1))
-        }
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => alternatives(expr, false),
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => alternatives(expr, false),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -92,18 +107,39 @@ fn is_constant(value: &Expr) -> bool {
     }
 }
 
-/// As [`list_of`], also of one comparison.
-fn alternatives(expr: &Expr) -> Option<(&Expr, bool)> {
+/// Whether nothing within an expression differs between rows.
+fn may_become_literal(expr: &Expr) -> bool {
+    let differs = expr.exists(|part| {
+        Ok(matches!(
+            part,
+            Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)
+        ))
+    });
+    matches!(differs, Ok(false)) && !expr.is_volatile()
+}
+
+/// As [`list_of`], of the comparisons that are joined by OR; of their negations, if `negated`.
+fn alternatives(expr: &Expr, negated: bool) -> Option<(&Expr, bool)> {
+    let (joins, compares) = match negated {
+        false => (Operator::Or, Operator::Eq),
+        true => (Operator::And, Operator::NotEq),
+    };
     match expr {
-        Expr::InList(InList { negated: true, .. }) => None,
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-            match (left.as_ref(), right.as_ref()) {
-                (Expr::Literal(..), column @ Expr::Column(_))
-                | (column @ Expr::Column(_), Expr::Literal(..)) => Some((column, true)),
+        Expr::InList(list) if list.negated == negated => list_of(expr),
+        Expr::Not(inner) => alternatives(inner, !negated),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if *op == joins => {
+            let (left, right) = (alternatives(left, negated)?, alternatives(right, negated)?);
+            let is_of_one = left.0 == right.0 || left.0.column_refs() == right.0.column_refs();
+            is_of_one.then_some((left.0, left.1 && right.1))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if *op == compares => {
+            match (may_become_literal(left), may_become_literal(right)) {
+                (false, true) => Some((left.as_ref(), is_constant(right))),
+                (true, false) => Some((right.as_ref(), is_constant(left))),
                 _ => None,
             }
         }
-        other => list_of(other),
+        _ => None,
     }
 }
 
@@ -126,7 +162,8 @@ fn collect(expr: &Expr, place: Place, guard: &Guard, members: &mut Vec<Member>) 
     if let Some((of, has_constants)) = list_of(expr) {
         let negated = place.negated != matches!(expr, Expr::InList(list) if list.negated);
         let place = Place { negated, ..place };
-        members.push(Member { of: of.clone(), place, has_constants });
+        let columns = of.column_refs().into_iter().cloned().collect();
+        members.push(Member { of: of.clone(), columns, place, has_constants });
         return Ok(());
     }
     let within = place_within(expr, place);
