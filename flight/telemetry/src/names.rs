@@ -16,9 +16,12 @@ use crate::fault::shown;
 /// Names that are remembered; when there are more, all are forgotten.
 const NAMES_MAX: usize = 200_000;
 
-/// Which names of OTLP the names of tables and columns stand for. Clones share what they know.
+/// The names of OTLP by the places that they have.
+type Owners = HashMap<Box<str>, Box<str>, RandomState>;
+
+/// The names of OTLP that the names of tables and columns stand for. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Names(Arc<Mutex<HashMap<Box<str>, Box<str>, RandomState>>>);
+pub struct Names(Arc<Mutex<Owners>>);
 
 impl Names {
     /// Takes a place for a name, which a suffix may have been added to.

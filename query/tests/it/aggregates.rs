@@ -110,7 +110,7 @@ async fn windows_that_are_not_steady_are_not_told() {
     db.tag("CREATE TABLE t (time timestamp PRIMARY KEY, v int) WITH (granularity = '1us')").await;
     db.tag("INSERT INTO t VALUES ('2020-06-01', 2), ('2250-06-01', 2)").await;
     for (bucket, told) in [
-        ("date_bin('7 days', time, timestamp '1950-01-01')", false),
+        ("date_bin('7 days', time, timestamp '1950-01-01')", true),
         ("date_bin('7 days', time, timestamp '2020-01-01')", true),
         ("time_bucket('1 month', time)", false),
         ("date_trunc('year', time)", false),

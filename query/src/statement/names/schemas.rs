@@ -132,8 +132,7 @@ impl Look for Mentions {
         self.has_qualified |= select.projection.iter().any(|item| {
             matches!(
                 item,
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _)
-                    if name.0.len() > 1
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(_), _)
             )
         });
         ControlFlow::Continue(())
@@ -215,6 +214,8 @@ struct Relation {
     table: Option<Identity>,
     /// The alias that this pass gives to the entry.
     given: Option<String>,
+    /// The parts of the name as FROM has them.
+    written: Vec<String>,
     /// Whether a join in parentheses with an alias hides the entry.
     hidden: bool,
 }
@@ -268,6 +269,7 @@ impl Resolver<'_> {
             name: table.name.clone(),
             table: Some((table.schema.clone(), table.name.clone())),
             given: None,
+            written: vec![table.name.clone()],
             hidden: false,
         });
         Ok(Level {
@@ -312,7 +314,10 @@ impl Resolver<'_> {
     fn factor(&self, factor: &mut TableFactor, hidden: bool, found: &mut Vec<Relation>) {
         let named = alias_of(factor).map(|alias| fold(&alias.name));
         let is_named = named.is_some();
-        found.extend(named.map(|name| Relation { name, table: None, given: None, hidden }));
+        found.extend(named.map(|name| {
+            let written = vec![name.clone()];
+            Relation { name, table: None, given: None, written, hidden }
+        }));
         match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => {
                 self.item(table_with_joins, hidden || is_named, found);
@@ -331,7 +336,7 @@ impl Resolver<'_> {
                         at: None,
                     });
                 }
-                found.push(Relation { name: last, table, given, hidden });
+                found.push(Relation { name: last, table, given, written: parts, hidden });
             }
             _ => {}
         }
@@ -339,6 +344,14 @@ impl Resolver<'_> {
 
     /// The name of the table of `schema.table.column`, or of `table.column`; `None` to keep it.
     fn qualifier(&self, parts: &[String]) -> Result<Option<Ident>> {
+        let Some(relation) = self.relation(parts)? else { return Ok(None) };
+        let given = relation.given.as_ref();
+        let name = if parts.len() == 1 { given } else { given.or(Some(&relation.name)) };
+        Ok(name.map(|name| Ident::with_quote('"', name)))
+    }
+
+    /// The entry of FROM that `schema.table` or `table` names; `None` for an entry elsewhere.
+    fn relation(&self, parts: &[String]) -> Result<Option<&Relation>> {
         let (schema, table) = match parts {
             [table] => return self.by_name(table),
             [schema, table] => (schema, table),
@@ -366,11 +379,10 @@ impl Resolver<'_> {
                 format!("{what} FROM-clause entry for table \"{table}\""),
             ));
         };
-        let name = relation.given.as_ref().unwrap_or(&relation.name);
-        Ok(Some(Ident::with_quote('"', name)))
+        Ok(Some(relation))
     }
 
-    fn by_name(&self, table: &str) -> Result<Option<Ident>> {
+    fn by_name(&self, table: &str) -> Result<Option<&Relation>> {
         for level in self.visible() {
             let mut named = level.relations.iter().filter(|relation| relation.name == table);
             let Some(relation) = named.next() else { continue };
@@ -381,7 +393,7 @@ impl Resolver<'_> {
                 )
                 .with_hint("name the schema of the table, or give each table an alias"));
             }
-            return Ok(relation.given.as_ref().map(|given| Ident::with_quote('"', given)));
+            return Ok(Some(relation));
         }
         Ok(None)
     }
@@ -403,9 +415,14 @@ impl Resolver<'_> {
 
     fn wildcard(&self, name: &mut ObjectName) -> Result<()> {
         let Some(parts) = parts(name) else { return Ok(()) };
-        if let Some(table) = self.qualifier(&parts)? {
-            *name = ObjectName(vec![ObjectNamePart::Identifier(table)]);
-        }
+        let Some(relation) = self.relation(&parts)? else { return Ok(()) };
+        // The planner compares all parts with the name in FROM.
+        let parts = match &relation.given {
+            Some(given) => std::slice::from_ref(given),
+            None => relation.written.as_slice(),
+        };
+        let idents = parts.iter().map(|part| Ident::with_quote('"', part));
+        *name = ObjectName(idents.map(ObjectNamePart::Identifier).collect());
         Ok(())
     }
 }
