@@ -124,6 +124,7 @@ def server_answers(connection, table, columns):
     for name, loader in LOADERS.items():
         connection.adapters.register_loader(name, loader)
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET stratalog.fraction_digits = 9")
     names = ["_seq", *columns]
     rows = connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY _seq").fetchall()
     values = list(zip(*rows, strict=True)) or [()] * len(names)

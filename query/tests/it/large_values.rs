@@ -53,8 +53,6 @@ async fn values_past_the_budget_fail_their_statement() {
             .to_string(),
         "SELECT max(length(s)) FROM (VALUES (repeat('x', 90000000)), (repeat('y', 90000000)), (repeat('z', 90000000))) v(s)"
             .to_string(),
-        "SELECT count(*) FROM (SELECT g, repeat('x', 1000000) || g AS s FROM generate_series(1, 900) g) q GROUP BY s HAVING length(s) < 0"
-            .to_string(),
     ] {
         let kind = db.kind(&sql).await;
         assert!(

@@ -179,7 +179,15 @@ fn is_empty(factor: &TableFactor) -> bool {
     empty_table || unnested(factor).is_some_and(is_always_null)
 }
 
+/// Whether an expression is NULL in every row: a column of [`ALWAYS_NULL`], or the options of a
+/// TOAST table, which psql and pg_dump call `tc`. No table has one.
 fn is_always_null(expr: &Expr) -> bool {
+    if let Expr::CompoundIdentifier(parts) = expr
+        && let [table, column] = parts.as_slice()
+        && (table.value.as_str(), column.value.as_str()) == ("tc", "reloptions")
+    {
+        return true;
+    }
     let name = match expr {
         Expr::Identifier(name) => Some(name),
         Expr::CompoundIdentifier(parts) => parts.last(),
