@@ -173,7 +173,7 @@ fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
         let options = [" WITH GRANT OPTION", " WITH ADMIN OPTION"];
         let plain = options.iter().find_map(|option| upper.strip_suffix(option)).unwrap_or(&upper);
         let admin = upper.ends_with(" WITH ADMIN OPTION");
-        let known = privileges.iter().any(|privilege| *privilege == plain);
+        let known = privileges.contains(&plain);
         if !known || admin && !privileges.contains(&"MEMBER") {
             return Err(Error::new(
                 ErrorKind::InvalidParameterValue,
