@@ -74,7 +74,11 @@ impl FloatKeys {
     }
 
     fn keyed_sorts(&self, sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
-        sorts.iter_mut().fold(false, |changed, sort| self.keyed(&mut sort.expr, schema) || changed)
+        let mut changed = false;
+        for sort in sorts {
+            changed |= self.keyed(&mut sort.expr, schema);
+        }
+        changed
     }
 
     fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {

@@ -78,7 +78,8 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
-    let tokens = lexical::as_postgresql(tokens).map_err(|(at, error)| placed(sql, &at, error))?;
+    let tokens =
+        lexical::as_postgresql(tokens).map_err(|refused| placed(sql, &refused.0, refused.1))?;
     let tokens = parentheses::without_repeated(tokens);
     let mut lines = LineStarts::new(sql);
     let mut counted = (0, 0_usize);
@@ -153,7 +154,8 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
-    let tokens = lexical::as_postgresql(tokens).map_err(|(at, error)| placed(sql, &at, error))?;
+    let tokens =
+        lexical::as_postgresql(tokens).map_err(|refused| placed(sql, &refused.0, refused.1))?;
     let chained = depth::check(&tokens)?;
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);

@@ -36,7 +36,7 @@ const CATALOG_TYPES: [&str; 19] = [
 /// on one line.
 pub(super) fn as_postgresql(
     tokens: Vec<TokenWithSpan>,
-) -> Result<Vec<TokenWithSpan>, (TokenWithSpan, Error)> {
+) -> Result<Vec<TokenWithSpan>, Box<(TokenWithSpan, Error)>> {
     let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     // Whether a line ends between the last string and the next token.
     let mut breaks_line = false;
@@ -60,13 +60,13 @@ pub(super) fn as_postgresql(
                 let junk =
                     format!("trailing junk after numeric literal at or near \"{number}{word}\"");
                 let token = TokenWithSpan::new(Token::Word(word), token.span);
-                return Err((token, Error::new(ErrorKind::SyntaxError, junk)));
+                return Err(Box::new((token, Error::new(ErrorKind::SyntaxError, junk))));
             }
             (Some(Token::SingleQuotedString(first)), Token::SingleQuotedString(more)) => {
                 if !separated {
                     let message = format!("syntax error at or near \"'{more}'\"");
                     let token = TokenWithSpan::new(Token::SingleQuotedString(more), token.span);
-                    return Err((token, Error::new(ErrorKind::SyntaxError, message)));
+                    return Err(Box::new((token, Error::new(ErrorKind::SyntaxError, message))));
                 }
                 first.push_str(&more);
                 read.truncate(last_at.map_or(0, |at| at + 1));

@@ -2,7 +2,7 @@ use super::*;
 
 fn of(sql: &str) -> Result<Vec<String>, String> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap();
-    let read = as_postgresql(tokens).map_err(|(_, error)| error.message().to_string())?;
+    let read = as_postgresql(tokens).map_err(|refused| refused.1.message().to_string())?;
     let read = read.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     Ok(read.map(|token| token.token.to_string()).collect())
 }
