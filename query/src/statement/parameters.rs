@@ -165,7 +165,7 @@ impl Change for Caster<'_> {
             )
             && crate::types::column_type(data_type).ok() == crate::types::column_type(told).ok()
         {
-            // The statement says what the client said: one cast, as it was written.
+            // The statement and the client name the same type: the plan keeps the one cast of the statement.
             **inner = std::mem::replace(parameter, Expr::Value(Value::Null.into()));
         }
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr

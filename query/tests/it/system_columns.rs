@@ -136,6 +136,7 @@ async fn numbers_of_events_are_pushed_down() {
         assert_eq!(db.rows("SELECT count(*) FROM read_record(1, 't')").await, ["0"], "{tier}");
         let replayed = "SELECT x FROM replay('t', ARRAY['gsn [11, 13)', 'gsn [301, 302)'])";
         assert_eq!(db.rows(replayed).await, ["10", "11", "300"], "{tier}");
+        assert_eq!(db.rows("SELECT x FROM playback('t', 2)").await, ["400", "399"], "{tier}");
     }
     // A block of a tablet without the arrival number is read no further.
     db.tag("CREATE TABLE w (time timestamptz NOT NULL, x int)").await;

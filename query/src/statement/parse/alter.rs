@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::{
 
 use super::rewrite::{is_keyword, significant};
 
-/// Rewrites the tokens of an ALTER TABLE; leaves other statements as they are.
+/// Rewrites the tokens of an ALTER TABLE. Other statements stay unchanged.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let is = |at: usize, keyword| {
