@@ -9,7 +9,7 @@ use arrow::{
     datatypes::{DataType, FieldRef, TimeUnit},
 };
 use datafusion::{
-    common::{DFSchema, Result, ScalarValue, tree_node::Transformed},
+    common::{DFSchema, Result, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
         Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -19,8 +19,12 @@ use datafusion::{
 use stratalog_model::{ColumnType, Error, ErrorKind, types::PG_TYPE_METADATA};
 use stratalog_text::ColumnBuilder;
 
-use crate::{function::sql_name, literal::style_of};
+use crate::{
+    function::sql_name,
+    literal::{scalar_of, style_of},
+};
 
+mod elements;
 mod rounded;
 
 /// Turns such casts into calls of our functions.
@@ -33,6 +37,22 @@ impl Casts {
     /// A rewrite that calls `functions`, which are found by their names.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
+    }
+
+    /// The function that casts `from` to `to`; `None` leaves the cast to Arrow.
+    fn function(&self, from: &ColumnType, to: &ColumnType) -> Option<Arc<ScalarUDF>> {
+        if let Some(name) = function_of(from, to) {
+            return self.functions.iter().find(|function| function.name() == name).cloned();
+        }
+        match (from, to) {
+            (ColumnType::Text, ColumnType::Text) => None,
+            (ColumnType::Text, to) => Some(TextInput::function(to.clone())),
+            (ColumnType::Array(from), ColumnType::Array(to)) => {
+                let of_elements = self.function(from, to)?;
+                Some(elements::function(of_elements, to.as_ref().clone()))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -144,22 +164,12 @@ impl FunctionRewrite for Casts {
             Ok((_, from)) if !literal && !from.data_type().is_null() => {
                 ColumnType::from_arrow_field(&from)
                     .zip(ColumnType::from_arrow_field(&field))
-                    .and_then(|(from, to)| function_of(&from, &to))
+                    .and_then(|(from, to)| self.function(&from, &to))
             }
             _ => None,
         };
-        let function = self.functions.iter().find(|candidate| Some(candidate.name()) == function);
-        if let Some(function) = function {
-            return Ok(Transformed::yes(named(function.call(vec![*inner]), field)));
-        }
-        let reads = match inner.get_type(schema) {
-            Ok(DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8) if !literal => {
-                ColumnType::from_arrow_field(&field).filter(|to| *to != ColumnType::Text)
-            }
-            _ => None,
-        };
-        Ok(match reads {
-            Some(to) => Transformed::yes(named(TextInput::call(to, *inner), field)),
+        Ok(match function {
+            Some(function) => Transformed::yes(named(function.call(vec![*inner]), field)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),
         })
     }
@@ -182,10 +192,10 @@ struct TextInput {
 }
 
 impl TextInput {
-    fn call(to: ColumnType, text: Expr) -> Expr {
+    fn function(to: ColumnType) -> Arc<ScalarUDF> {
         let name = format!("text_to_{to}");
         let signature = Signature::uniform(1, vec![DataType::Utf8View], Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Self { name, to, signature })).call(vec![text])
+        Arc::new(ScalarUDF::new_from_impl(Self { name, to, signature }))
     }
 }
 
@@ -227,7 +237,7 @@ impl ScalarUDFImpl for TextInput {
         }
         let values = values.finish();
         Ok(match constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+            true => ColumnarValue::Scalar(scalar_of(&values)?),
             false => ColumnarValue::Array(values),
         })
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, AsArray};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed},
@@ -34,7 +35,21 @@ pub fn parse(text: &str, column_type: &ColumnType) -> Result<ScalarValue> {
 
 fn parse_styled(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<ScalarValue> {
     let array = parse_value(Some(text), column_type, style).map_err(failed)?;
-    ScalarValue::try_from_array(&array, 0)
+    scalar_of(&array)
+}
+
+/// The only value of an array.
+///
+/// [`ScalarValue::try_from_array`] leaves out the metadata of the elements' field, so `uuid[]`
+/// would become an array of bytes.
+///
+/// # Errors
+/// A type that DataFusion has no scalar of.
+pub(crate) fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
+    match array.as_list_opt::<i32>() {
+        Some(list) => Ok(ScalarValue::List(Arc::new(list.clone()))),
+        None => ScalarValue::try_from_array(array, 0),
+    }
 }
 
 /// A literal of `column_type`, in the style of a session.

@@ -6,7 +6,6 @@
 
 use datafusion::sql::sqlparser::{
     ast::Statement,
-    dialect::PostgreSqlDialect,
     parser::{Parser, ParserOptions},
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
 };
@@ -15,6 +14,7 @@ use stratalog_text::copy::CopyOptionValue;
 
 use self::{
     depth::{DEPTH_MAX, too_complex},
+    dialect::ParserDialect,
     position::Positions,
 };
 
@@ -23,8 +23,10 @@ mod alter;
 mod balance;
 mod copy_options;
 mod depth;
+mod dialect;
 mod distinct;
 mod dropping;
+mod expansion;
 mod fetch;
 pub(super) mod forms;
 mod inside;
@@ -74,7 +76,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         )
         .with_hint("send less at once, use COPY, or raise statement_bytes_max"));
     }
-    let dialect = PostgreSqlDialect {};
+    let dialect = ParserDialect;
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
@@ -133,6 +135,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .map_err(|error| at_its_end(error, sql, semicolon))?;
         positions.put(&mut statement).map_err(|error| parser_error(sql, error))?;
         balance::balance(&mut statement, chained);
+        expansion::check(&statement)?;
         if compares_distinct {
             distinct::end_operands(&mut statement);
         }
@@ -150,7 +153,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
 /// # Errors
 /// `SyntaxError`; `StatementTooComplex` for one nested or chained too deeply.
 pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = ParserDialect;
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
@@ -161,6 +164,7 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
         Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let mut expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
     balance::balance(&mut expression, chained);
+    expansion::check(&expression)?;
     let rest = parser.peek_token();
     if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }
 }

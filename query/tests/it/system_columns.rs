@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use stratalog_model::ErrorKind;
 
 use crate::harness::{Database, figure, login, run};
@@ -88,6 +90,9 @@ async fn numbers_of_events_are_pushed_down() {
     db.tag("INSERT INTO other VALUES ('2024-01-01', 0)").await;
     // The event of number n has `x = n`, `_seq = n` and `_gsn = n + 1`.
     db.tag("INSERT INTO t SELECT timestamptz '2024-01-01' + n * interval '1 s', 'k' || n % 7, n FROM generate_series(1, 400) AS g(n)").await;
+    // Playback ends at the current time: the events lie up to 400 s after the clock's start.
+    assert_eq!(db.rows("SELECT x FROM playback('t', 2)").await, [""; 0]);
+    db.clock.0.fetch_add(500_000_000_000, Ordering::Relaxed);
     for tier in ["journal", "tablet", "story"] {
         match tier {
             "tablet" => drop(db.tag("CALL stratalog.flush('t')").await),

@@ -193,8 +193,11 @@ impl ColumnType {
             }
             DataType::Binary
             | DataType::LargeBinary
-            | DataType::BinaryView
-            | DataType::FixedSizeBinary(_) => ColumnType::Bytea,
+            | DataType::BinaryView => ColumnType::Bytea,
+            // Functions of arrays drop the metadata of the elements. No `bytea` of ours has a
+            // fixed size, so 16 bytes are a UUID.
+            DataType::FixedSizeBinary(16) => ColumnType::Uuid,
+            DataType::FixedSizeBinary(_) => ColumnType::Bytea,
             DataType::Timestamp(unit, None) => ColumnType::Timestamp { precision: digits(*unit) },
             DataType::Timestamp(unit, Some(_)) => {
                 ColumnType::TimestampTz { precision: digits(*unit) }

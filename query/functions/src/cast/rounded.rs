@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{DataType, FieldRef, Int64Type, TimeUnit},
 };
 use datafusion::{
-    common::{Result, ScalarValue},
+    common::Result,
     logical_expr::{
         ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
         Signature, Volatility,
@@ -18,7 +18,7 @@ use datafusion::{
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::calendar::nearest_units;
 
-use crate::{failed, whole::to_integer};
+use crate::{failed, literal::scalar_of, whole::to_integer};
 
 fn nanoseconds(unit: TimeUnit) -> i128 {
     match unit {
@@ -87,7 +87,7 @@ impl ScalarUDFImpl for InUnit {
     }
 }
 
-fn on_first(
+pub(super) fn on_first(
     arguments: &ScalarFunctionArgs,
     change: impl Fn(&ArrayRef) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
@@ -95,9 +95,20 @@ fn on_first(
         Some(ColumnarValue::Array(array)) => change(array).map(ColumnarValue::Array),
         Some(ColumnarValue::Scalar(value)) => {
             let changed = change(&value.to_array()?)?;
-            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&changed, 0)?))
+            Ok(ColumnarValue::Scalar(scalar_of(&changed)?))
         }
         None => Err(failed(Error::internal("a cast needs an argument"))),
+    }
+}
+
+/// The lists of an array in any of Arrow's forms.
+pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
+    match array.data_type() {
+        DataType::List(_) => Ok(array.as_list::<i32>().clone()),
+        DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Ok(cast(array, &DataType::List(Arc::clone(item)))?.as_list::<i32>().clone())
+        }
+        _ => Err(failed(Error::internal("an array was declared"))),
     }
 }
 
@@ -134,14 +145,7 @@ impl Elements {
         else {
             return Err(failed(Error::internal("an array was declared")));
         };
-        let lists = match array.data_type() {
-            DataType::List(_) => array.as_list::<i32>().clone(),
-            DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-                cast(array, &DataType::List(Arc::clone(item)))?.as_list::<i32>().clone()
-            }
-            _ => return Err(failed(Error::internal("an array was declared"))),
-        };
-        let (_, offsets, values, nulls) = lists.into_parts();
+        let (_, offsets, values, nulls) = lists_of(array)?.into_parts();
         let values = match (values.data_type(), &self.element) {
             (
                 DataType::Timestamp(from, _),

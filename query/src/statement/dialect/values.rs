@@ -1,4 +1,4 @@
-//! VALUES whose cells have different types: literals beside a cell that names its type take
+//! VALUES whose cells have different types: literals and NULL beside a cell that names its type take
 //! it, as in PostgreSQL. The planner wants equal types, or makes numerics of floats.
 
 use datafusion::sql::sqlparser::ast::{
@@ -29,7 +29,7 @@ pub fn align(values: &mut Values) {
         let floating = is_double(&wanted) || matches!(wanted, DataType::Real | DataType::Float4);
         for cell in values.rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
             let given = named_type(cell).map_or(0, time_rank);
-            if is_text(cell) || floating && is_number(cell) || 0 < given && given < rank {
+            if is_untyped(cell) || floating && is_number(cell) || 0 < given && given < rank {
                 let inner = std::mem::replace(cell, Expr::Value(Value::Null.into()));
                 *cell = Expr::Cast {
                     kind: CastKind::DoubleColon,
@@ -73,8 +73,16 @@ fn is_double(data_type: &DataType) -> bool {
     )
 }
 
-fn is_text(cell: &Expr) -> bool {
-    matches!(cell, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }))
+/// Whether a cell is a text literal or NULL. The planner wants a type with metadata, such as uuid, of
+/// NULL too.
+fn is_untyped(cell: &Expr) -> bool {
+    match cell {
+        Expr::Value(ValueWithSpan { value, .. }) => {
+            matches!(value, Value::SingleQuotedString(_) | Value::Null)
+        }
+        Expr::Nested(inner) => is_untyped(inner),
+        _ => false,
+    }
 }
 
 fn is_number(cell: &Expr) -> bool {

@@ -10,7 +10,6 @@
 
 use datafusion::sql::sqlparser::{
     ast::{Expr, ObjectName, SelectItem, SetExpr, Statement},
-    dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan},
@@ -169,7 +168,7 @@ fn take(parser: &mut Parser<'_>, word: &str) -> bool {
 
 /// `SELECT expressions`; `SELECT NULL` for none.
 fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = super::ParserDialect;
     let mut query = Parser::new(&dialect).try_with_sql("SELECT NULL")?.parse_query()?;
     if let SetExpr::Select(select) = query.body.as_mut()
         && !expressions.is_empty()

@@ -15,10 +15,6 @@ pub(super) const DEPTH_MAX: usize = 250;
 /// Parentheses and CASE within each other, at most.
 const NESTED_MAX: usize = 80;
 
-/// Calls of functions within each other, at most. The parser reads an argument twice, as a possible
-/// name and as a value, so each level doubles its time.
-const CALLS_MAX: usize = 18;
-
 /// Brackets within each other, at most: arrays have six dimensions.
 const BRACKETS_MAX: usize = 16;
 
@@ -40,8 +36,8 @@ const UNIONS_MAX: usize = 600;
 pub(super) fn too_complex(how: &str) -> Error {
     Error::new(ErrorKind::StatementTooComplex, format!("the statement is {how} too deeply"))
         .with_detail(format!(
-            "an expression may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets and \
-         {CALLS_MAX} of them calls of functions, and chain {OPERATORS_MAX} operators; a statement may have {} JOINs in a chain, \
+            "an expression may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets, and \
+         chain {OPERATORS_MAX} operators; a statement may have {} JOINs in a chain, \
          {UNIONS_MAX} UNIONs, and {CHAINED_MAX} of AND and OR",
             CONNECTIVES_MAX / 4
         ))
@@ -101,9 +97,6 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
     let mut outer: Vec<(Depth, bool)> = Vec::new();
     let mut here = Depth::default();
     let mut brackets = 0_usize;
-    // The number of levels around each open call.
-    let mut calls: Vec<usize> = Vec::new();
-    let mut before: Option<&Token> = None;
     let (mut chained, mut unions) = (0_usize, 0_usize);
     let close = |here: &mut Depth, outer: &mut Vec<(Depth, bool)>| {
         let (operators, connectives) = here.highest();
@@ -115,7 +108,6 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
     };
     let mut rest = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     while let Some(token) = rest.next() {
-        let previous = before.replace(&token.token);
         match &token.token {
             Token::Number(_, _)
             | Token::SingleQuotedString(_)
@@ -131,20 +123,13 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
                 outer.push((here, false));
                 here = Depth::default();
                 brackets = brackets.saturating_add(usize::from(is_bracket));
-                if !is_bracket && previous.is_some_and(names_a_function) {
-                    calls.push(outer.len());
-                }
-                let levels = outer.len();
-                if levels > NESTED_MAX || brackets > BRACKETS_MAX || calls.len() > CALLS_MAX {
+                if outer.len() > NESTED_MAX || brackets > BRACKETS_MAX {
                     return Err(too_complex("nested"));
                 }
             }
             close_of @ (Token::RParen | Token::RBracket) => {
                 brackets = brackets.saturating_sub(usize::from(*close_of == Token::RBracket));
                 while close(&mut here, &mut outer) {}
-                while calls.last().is_some_and(|levels| *levels > outer.len()) {
-                    calls.pop();
-                }
             }
             Token::Comma => here.next_sibling(),
             Token::Word(word) if word.quote_style.is_none() => match word.keyword {
@@ -205,41 +190,6 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
         }
     }
     Ok(chained)
-}
-
-/// Whether a word before a parenthesis is the name of a function.
-fn names_a_function(token: &Token) -> bool {
-    let Token::Word(word) = token else { return false };
-    let reserved = matches!(
-        word.keyword,
-        Keyword::ALL
-            | Keyword::AND
-            | Keyword::ANY
-            | Keyword::AS
-            | Keyword::BY
-            | Keyword::DISTINCT
-            | Keyword::ELSE
-            | Keyword::EXCEPT
-            | Keyword::EXISTS
-            | Keyword::FROM
-            | Keyword::HAVING
-            | Keyword::IN
-            | Keyword::INTERSECT
-            | Keyword::JOIN
-            | Keyword::LATERAL
-            | Keyword::NOT
-            | Keyword::ON
-            | Keyword::OR
-            | Keyword::SELECT
-            | Keyword::SOME
-            | Keyword::THEN
-            | Keyword::UNION
-            | Keyword::USING
-            | Keyword::VALUES
-            | Keyword::WHEN
-            | Keyword::WHERE
-    );
-    word.quote_style.is_some() || !reserved
 }
 
 #[cfg(test)]

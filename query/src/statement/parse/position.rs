@@ -79,7 +79,7 @@ impl Positions {
     /// What the parser says of the position.
     pub(super) fn put(self, statement: &mut Statement) -> Result<(), ParserError> {
         let Some(after) = self.after else { return Ok(()) };
-        let dialect = super::PostgreSqlDialect {};
+        let dialect = super::ParserDialect;
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(super::DEPTH_MAX)
             .with_tokens_with_locations(after);
