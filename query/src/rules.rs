@@ -39,6 +39,7 @@ pub mod literals;
 pub mod long_text;
 pub mod marks;
 pub mod moving;
+pub mod named_casts;
 pub mod newest_rows;
 pub mod ntile;
 pub mod null_members;

@@ -274,10 +274,17 @@ def test_f23_a_start_outside_of_time_is_refused(directory, seconds, what):
     with moved.connect() as connection:
         connection.execute("CREATE TABLE events (n BIGINT)")
         fill(connection, 5)
-    # Under a running server, too, nothing breaks.
+    # Under a running server, too, nothing breaks. Plans note when they begin, which they cannot before 1970.
     moved.move(seconds)
     with moved.connect() as connection:
+        if seconds < 0:
+            for sql in ("INSERT INTO events (n) VALUES (6)", "INSERT INTO events (n) SELECT count(*) FROM events", "SELECT now()",
+                        "SELECT count(*) FROM events", "SELECT clock_timestamp()", "TABLE stratalog.clock"):
+                with pytest.raises(psycopg.errors.DatetimeFieldOverflow, match="before 1970"):
+                    connection.execute(sql)
+            moved.move(0)
         fill(connection, 1)
+    moved.move(seconds)
     moved.server.kill()
     status, said = moved.server.start_failing()
     assert status == 1 and what in said and "set the machine's clock right" in said, said

@@ -59,10 +59,10 @@ OWN_METHODS = {"bloom", "inverted"}
 
 
 def renamed(cluster):
-    """Gives PostgreSQL's first role and a fresh database the names that ours have."""
+    """Gives PostgreSQL's first role the name of ours, and it a database of that name beside `postgres`."""
     for user, statements in (
         ("postgres", ["CREATE ROLE helper SUPERUSER LOGIN"]),
-        ("helper", ["ALTER ROLE postgres RENAME TO stratalog", "DROP DATABASE postgres"]),
+        ("helper", ["ALTER ROLE postgres RENAME TO stratalog"]),
         ("stratalog", ["DROP ROLE helper", "CREATE DATABASE stratalog"]),
     ):
         with psycopg.connect(cluster.dsn(user=user, dbname="template1"), autocommit=True) as admin:

@@ -240,9 +240,8 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
         Shape::Times => first.bytes(row).saturating_mul(counts.at(row)),
         Shape::Spaces => counts.at(row),
         Shape::Padded => {
-            let plain = counts.at(row) < EXACT_BYTES_MIN
-                || first.text(row).is_none_or(str::is_ascii)
-                    && third.and_then(|fill| fill.text(row)).is_none_or(str::is_ascii);
+            let plain = first.text(row).is_none_or(str::is_ascii)
+                && third.and_then(|fill| fill.text(row)).is_none_or(str::is_ascii);
             counts.at(row).saturating_mul(if plain { 1 } else { 4 })
         }
         Shape::Replaced => replaced(

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array as _, ArrayRef, AsArray, Int64Array},
+    array::{Array as _, ArrayRef, AsArray, Int64Array, PrimitiveArray},
     compute::cast,
     datatypes::{
         DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
@@ -19,6 +19,7 @@ use datafusion::{
     },
 };
 use stratalog_model::{Error, ErrorKind};
+use stratalog_text::calendar::UNIX_EPOCH_JULIAN;
 
 use super::{
     layers::ScalarLayer,
@@ -27,6 +28,9 @@ use super::{
 use crate::errors::to_datafusion;
 
 const DAY_NS: i128 = 86_400_000_000_000;
+
+/// The first time that a timestamp reaches, in the year 4714 before Christ.
+const FIRST_NS: i128 = -(UNIX_EPOCH_JULIAN as i128) * DAY_NS;
 
 /// Bins of one length are counted here, bins of months by DataFusion.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,33 +81,46 @@ impl ScalarLayer for Bins {
     }
 
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some(ColumnarValue::Scalar(stride)) = arguments.args.first() else {
-            return inner.invoke_with_args(with_origin_in_nanos(arguments)?);
+        let constant =
+            arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { arguments.number_rows };
+        let [stride, time, origin @ ..] = arguments.args.as_slice() else {
+            return inner.invoke_with_args(arguments);
         };
-        let strides = as_intervals(&stride.to_array()?)?;
+        let strides = as_intervals(&stride.to_array(rows)?)?;
         let strides = strides.as_primitive::<IntervalMonthDayNanoType>();
-        let stride = strides.iter().next().flatten();
-        if stride.is_some_and(|stride| length_of(stride) <= 0) {
-            return Err(out_of_range("stride must be greater than zero"));
+        for stride in strides.iter().flatten() {
+            check_stride(stride)?;
         }
+        let months = strides.iter().flatten().any(|stride| stride.months != 0);
         let result = arguments.return_field.data_type();
-        match (stride, result, arguments.args.get(1)) {
-            (Some(stride), DataType::Timestamp(_, _), Some(time)) if stride.months == 0 => {
-                let origin = arguments.args.get(2);
-                let constant = matches!(time, ColumnarValue::Scalar(_))
-                    && origin.is_none_or(|origin| matches!(origin, ColumnarValue::Scalar(_)));
-                let rows = if constant { 1 } else { arguments.number_rows };
-                let times = time.to_array(rows)?;
-                let origins = origin.map(|origin| origin.to_array(rows)).transpose()?;
-                let binned = binned(stride, &times, origins.as_ref(), result)?;
-                Ok(match constant {
-                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&binned, 0)?),
-                    false => ColumnarValue::Array(binned),
-                })
-            }
-            _ => inner.invoke_with_args(with_origin_in_nanos(arguments)?),
+        if months || !matches!(result, DataType::Timestamp(_, _)) {
+            return inner.invoke_with_args(with_origin_in_nanos(arguments)?);
         }
+        let times = time.to_array(rows)?;
+        let origins = origin.first().map(|origin| origin.to_array(rows)).transpose()?;
+        let binned = binned(strides, &times, origins.as_ref(), result)?;
+        Ok(match constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&binned, 0)?),
+            false => ColumnarValue::Array(binned),
+        })
     }
+}
+
+/// As PostgreSQL, which counts strides in microseconds.
+fn check_stride(stride: IntervalMonthDayNano) -> Result<()> {
+    if i64::try_from(length_ns(stride) / 1_000).is_err() {
+        return Err(out_of_range("interval out of range"));
+    }
+    if length_of(stride) <= 0 {
+        return Err(out_of_range("stride must be greater than zero"));
+    }
+    Ok(())
+}
+
+/// The length of days and hours.
+fn length_ns(stride: IntervalMonthDayNano) -> i128 {
+    i128::from(stride.days) * DAY_NS + i128::from(stride.nanoseconds)
 }
 
 /// The arguments as DataFusion's function takes them.
@@ -132,12 +149,11 @@ fn unit_ns(data_type: &DataType) -> Result<i128> {
 
 /// The starts of the bins that times lie in, counted from an origin, or else from 1970.
 fn binned(
-    stride: IntervalMonthDayNano,
+    strides: &PrimitiveArray<IntervalMonthDayNanoType>,
     times: &ArrayRef,
     origins: Option<&ArrayRef>,
     result: &DataType,
 ) -> Result<ArrayRef> {
-    let stride_ns = i128::from(stride.days) * DAY_NS + i128::from(stride.nanoseconds);
     let (time_unit, result_unit) = (unit_ns(times.data_type())?, unit_ns(result)?);
     let origin_unit = origins.map_or(Ok(1), |origins| unit_ns(origins.data_type()))?;
     let times = cast(times, &DataType::Int64)?;
@@ -145,14 +161,17 @@ fn binned(
     let origins = origins.map(|origins| cast(origins, &DataType::Int64)).transpose()?;
     let origins = origins.as_ref().map(|origins| origins.as_primitive::<Int64Type>());
     let start = |row: usize| -> Result<Option<i64>> {
-        if times.is_null(row) || origins.is_some_and(|origins| origins.is_null(row)) {
+        let origin_is_null = origins.is_some_and(|origins| origins.is_null(row));
+        if strides.is_null(row) || times.is_null(row) || origin_is_null {
             return Ok(None);
         }
+        let stride_ns = length_ns(strides.value(row));
         let time_ns = i128::from(times.value(row)) * time_unit;
         let origin_ns = origins.map_or(0, |origins| i128::from(origins.value(row)) * origin_unit);
         let start_ns = time_ns - (time_ns - origin_ns).rem_euclid(stride_ns);
-        let start = i64::try_from(start_ns.div_euclid(result_unit));
-        start.map(Some).map_err(|_| out_of_range("timestamp out of range"))
+        let start = i64::try_from(start_ns.div_euclid(result_unit)).ok();
+        let start = start.filter(|_| start_ns >= FIRST_NS);
+        start.map(Some).ok_or_else(|| out_of_range("timestamp out of range"))
     };
     let starts = (0..times.len()).map(start).collect::<Result<Int64Array>>()?;
     Ok(Arc::new(cast(&starts, result)?) as ArrayRef)

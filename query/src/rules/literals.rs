@@ -3,14 +3,55 @@
 
 use datafusion::{
     common::{
-        Result,
+        DFSchema, Result,
         config::ConfigOptions,
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
-    logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, expr_rewriter::NamePreserver},
+    logical_expr::{
+        BinaryExpr, Expr, LogicalPlan, Operator,
+        expr_rewriter::NamePreserver,
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+    },
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
+    sql::sqlparser::ast::BinaryOperator,
 };
+
+/// Narrows constants beside operators when they are planned: the type of what holds the result,
+/// `coalesce(v * 2, 1)` or `lead(v * 2, 1, -1)`, follows from theirs. Runs after all others.
+#[derive(Debug)]
+pub struct IntegerOperands;
+
+impl ExprPlanner for IntegerOperands {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_arithmetic = matches!(
+            expr.op,
+            BinaryOperator::Plus
+                | BinaryOperator::Minus
+                | BinaryOperator::Multiply
+                | BinaryOperator::Divide
+                | BinaryOperator::Modulo
+                | BinaryOperator::BitwiseAnd
+                | BinaryOperator::BitwiseOr
+                | BinaryOperator::BitwiseXor
+                | BinaryOperator::PGBitwiseXor
+                | BinaryOperator::PGBitwiseShiftLeft
+                | BinaryOperator::PGBitwiseShiftRight
+        );
+        Ok(PlannerResult::Original(match is_arithmetic {
+            true => RawBinaryExpr {
+                left: narrow(expr.left).data,
+                right: narrow(expr.right).data,
+                op: expr.op,
+            },
+            false => expr,
+        }))
+    }
+}
 
 /// Narrows constants in arithmetic, and where they are a column. Elsewhere their type shows
 /// nowhere, or what they are arguments of says it.

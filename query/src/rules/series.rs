@@ -42,24 +42,32 @@ pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
     };
     match function.name() {
         "generate_series" => vec![
-            named(OF_BIGINTS, Arc::clone(function.function())),
+            named(OF_BIGINTS, Arc::new(Series { function: Arc::clone(&function), narrows: false })),
             named(OF_TIMES, Arc::new(OfTimes)),
-            named("generate_series", Arc::new(Series(function))),
+            named("generate_series", Arc::new(Series { function, narrows: true })),
         ],
         _ => vec![function],
     }
 }
 
 #[derive(Debug)]
-struct Series(Arc<TableFunction>);
+struct Series {
+    /// DataFusion's.
+    function: Arc<TableFunction>,
+    /// Of integers it gives integers.
+    narrows: bool,
+}
 
 impl TableFunctionImpl for Series {
     fn call_with_args(
         &self,
         arguments: TableFunctionArgs<'_, '_>,
     ) -> Result<Arc<dyn TableProvider>> {
-        let integers = arguments.exprs().iter().all(is_integer);
-        let wide = self.0.function().call_with_args(arguments)?;
+        let given = arguments.exprs();
+        let integers = self.narrows && given.iter().all(is_integer);
+        let given: Vec<Expr> = given.iter().cloned().map(wide).collect();
+        let given = TableFunctionArgs::new(&given, arguments.session());
+        let wide = self.function.function().call_with_args(given)?;
         if !integers {
             return Ok(wide);
         }
@@ -72,10 +80,21 @@ impl TableFunctionImpl for Series {
 
 /// Whether it is a constant that PostgreSQL calls an integer.
 fn is_integer(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(*value).is_ok()
-    )
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(value)), _) => i32::try_from(*value).is_ok(),
+        Expr::Literal(ScalarValue::Int32(Some(_)), _) => true,
+        _ => false,
+    }
+}
+
+/// An integer as DataFusion's function takes it.
+fn wide(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(ScalarValue::Int32(value), metadata) => {
+            Expr::Literal(ScalarValue::Int64(value.map(i64::from)), metadata)
+        }
+        other => other,
+    }
 }
 
 #[derive(Debug)]

@@ -40,7 +40,7 @@ use crate::{
         interval::IntervalOperators,
         interval_aggregates,
         lengths::IntervalComparisons,
-        literals::IntegerLiterals,
+        literals::{IntegerLiterals, IntegerOperands},
         long_text,
         open_parameters::OpenParameters,
         outer_types::OuterTypes,
@@ -107,6 +107,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
     expr_planners.insert(0, Arc::new(stratalog_functions::JsonSubscripts::default()));
     expr_planners.insert(0, Arc::new(OpenParameters));
+    expr_planners.push(Arc::new(IntegerOperands));
     let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -164,6 +165,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         );
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
+    let named_casts = crate::rules::named_casts::NamedCasts;
+    state.register_function_rewrite(Arc::new(named_casts)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(EachExpression)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     let meant = MeantCalls { widths_are_known: false };
@@ -181,6 +184,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             .register_udf(calls::with_signatures(function, &registered))
             .map_err(from_datafusion)?;
     }
+    state.register_udf(crate::rules::named_casts::function()).map_err(from_datafusion)?;
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;

@@ -507,6 +507,9 @@ impl Session {
         if self.transaction.state() == TransactionState::Failed && !ends_block {
             return Err(transaction::failed());
         }
+        if !is_without_time(parsed.statement()) {
+            clock_is_usable()?;
+        }
         // What others define, a block with definitions sees as well, or fails of.
         let catalog = &self.parts().catalog;
         if !ends_block
@@ -554,6 +557,34 @@ fn reads_or_writes(prepared: &Prepared) -> bool {
                 | Statement::Lock(_)
                 | Statement::UNLISTEN { .. }
         )
+}
+
+/// Whether a statement takes no plan, and so no time of the machine.
+fn is_without_time(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Set(_)
+            | Statement::Reset(_)
+            | Statement::Discard { .. }
+            | Statement::ShowVariable { .. }
+            | Statement::Deallocate { .. }
+            | Statement::Close { .. }
+    )
+}
+
+/// DataFusion notes when a plan begins, and panics when the machine's clock shows a time before 1970.
+fn clock_is_usable() -> Result<()> {
+    if std::time::SystemTime::now() >= std::time::UNIX_EPOCH {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::DatetimeOverflow,
+        "the machine's clock shows a time before 1970: no statement can run with it",
+    )
+    .with_hint("set the machine's clock right; nothing was changed"))
 }
 
 /// The schema of one text column.

@@ -14,6 +14,7 @@ pub use self::spelling::type_of_function;
 use super::walk::{self, Change, Flow};
 
 mod arrays;
+mod casts;
 mod ends;
 mod forms;
 mod groups;
@@ -67,7 +68,9 @@ impl Change for Normalizer<'_> {
         match query.body.as_mut() {
             SetExpr::Values(rows) => values::align(rows),
             SetExpr::Select(select) => {
+                self.go_on(rows::distinct_rows(select, query.order_by.as_ref()))?;
                 self.go_on(windows::write_out(select, query.order_by.as_mut()))?;
+                casts::tell_apart(select, query.order_by.as_mut());
             }
             _ => {}
         }
@@ -84,6 +87,7 @@ impl Change for Normalizer<'_> {
         forms::group_all(select);
         // Again, for those of a UNION.
         self.go_on(windows::write_out(select, None))?;
+        casts::tell_apart(select, None);
         self.go_on(groups::write_out(select))?;
         self.go_on(rows::join_series(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {

@@ -136,8 +136,13 @@ final class Values {
         Session.ours();
         s.create("v INT");
         s.execute("INSERT INTO " + s.table + " VALUES ('2024-01-01 00:00:00.123456789+00', 1)");
-        try (Connection connection = Session.connect("binaryTransfer", "false")) {
-            Timestamp read = (Timestamp) Session.rows(connection, "SELECT time FROM " + s.table).get(0).get(0);
+        try (Connection connection = Session.connect("binaryTransfer", "false");
+                Statement setting = connection.createStatement()) {
+            String time = "SELECT time FROM " + s.table;
+            Timestamp read = (Timestamp) Session.rows(connection, time).get(0).get(0);
+            Session.equal(123456000, read.getNanos());
+            setting.execute("SET stratalog.fraction_digits = 9");
+            read = (Timestamp) Session.rows(connection, time).get(0).get(0);
             Session.equal(123456789, read.getNanos());
         }
     }

@@ -96,6 +96,11 @@ impl DatabaseBackups {
     }
 }
 
+/// Whether a place is one of an object store.
+fn is_remote(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
+}
+
 /// Whether a folder, which need not exist, lies in another one.
 fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
     let directory = disk.canonical(directory);
@@ -108,6 +113,10 @@ fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
 impl Backups for DatabaseBackups {
     fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>> {
         Box::pin(async move {
+            // To open a store may ask for credentials, which is an access already.
+            if is_remote(url) {
+                self.allowed.remote(url)?;
+            }
             let place = Place::of_url(url, &self.source.disk, self.remote.clone())?;
             if place.local().is_some_and(Path::is_relative) {
                 return Err(Error::new(

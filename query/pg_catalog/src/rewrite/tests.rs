@@ -51,12 +51,12 @@ fn oids_with_names() {
         "SELECT 1 FROM c WHERE c.oid::regclass = 'cpu'",
         "SELECT 1 FROM c WHERE regclass_oid(c.oid) = regclass_oid('cpu')",
     );
-    becomes("SELECT 'cpu'::regclass::oid", "SELECT regclass_oid('cpu')::oid");
+    becomes("SELECT 'cpu'::regclass::oid", "SELECT regclass_oid('cpu')");
     becomes("SELECT 'cpu'::regclass", "SELECT regclass_name('cpu') AS regclass");
     becomes("SELECT pg_relation_size($1::regclass)", "SELECT pg_relation_size(regclass_oid($1))");
     becomes(
         "SELECT 'now'::regproc::oid, x::regproc FROM t",
-        "SELECT regproc_oid('now')::oid, regproc_name(x) AS regproc FROM t",
+        "SELECT regproc_oid('now'), regproc_name(x) AS regproc FROM t",
     );
     becomes(
         "SELECT 5::pg_catalog.oid, x::pg_catalog.\"char\" FROM t",
@@ -73,7 +73,7 @@ fn oids_with_names() {
     );
     becomes(
         "SELECT to_regclass('cpu'), to_regclass('cpu')::oid",
-        "SELECT regclass_name(to_regclass('cpu')) AS to_regclass, regclass_oid(to_regclass('cpu'))::oid",
+        "SELECT regclass_name(to_regclass('cpu')) AS to_regclass, regclass_oid(to_regclass('cpu'))",
     );
 }
 

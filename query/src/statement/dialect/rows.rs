@@ -5,9 +5,9 @@ use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, UnaryOperator, Value,
-    ValueWithSpan,
+    GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, UnaryOperator,
+    Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -169,7 +169,12 @@ fn misplaced() -> Error {
 /// # Errors
 /// `FeatureNotSupported` for two of them, which would advance side by side.
 pub fn join_series(select: &mut Select) -> Result<()> {
-    if expands_late(select)? {
+    let first_rows = matches!(select.distinct, Some(Distinct::On(_)));
+    let (count, late) = rows_in_list(select);
+    if late && first_rows {
+        return Err(first_of_rows());
+    }
+    if late {
         return Ok(());
     }
     let before = select.projection.clone();
@@ -191,11 +196,16 @@ pub fn join_series(select: &mut Select) -> Result<()> {
             _ => {}
         }
     }
-    let Some(arguments) = series else { return Ok(()) };
+    let Some(arguments) = series else {
+        return if first_rows && count > 0 { Err(first_of_rows()) } else { Ok(()) };
+    };
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let starred = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
     let columns = arguments.iter().any(names_column);
     if grouped || starred || columns || select.having.is_some() {
+        if first_rows {
+            return Err(first_of_rows());
+        }
         // A list for each row.
         select.projection = before;
         return Ok(());
@@ -229,13 +239,10 @@ pub fn join_series(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// Whether the rows of a series in a select list come after the rest of the query: those of
-/// several series advance side by side, and aggregates and windows do not see the rows of a
-/// series. Such a series is a list in each row.
-///
-/// # Errors
-/// `FeatureNotSupported` for DISTINCT ON, which PostgreSQL applies before it makes the rows.
-fn expands_late(select: &Select) -> Result<bool> {
+/// How many functions of a select list give rows, and whether their rows come after the rest of the
+/// query: those of several series advance side by side, and aggregates and windows do not see the
+/// rows of a series. Such a series is a list in each row.
+fn rows_in_list(select: &Select) -> (usize, bool) {
     let (mut series, mut others) = (0_usize, false);
     let _ = walk::own_expressions(&select.projection, |expr| {
         if let Expr::Function(function) = expr
@@ -246,14 +253,60 @@ fn expands_late(select: &Select) -> Result<bool> {
         }
         ControlFlow::Continue(())
     });
-    if series > 0 && matches!(select.distinct, Some(Distinct::On(_))) {
-        return Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "DISTINCT ON beside a function that gives rows is not supported",
-        )
-        .with_hint("select the first rows in a subquery in FROM, and call the function outside"));
+    (series, series > 1 || series > 0 && others)
+}
+
+/// DISTINCT ON beside a function that gives rows: PostgreSQL chooses among the rows that the function
+/// makes, but where ORDER BY does not mention them it makes them of the rows that are chosen.
+///
+/// # Errors
+/// `FeatureNotSupported` for the latter.
+pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> {
+    let Some(OrderByKind::Expressions(order)) = order_by.map(|order_by| &order_by.kind) else {
+        return Ok(());
+    };
+    if !matches!(select.distinct, Some(Distinct::On(_))) || rows_in_list(select).0 == 0 {
+        return Ok(());
     }
-    Ok(series > 1 || series > 0 && others)
+    let makes_rows = |expr: &Expr| {
+        let found = walk::own_expressions(expr, |expr| match expr {
+            Expr::Function(function) if name_of(function).is_some_and(|name| gives_rows(&name)) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    };
+    let item_makes_rows = |item: Option<&SelectItem>| match item {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+            makes_rows(expr)
+        }
+        _ => false,
+    };
+    let mentions = |expr: &Expr| {
+        match expr {
+        Expr::Identifier(name) => item_makes_rows(select.projection.iter().find(|item| {
+            matches!(item, SelectItem::ExprWithAlias { alias, .. } if fold(alias) == fold(name))
+        })),
+        Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
+            let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            item_makes_rows(at.and_then(|at| select.projection.get(at)))
+        }
+        expr => makes_rows(expr),
+    }
+    };
+    match order.iter().any(|by| mentions(&by.expr)) {
+        true => Ok(()),
+        false => Err(first_of_rows()),
+    }
+}
+
+fn first_of_rows() -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        "DISTINCT ON beside a function that gives rows is not supported in this form",
+    )
+    .with_hint("select the first rows in a subquery in FROM, and call the function outside")
 }
 
 /// Whether a function in a select list gives a row for each of its values.

@@ -44,9 +44,9 @@ fn computed_columns_are_ordered_by_name() {
     for (sql, planned_as) in [
         (
             "SELECT a, max(b) FROM t ORDER BY max DESC, a",
-            "SELECT a, max(b) FROM t ORDER BY 2 DESC, a",
+            "SELECT a, max(b) AS \"max#1\" FROM t ORDER BY 2 DESC, a",
         ),
-        ("SELECT max(b) FROM t ORDER BY MAX", "SELECT max(b) FROM t ORDER BY 1"),
+        ("SELECT max(b) FROM t ORDER BY MAX", "SELECT max(b) AS \"max#0\" FROM t ORDER BY 1"),
         ("SELECT max(b) FROM t ORDER BY \"MAX\"", "SELECT max(b) FROM t ORDER BY \"MAX\""),
         ("SELECT *, max(b) FROM t ORDER BY max", "SELECT *, max(b) FROM t ORDER BY max(b)"),
         (
@@ -55,7 +55,7 @@ fn computed_columns_are_ordered_by_name() {
         ),
         (
             "SELECT max(b), max(b) FROM t ORDER BY max",
-            "SELECT max(b), max(b) AS \"max#1\" FROM t ORDER BY 1",
+            "SELECT max(b) AS \"max#0\", max(b) AS \"max#1\" FROM t ORDER BY 1",
         ),
         (
             "SELECT max(a), max(b) FROM t ORDER BY max",
@@ -67,7 +67,7 @@ fn computed_columns_are_ordered_by_name() {
         ),
         (
             "SELECT max(a) FROM t UNION SELECT b FROM t ORDER BY max",
-            "SELECT max(a) FROM t UNION SELECT b FROM t ORDER BY 1",
+            "SELECT max(a) AS \"max#0\" FROM t UNION SELECT b FROM t ORDER BY 1",
         ),
     ] {
         assert_eq!(planned(sql), planned_as, "{sql}");

@@ -2,7 +2,7 @@
 
 use stratalog_model::clock::{ClockReading, RATE_ONE_PPB, TimeLine};
 
-use super::{AHEAD_NS, ClockSettings, LEASE_NS, lease::Mark, source::Instant};
+use super::{AHEAD_NS, ClockSettings, lease::Mark, source::Instant};
 
 /// The wall clock went another way than the monotonic one by more than this: it was stepped, not
 /// read a little late.
@@ -10,6 +10,10 @@ const STEP_NS: i64 = 10_000_000;
 
 /// A wall clock that is this far behind the issued time is worth a warning.
 const BEHIND_WARN_NS: i64 = 1_000_000_000;
+
+/// How far two crashes, one soon after the other, leave the wall clock behind. Time catches up by
+/// itself, and no operator need look.
+const CRASHED_NS: i64 = 2 * AHEAD_NS;
 
 /// A start whose wall clock is ahead of the last run by more than this holds the lead, as a running
 /// clock holds a jump: a wrong clock is likelier than a year without a server.
@@ -43,6 +47,9 @@ pub(super) struct Issue {
     drift_from: Instant,
     /// Whether the wall clock is far behind and this was said.
     warned: bool,
+    /// How far the wall clock was behind at the start as crashes explain: the leases that they left.
+    /// Nothing once the clocks have met.
+    crashed_ns: i64,
 }
 
 impl Issue {
@@ -57,7 +64,8 @@ impl Issue {
         let wall_ns = now.wall_ns.saturating_sub_unsigned(held_ns);
         let start_ns = floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns));
         let behind_ns = start_ns.saturating_sub(wall_ns);
-        let warned = behind_ns > BEHIND_WARN_NS + LEASE_NS;
+        let crashed_ns = behind_ns.min(CRASHED_NS);
+        let warned = behind_ns > BEHIND_WARN_NS + crashed_ns;
         if warned {
             tracing::warn!(
                 behind_ms = behind_ns / 1_000_000,
@@ -76,6 +84,7 @@ impl Issue {
             jumps_held: 0,
             drift_from: now,
             warned,
+            crashed_ns,
         }
     }
 
@@ -104,13 +113,14 @@ impl Issue {
             self.anchor_ns = wall_ns;
             self.anchor_monotonic_ns = now.monotonic_ns;
             self.warned = false;
+            self.crashed_ns = 0;
             self.steps += u64::from(std::mem::take(&mut self.catches_up));
             return wall_ns;
         }
         if self.behind_ns > STEP_NS && !std::mem::replace(&mut self.catches_up, true) {
             self.steps += 1;
         }
-        if self.behind_ns > BEHIND_WARN_NS && !std::mem::replace(&mut self.warned, true) {
+        if self.is_behind() && !std::mem::replace(&mut self.warned, true) {
             tracing::warn!(
                 behind_ms = self.behind_ns / 1_000_000,
                 "the wall clock was set back; time runs slower until it has caught up"
@@ -230,6 +240,11 @@ impl Issue {
         i64::try_from(ahead / i128::from(elapsed_ns)).unwrap_or(0)
     }
 
+    /// Whether the wall clock is behind by more than crashes explain.
+    fn is_behind(&self) -> bool {
+        self.behind_ns > BEHIND_WARN_NS.saturating_add(self.crashed_ns)
+    }
+
     /// What an operator should look at.
     pub(super) fn alarms(&self) -> Vec<String> {
         let mut alarms = Vec::new();
@@ -245,7 +260,7 @@ impl Issue {
                 self.mark.unconfirmed_ns / 1_000_000_000
             ));
         }
-        if self.behind_ns > BEHIND_WARN_NS {
+        if self.is_behind() {
             let far_ns = CORRECTION_HINT_NS;
             let hint = if self.behind_ns > far_ns {
                 "; to continue at the machine's clock instead, stop the server and run stratalog clock --correct"
@@ -289,7 +304,7 @@ fn at_start(
         return (held_ns, before.unconfirmed_ns.saturating_add(ahead_ns));
     }
     // A crash leaves the floor a lease or two ahead of the issued time.
-    let back_ns = floor_ns.saturating_sub(2 * AHEAD_NS).saturating_sub(now.wall_ns);
+    let back_ns = floor_ns.saturating_sub(CRASHED_NS).saturating_sub(now.wall_ns);
     let back_ns = u64::try_from(back_ns).unwrap_or(0);
     (held_ns, rest_of_lead(settings, before.unconfirmed_ns, back_ns))
 }
@@ -310,7 +325,7 @@ fn still_held(settings: ClockSettings, now: Instant, floor_ns: Option<i64>, befo
     let (Some(floor_ns), Some(_)) = (floor_ns, settings.jump_ns_max) else { return 0 };
     let wall_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns);
     // A crash leaves the floor a lease or two ahead of what was issued.
-    let as_before = wall_ns >= floor_ns.saturating_sub(2 * AHEAD_NS);
+    let as_before = wall_ns >= floor_ns.saturating_sub(CRASHED_NS);
     if before.held_ns > 0 && as_before {
         tracing::error!(
             held_s = before.held_ns / 1_000_000_000,

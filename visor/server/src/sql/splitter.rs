@@ -37,7 +37,8 @@ struct Scanned {
 }
 
 impl Splitter {
-    /// Adds text; returns the statements that it completes, without their semicolons.
+    /// Adds text; returns the statements that it completes, without their semicolons and the
+    /// comments before them.
     pub fn push(&mut self, text: &str) -> Vec<String> {
         self.pending.push_str(text);
         let (mut statements, mut start) = (Vec::new(), 0);
@@ -49,9 +50,9 @@ impl Splitter {
         all.scan(&self.pending, self.pending.len(), &mut ends);
         self.open = all.inside;
         for end in ends {
-            let statement = self.pending.get(start..end).unwrap_or("");
-            if !is_blank(statement) {
-                statements.push(statement.trim().to_string());
+            let statement = without_comments(self.pending.get(start..end).unwrap_or("")).trim();
+            if !statement.is_empty() {
+                statements.push(statement.to_string());
             }
             start = end + 1;
         }
@@ -75,7 +76,8 @@ impl Splitter {
     /// needs no semicolon.
     pub fn finish(&mut self) -> Option<String> {
         let Self { pending: rest, .. } = std::mem::take(self);
-        (!is_blank(&rest)).then(|| rest.trim().to_string())
+        let statement = without_comments(&rest).trim();
+        (!statement.is_empty()).then(|| statement.to_string())
     }
 
     /// Forgets what waits.

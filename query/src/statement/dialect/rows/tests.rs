@@ -20,6 +20,10 @@ fn a_series_moves_to_from() {
             "SELECT a, -generate_series(1, 3) * 2 AS n FROM t LIMIT 2",
             "SELECT a, -\"$series\".\"$series\" * 2 AS n FROM t, generate_series(1, 3) AS \"$series\" (\"$series\") LIMIT 2",
         ),
+        (
+            "SELECT DISTINCT ON (a) a, generate_series(1, 3) AS g FROM t ORDER BY a, g",
+            "SELECT DISTINCT ON (a) a, \"$series\".\"$series\" AS g FROM t, generate_series(1, 3) AS \"$series\" (\"$series\") ORDER BY a, g",
+        ),
     ] {
         assert_eq!(normalized(sql).unwrap(), wanted);
     }
@@ -28,8 +32,10 @@ fn a_series_moves_to_from() {
 #[test]
 fn a_series_that_postgresql_reads_otherwise_is_refused() {
     for sql in [
-        "SELECT generate_series(1, 2), generate_series(1, 3)",
         "SELECT a, generate_series(1) FROM t GROUP BY a",
+        "SELECT DISTINCT ON (a) a, generate_series(1, 3) AS g FROM t ORDER BY a, b",
+        "SELECT DISTINCT ON (a) a, generate_series(1, b) AS g FROM t",
+        "SELECT DISTINCT ON (a) a, unnest(b) AS g FROM t",
     ] {
         assert_eq!(normalized(sql).unwrap_err().kind(), ErrorKind::FeatureNotSupported, "{sql}");
     }
@@ -38,6 +44,10 @@ fn a_series_that_postgresql_reads_otherwise_is_refused() {
 #[test]
 fn a_series_of_each_row_is_a_list() {
     for (sql, wanted) in [
+        (
+            "SELECT generate_series(1, 2), generate_series(1, 3)",
+            "SELECT unnest(series_list(1, 2)), unnest(series_list(1, 3))",
+        ),
         ("SELECT generate_series(1, a) FROM t", "SELECT unnest(series_list(1, a)) FROM t"),
         ("SELECT *, generate_series(1, 3) FROM t", "SELECT *, unnest(series_list(1, 3)) FROM t"),
         (

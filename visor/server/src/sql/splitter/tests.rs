@@ -57,6 +57,7 @@ fn text_comes_in_pieces_of_any_length() {
                 \"é;\n\", é$1$; select 1 - - 1;\n-- the end ;";
     let whole = all(text);
     assert_eq!(whole.len(), 4, "{whole:?}");
+    assert!(whole.iter().all(|statement| statement.starts_with("select")), "{whole:?}");
     let characters: Vec<char> = text.chars().collect();
     for length in 1..characters.len() {
         let mut splitter = Splitter::default();
