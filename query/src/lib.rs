@@ -32,11 +32,13 @@ pub use ingest::{Appending, Ingest, IngestStatement};
 pub use inspect::{Inspected, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{
-    CancelKey, Held, Login, Parts, QueryService, STACK_BYTES, Share, statement_bytes,
+    Allowance, CancelKey, Held, Login, Parts, Process, QueryService, STACK_BYTES, Share, Watch,
+    has_memory, statement_bytes,
 };
 pub use session::{
     CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,
 };
 pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind, names::quoted};
+pub use stratalog_functions::governor::count_allocated;
 pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};

@@ -3,6 +3,7 @@
 pub(crate) mod base;
 mod execution;
 pub(crate) mod memory;
+pub(crate) mod real;
 mod running;
 pub(crate) mod share;
 mod short;
@@ -25,6 +26,7 @@ use tokio::sync::watch;
 pub(crate) use self::execution::{Execution, StoppablePlan};
 pub use self::{
     execution::STACK_BYTES,
+    real::{Allowance, Process, Watch, has_memory},
     share::{Held, Share, statement_bytes},
 };
 use crate::{

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use stratalog_line::{LineLimits, LineParser, RowLimits};
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{Login, QueryService, Session};
+use stratalog_query::{Login, QueryService, Session, has_memory};
 use stratalog_telemetry::{Names, TelemetryLimits, TelemetryReader};
 use tokio::{
     runtime::Handle,
@@ -15,6 +15,9 @@ use tokio::{
 };
 
 use crate::{HttpSettings, guard::Guard, metrics::Counts};
+
+/// Bytes of rows that a parser still has when it is kept for another request, at most.
+const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
 
 /// Parsers that wait for the next request; each knows tables and series.
 const PARSERS_MAX: usize = 16;
@@ -80,8 +83,12 @@ impl State {
         self.parsers.lock().pop().unwrap_or_else(|| LineParser::new(LineLimits::default()))
     }
 
-    /// The parser of a request that has ended.
+    /// The parser of a request that has ended. One with many rows that nobody took is not kept, as it
+    /// would keep their memory.
     pub(crate) fn give_back(&self, parser: LineParser) {
+        if parser.bytes() > KEPT_ROWS_BYTES_MAX {
+            return;
+        }
         let mut parsers = self.parsers.lock();
         if parsers.len() < PARSERS_MAX {
             parsers.push(parser);
@@ -171,7 +178,8 @@ impl State {
 
     /// Room for so many bytes of bodies, if it is there.
     pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok()
+        let room = Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok();
+        room.filter(|_| has_memory(bytes))
     }
 
     /// Room for so many bytes of bodies, whenever it comes.
@@ -187,7 +195,7 @@ impl State {
     pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {
-            Ok(Ok(room)) => Ok(room),
+            Ok(Ok(room)) if has_memory(bytes) => Ok(room),
             _ => Err(no_room()),
         }
     }

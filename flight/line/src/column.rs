@@ -145,6 +145,24 @@ impl Values {
         }
     }
 
+    /// Has room for so many rows in all, and for a few more. Padding comes again and again, and twice the
+    /// room each time would take more memory than the rows are counted with.
+    fn reach(&mut self, rows: usize) {
+        fn reach<T>(values: &mut Vec<T>, rows: usize) {
+            if values.capacity() < rows {
+                let wanted = rows.max(values.capacity() / 4 * 5);
+                values.reserve_exact(wanted - values.len());
+            }
+        }
+        match self {
+            Self::Float { values, .. } => reach(values, rows),
+            Self::Integer { values, .. } => reach(values, rows),
+            Self::Numeric { values, .. } => reach(values, rows),
+            Self::Text { ends, .. } => reach(ends, rows),
+            Self::Boolean(values) => reach(values, rows),
+        }
+    }
+
     fn reserve(&mut self, rows: usize) {
         match self {
             Self::Float { values, .. } => values.reserve_exact(rows),
@@ -180,6 +198,11 @@ impl Column {
     pub(crate) fn start_batch(&mut self) {
         let rows = std::mem::take(&mut self.expected);
         self.values.reserve(rows);
+    }
+
+    /// Makes no room before values come.
+    pub(crate) fn expect_nothing(&mut self) {
+        self.expected = 0;
     }
 
     /// Its values, to be finished elsewhere; the column starts anew.
@@ -218,6 +241,7 @@ impl Column {
         if rows > row {
             return Err(Refusal::Twice);
         }
+        self.values.reach(row + 1);
         self.values.resize(row);
         match self.gaps.last_mut().filter(|gap| gap.end == rows) {
             Some(gap) => gap.end = row,

@@ -19,6 +19,9 @@ use crate::{
 /// The tick column of a table that does not exist yet.
 pub const TIME_COLUMN: &str = "time";
 
+/// Bytes that a table makes room for before the rows of a batch come, at most.
+const EXPECTED_BYTES_MAX: usize = 16 << 20;
+
 /// Bytes of a row besides its columns: tick, series, line, and what a gap in a column takes.
 const ROW_BYTES: usize = 32;
 
@@ -191,6 +194,12 @@ impl Table {
     #[cold]
     pub(crate) fn start_batch(&mut self) {
         let rows = std::mem::take(&mut self.expected);
+        // What was large once may be small the next time.
+        if rows.saturating_mul(self.row_bytes) > EXPECTED_BYTES_MAX {
+            self.columns.iter_mut().for_each(Column::expect_nothing);
+            self.measure();
+            return;
+        }
         self.ticks.reserve_exact(rows);
         self.slots.reserve_exact(rows);
         self.lines.reserve_exact(rows);

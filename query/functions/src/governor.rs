@@ -14,6 +14,7 @@ use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::Arc,
+    task::{Context, Poll},
 };
 
 use datafusion::common::{Result as PlanResult, runtime::JoinSetTracer};
@@ -37,6 +38,9 @@ pub const SPLIT_BYTES: usize = 32 << 20;
 /// Bytes of a constant that the planner computes in advance, at most.
 pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 
+/// Allocated bytes of which a governor is told before the end of a task's turn.
+const TOLD_BYTES_MIN: usize = 1 << 20;
+
 /// Charges for constants that a thread keeps, at most.
 const CONSTANTS_MAX: usize = 32;
 
@@ -56,6 +60,18 @@ pub trait Governor: Debug + Send + Sync {
 
     /// Gives bytes back.
     fn shrink(&self, bytes: usize);
+
+    /// What its threads have allocated since the last call, less what they freed: memory of every
+    /// kind, whether [`Self::grow`] was told of it or not.
+    fn allocated(&self, bytes: isize) {
+        let _ = bytes;
+    }
+
+    /// One more task works for the statement.
+    fn task_begins(&self) {}
+
+    /// A task has ended, and its memory is free.
+    fn task_ends(&self) {}
 }
 
 /// How the current thread evaluates expressions.
@@ -72,6 +88,8 @@ pub enum Evaluation {
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Governor>>> = const { RefCell::new(None) };
+    /// Bytes that the thread has allocated, less those that it freed, since a governor was told.
+    static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static EVALUATION: Cell<Evaluation> = const { Cell::new(Evaluation::Whole) };
     /// Charges for constants, with the address of each constant.
     static CONSTANTS: RefCell<Vec<(usize, Charge)>> = const { RefCell::new(Vec::new()) };
@@ -87,6 +105,26 @@ pub fn evaluation() -> Evaluation {
     EVALUATION.get()
 }
 
+/// Counts what the allocator gave to the current thread, or, as a negative number, what it took
+/// back.
+#[inline]
+pub fn count_allocated(bytes: isize) {
+    ALLOCATED.set(ALLOCATED.get().wrapping_add(bytes));
+}
+
+/// Tells the governor of the current thread what was allocated, once the number is large.
+fn tell_allocated() {
+    let bytes = ALLOCATED.get();
+    if bytes.unsigned_abs() >= TOLD_BYTES_MIN {
+        CURRENT.with_borrow(|governor| {
+            if let Some(governor) = governor {
+                ALLOCATED.set(0);
+                governor.allocated(bytes);
+            }
+        });
+    }
+}
+
 /// Fails once the statement of the current thread must stop.
 ///
 /// # Errors
@@ -100,6 +138,7 @@ pub fn check() -> PlanResult<()> {
 /// # Errors
 /// As [`Governor::check`].
 pub fn check_statement() -> Result<()> {
+    tell_allocated();
     CURRENT.with_borrow(|governor| governor.as_ref().map_or(Ok(()), |governor| governor.check()))
 }
 
@@ -168,6 +207,16 @@ pub fn charge(bytes: usize) -> Result<Charge> {
     Ok(charge)
 }
 
+/// Charges bytes to `governor`.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn charge_to(governor: &Arc<dyn Governor>, bytes: usize) -> Result<Charge> {
+    let mut charge = Charge { governor: Some(Arc::clone(governor)), bytes: 0 };
+    charge.resize(bytes)?;
+    Ok(charge)
+}
+
 /// Keeps the charge for a constant until another function takes the constant, or until the
 /// current evaluation ends.
 pub fn keep_constant(address: usize, charge: Charge) {
@@ -189,26 +238,31 @@ pub fn take_constant(address: usize) -> Option<Charge> {
 
 /// The state of the thread that [`within`] and [`evaluating`] restore, also after a panic.
 struct Restored {
-    governor: Option<Option<Arc<dyn Governor>>>,
+    /// The governor outside, and what was allocated for it.
+    governor: Option<(Option<Arc<dyn Governor>>, isize)>,
     evaluation: Evaluation,
     constants: Vec<(usize, Charge)>,
 }
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        if let Some(governor) = self.governor.take() {
-            CURRENT.set(governor);
-        }
         EVALUATION.set(self.evaluation);
         let inner = CONSTANTS.replace(std::mem::take(&mut self.constants));
         drop(inner);
+        if let Some((outside, allocated)) = self.governor.take() {
+            let inside = CURRENT.replace(outside);
+            let bytes = ALLOCATED.replace(allocated);
+            if let Some(governor) = inside.filter(|_| bytes != 0) {
+                governor.allocated(bytes);
+            }
+        }
     }
 }
 
 /// Runs `work` under a governor.
 pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
     let _restored = Restored {
-        governor: Some(CURRENT.replace(Some(Arc::clone(governor)))),
+        governor: Some((CURRENT.replace(Some(Arc::clone(governor))), ALLOCATED.replace(0))),
         evaluation: EVALUATION.replace(Evaluation::Whole),
         constants: CONSTANTS.take(),
     };
@@ -240,20 +294,68 @@ pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::O
 type AnyFuture = Pin<Box<dyn Future<Output = Box<dyn Any + Send>> + Send>>;
 type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
+/// A task that works for a statement, from when it is spawned until it and its memory are gone.
+#[derive(Debug)]
+pub struct Present(Arc<dyn Governor>);
+
+impl Present {
+    /// One more task.
+    pub fn of(governor: Arc<dyn Governor>) -> Self {
+        governor.task_begins();
+        Self(governor)
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.task_ends();
+    }
+}
+
+/// A future of a task of its own. Whatever it holds is dropped before the task counts as ended.
+struct Task<T> {
+    future: Pin<Box<dyn Future<Output = T> + Send>>,
+    present: Present,
+}
+
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let governor = Arc::clone(&self.present.0);
+        within(&governor, || self.future.as_mut().poll(context))
+    }
+}
+
+/// A future that runs as a task of its own, under a governor.
+pub fn task<F>(governor: Arc<dyn Governor>, future: F) -> impl Future<Output = F::Output> + Send
+where
+    F: Future + Send + 'static,
+{
+    Task { future: Box::pin(future), present: Present::of(governor) }
+}
+
 /// Hands the governor on to the tasks that a plan spawns.
 struct Inherited;
 
 impl JoinSetTracer for Inherited {
     fn trace_future(&self, future: AnyFuture) -> AnyFuture {
         match current() {
-            Some(governor) => Box::pin(governed(governor, future)),
+            Some(governor) => Box::pin(Task { future, present: Present::of(governor) }),
             None => future,
         }
     }
 
     fn trace_block(&self, block: AnyBlock) -> AnyBlock {
         match current() {
-            Some(governor) => Box::new(move || within(&governor, block)),
+            Some(governor) => {
+                let present = Present::of(governor);
+                Box::new(move || {
+                    let result = within(&present.0, block);
+                    drop(present);
+                    result
+                })
+            }
             None => block,
         }
     }

@@ -24,6 +24,7 @@ use datafusion::{
         ExecutionPlan,
         aggregates::AggregateExec,
         filter::{FilterExec, FilterExecBuilder},
+        joins::{CrossJoinExec, HashJoinExec},
         projection::ProjectionExec,
         replace_children_if_necessary,
         windows::{BoundedWindowAggExec, WindowAggExec},
@@ -38,9 +39,12 @@ mod input;
 mod projection;
 
 use expression::Sliced;
-use held::HeldInput;
+use held::{Count, HeldInput};
 use input::SlicedInput;
 use projection::SlicedProjection;
+
+/// Bytes that a window takes for a value of each row, about: it computes them in a list and in an array.
+const WINDOW_VALUE_BYTES: usize = 16;
 
 /// Constants of fewer bytes do not count.
 const LONG_BYTES_MIN: usize = 1 << 10;
@@ -65,15 +69,17 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
             let sliced = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
             return Ok(Transformed::yes(Arc::new(sliced)));
         }
-        if node.downcast_ref::<WindowAggExec>().is_some()
-            || node.downcast_ref::<BoundedWindowAggExec>().is_some()
+        if let Some(window) = node.downcast_ref::<WindowAggExec>() {
+            let count = Count::WholeWindow(window.window_expr().len() * WINDOW_VALUE_BYTES);
+            return hold(node, count, false);
+        }
+        if node.downcast_ref::<BoundedWindowAggExec>().is_some() {
+            return hold(node, Count::Window, false);
+        }
+        if node.downcast_ref::<HashJoinExec>().is_some()
+            || node.downcast_ref::<CrossJoinExec>().is_some()
         {
-            let children = node
-                .children()
-                .into_iter()
-                .map(|child| Arc::new(HeldInput::new(Arc::clone(child))) as Arc<dyn ExecutionPlan>);
-            let children = children.collect();
-            return replace_children_if_necessary(node, children).map(Transformed::yes);
+            return hold(node, Count::Copy, true);
         }
         let node = match node.downcast_ref::<AggregateExec>() {
             Some(aggregate) => arguments(aggregate)?.unwrap_or(node),
@@ -92,6 +98,20 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         }
     })
     .map(|plan| plan.data)
+}
+
+/// The node, which holds its inputs, or only the first one.
+fn hold(
+    node: Arc<dyn ExecutionPlan>,
+    count: Count,
+    first_only: bool,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let children = node.children().into_iter().enumerate().map(|(at, child)| match at {
+        1.. if first_only => Arc::clone(child),
+        _ => Arc::new(HeldInput::new(Arc::clone(child), count)) as Arc<dyn ExecutionPlan>,
+    });
+    let children = children.collect();
+    replace_children_if_necessary(node, children).map(Transformed::yes)
 }
 
 /// The aggregate with arguments that are computed in parts; `None` where none can be long.

@@ -17,6 +17,8 @@ use datafusion::{
     },
 };
 
+use super::real;
+
 /// A pool with room for consumers that cannot spill.
 #[derive(Debug)]
 pub struct StatementPool {
@@ -72,6 +74,12 @@ impl MemoryPool for StatementPool {
                 reservation.consumer().name(),
                 self.fair.reserved(),
                 self.bytes_max,
+            )));
+        }
+        if !real::has_memory(additional) {
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "{} needs {additional} bytes, and the server has no memory for them",
+                reservation.consumer().name(),
             )));
         }
         self.fair.try_grow(reservation, additional)

@@ -10,7 +10,7 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
-use stratalog_functions::governor::{governed, within};
+use stratalog_functions::governor::{self, within};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{
     runtime::Handle,
@@ -72,7 +72,7 @@ impl Running {
                 Err(error) => drop(sender.send(Err(error)).await),
             }
         };
-        let task = threads.spawn(governed(own.governor(), run));
+        let task = threads.spawn(governor::task(own.governor(), run));
         Self { place: Place::There { batches, task }, own }
     }
 
@@ -84,7 +84,7 @@ impl Running {
             return;
         };
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let task = threads.spawn(governed(self.own.governor(), pump(rows, sender)));
+        let task = threads.spawn(governor::task(self.own.governor(), pump(rows, sender)));
         self.place = Place::There { batches, task };
     }
 }
@@ -152,7 +152,12 @@ impl Stream for Running {
                     Poll::Ready(_) => None,
                     Poll::Pending => return Poll::Pending,
                 },
-                other => return other,
+                other => {
+                    if let Poll::Ready(Some(Ok(batch))) = &other {
+                        own.hand_on(batch);
+                    }
+                    return other;
+                }
             };
             self.place = Place::Ended;
             return Poll::Ready(next);

@@ -11,6 +11,8 @@ use datafusion::execution::memory_pool::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::real;
+
 /// What one statement or client holds.
 #[derive(Debug)]
 pub struct Share {
@@ -60,7 +62,18 @@ impl Share {
                     ));
             }
         }
+        if !real::has_memory(bytes) {
+            let detail = format!("{bytes} bytes are needed, and the server has no memory for them");
+            return Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
+                .with_detail(detail)
+                .with_hint("send it again a little later, or make the statement work on less"));
+        }
         own.try_grow(bytes).map_err(crate::errors::from_datafusion)
+    }
+
+    /// Bytes that are held.
+    pub fn size(&self) -> usize {
+        self.reservation.get().map_or(0, MemoryReservation::size)
     }
 
     /// Gives bytes back.

@@ -4,8 +4,8 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -18,7 +18,13 @@ use stratalog_functions::governor::{Governor, governed};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{sync::Notify, time::Instant};
 
-use crate::service::share::Share;
+use crate::service::{
+    real::{self, KNOWN_BYTES_MIN},
+    share::Share,
+};
+
+/// The longest time that an error waits for the tasks of its statement.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why a statement is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +37,8 @@ pub enum Stop {
     Closed = 3,
     /// Another session ended this one.
     Terminated = 4,
+    /// The server's memory is used up, and this statement has most of it.
+    Memory = 5,
 }
 
 /// One running statement.
@@ -46,6 +54,24 @@ pub struct Work {
     whole: Option<Arc<Work>>,
     /// `None` without a budget.
     values: Option<Arc<Share>>,
+    /// What the statement takes, with all of its parts.
+    usage: Arc<Usage>,
+}
+
+/// What a statement takes.
+#[derive(Debug, Default)]
+struct Usage {
+    /// Bytes that its threads allocated, less what they freed, and what they handed on. What others
+    /// free of it counts on, so the number is a measure, and no account.
+    bytes: AtomicIsize,
+    /// Tasks that work for it.
+    tasks: AtomicUsize,
+    /// Told when the last task has ended.
+    alone: Notify,
+    /// Whether [`real`] knows it.
+    known: AtomicBool,
+    /// The statement itself.
+    whole: Weak<Work>,
 }
 
 impl Governor for Work {
@@ -60,6 +86,24 @@ impl Governor for Work {
     fn shrink(&self, bytes: usize) {
         if let Some(values) = &self.values {
             values.shrink(bytes);
+        }
+    }
+
+    fn allocated(&self, bytes: isize) {
+        let before = self.usage.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let large = before.saturating_add(bytes) >= KNOWN_BYTES_MIN;
+        if large && !self.usage.known.swap(true, Ordering::Relaxed) {
+            real::register(Weak::clone(&self.usage.whole));
+        }
+    }
+
+    fn task_begins(&self) {
+        self.usage.tasks.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn task_ends(&self) {
+        if self.usage.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.usage.alone.notify_waiters();
         }
     }
 }
@@ -78,7 +122,7 @@ impl Work {
 
     fn begin(timeout_ms: u64, values: Option<Arc<Share>>) -> Arc<Self> {
         let deadline = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
-        Arc::new(Self {
+        Arc::new_cyclic(|whole| Self {
             stopped: AtomicU8::new(0),
             stop: Notify::new(),
             deadline,
@@ -86,7 +130,46 @@ impl Work {
             committing: AtomicBool::new(false),
             whole: None,
             values,
+            usage: Arc::new(Usage { whole: Weak::clone(whole), ..Usage::default() }),
         })
+    }
+
+    /// Bytes that the statement takes, about: what its threads allocated, or, where that is more,
+    /// what it was charged.
+    pub fn bytes(&self) -> usize {
+        let allocated = usize::try_from(self.usage.bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        allocated.max(self.values.as_ref().map_or(0, |values| values.size()))
+    }
+
+    /// Rows leave the statement: what they take is no longer its own.
+    pub fn hand_on(&self, batch: &RecordBatch) {
+        if self.usage.known.load(Ordering::Relaxed) {
+            let bytes = isize::try_from(batch.get_array_memory_size()).unwrap_or(isize::MAX);
+            self.usage.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nothing stops the statement any more, or something already has.
+    pub fn is_ending(&self) -> bool {
+        self.is_committing() || self.stop_error().is_some()
+    }
+
+    /// Returns when the tasks that work for the statement have ended and their memory is free; after
+    /// [`PATIENCE`] in any case.
+    pub async fn alone(&self) {
+        if self.usage.tasks.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let ended = async {
+            loop {
+                let notified = self.usage.alone.notified();
+                if self.usage.tasks.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        let _late = tokio::time::timeout(PATIENCE, ended).await;
     }
 
     /// The statement as the functions of its expressions see it.
@@ -104,6 +187,7 @@ impl Work {
             committing: AtomicBool::new(false),
             whole: Some(Arc::clone(self)),
             values: self.values.clone(),
+            usage: Arc::clone(&self.usage),
         })
     }
 
@@ -149,11 +233,16 @@ impl Work {
     /// Runs `future` unless the statement is stopped first.
     pub async fn guard<T>(self: &Arc<Self>, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.check()?;
-        tokio::select! {
+        let result = tokio::select! {
             biased;
             error = self.stopped() => Err(error),
             result = governed(self.governor(), future) => result,
+        };
+        if result.is_err() {
+            // Whoever is told of the error finds the memory free.
+            self.alone().await;
         }
+        result
     }
 
     /// Passes the batches of `stream` on until the statement is stopped.
@@ -163,7 +252,7 @@ impl Work {
     ) -> BoxStream<'static, Result<RecordBatch>> {
         let work = Arc::clone(self);
         let stopped: BoxFuture<'static, Error> = Box::pin(async move { work.stopped().await });
-        Box::pin(Guarded { stopped, stream: Some(stream) })
+        Box::pin(Guarded { work: Arc::clone(self), stopped, stream: Some(stream), failing: None })
     }
 
     /// Ends when the statement is to be stopped.
@@ -200,6 +289,13 @@ impl Work {
                 "terminating connection: the server is shutting down",
             )),
             4 => Some(terminated()),
+            5 => Some(
+                Error::new(ErrorKind::OutOfMemory, "out of memory")
+                    .with_detail(
+                        "the memory of the server is used up, and this statement took most of it",
+                    )
+                    .with_hint("make the statement work on less at once"),
+            ),
             3 => Some(Error::new(
                 ErrorKind::QueryCanceled,
                 "canceling statement: its session was closed",
@@ -225,8 +321,37 @@ pub fn terminated() -> Error {
 /// A stream that ends with an error when its statement is stopped, and then drops what it
 /// was reading from.
 struct Guarded {
+    work: Arc<Work>,
     stopped: BoxFuture<'static, Error>,
     stream: Option<BoxStream<'static, Result<RecordBatch>>>,
+    /// The error, which waits until the tasks of the statement have ended.
+    failing: Option<BoxFuture<'static, Error>>,
+}
+
+impl Guarded {
+    /// Ends with an error, once the memory of the statement is free.
+    fn fail(
+        &mut self,
+        error: Error,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch>>> {
+        self.stream = None;
+        let work = Arc::clone(&self.work);
+        let failing = async move {
+            work.alone().await;
+            error
+        };
+        self.failing = Some(Box::pin(failing));
+        self.poll_failing(context)
+    }
+
+    fn poll_failing(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let Some(failing) = &mut self.failing else { return Poll::Ready(None) };
+        failing.as_mut().poll(context).map(|error| {
+            self.failing = None;
+            Some(Err(error))
+        })
+    }
 }
 
 impl Stream for Guarded {
@@ -234,20 +359,23 @@ impl Stream for Guarded {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.stream.is_none() {
-            return Poll::Ready(None);
+            return self.poll_failing(context);
         }
         if let Poll::Ready(error) = self.stopped.as_mut().poll(context) {
-            self.stream = None;
-            return Poll::Ready(Some(Err(error)));
+            return self.fail(error, context);
         }
         let next = match self.stream.as_mut() {
             Some(stream) => stream.as_mut().poll_next(context),
             None => return Poll::Ready(None),
         };
-        if matches!(&next, Poll::Ready(None | Some(Err(_)))) {
-            self.stream = None;
+        match next {
+            Poll::Ready(Some(Err(error))) => self.fail(error, context),
+            Poll::Ready(None) => {
+                self.stream = None;
+                Poll::Ready(None)
+            }
+            next => next,
         }
-        next
     }
 }
 

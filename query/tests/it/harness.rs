@@ -147,7 +147,9 @@ impl Database {
     /// The error of a statement.
     pub async fn error(&self, sql: &str) -> Error {
         match self.run(sql).await {
-            Ok(answer) => panic!("{sql}: {} {:?}", answer.tag, answer.lines()),
+            Ok(answer) => {
+                panic!("{}: {} {}", start_of(sql), answer.tag, start_of(&answer.lines().join("\n")))
+            }
             Err(error) => error,
         }
     }
@@ -163,6 +165,11 @@ impl Database {
     pub async fn plan(&self, sql: &str) -> String {
         self.rows(&format!("EXPLAIN {sql}")).await.join("\n")
     }
+}
+
+/// The first characters of a text that may be long.
+fn start_of(text: &str) -> String {
+    text.chars().take(300).collect()
 }
 
 /// Tablets and stories in a directory.

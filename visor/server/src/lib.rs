@@ -22,6 +22,7 @@ pub mod export;
 mod identity;
 pub mod import;
 mod logging;
+pub mod memory;
 mod serve;
 mod server;
 pub mod settings;

@@ -1,13 +1,56 @@
 //! `stratalog`: see the library of the same name.
 
-use std::{ffi::c_long, process::ExitCode, time::Duration};
+use std::{
+    alloc::{GlobalAlloc, Layout},
+    ffi::c_long,
+    process::ExitCode,
+    time::Duration,
+};
 
 use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
+use mimalloc::MiMalloc;
+use stratalog_query::count_allocated;
 
 /// Threads of queries and of the writer free what others allocated; the system's allocator
 /// serializes that.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting = Counting;
+
+/// The allocator, which counts for each thread how much it gave and took back, so that the statement
+/// with the most memory is known.
+struct Counting;
+
+/// Bytes as the thread counts them; nothing is larger than `isize::MAX`.
+const fn signed(bytes: usize) -> isize {
+    bytes.cast_signed()
+}
+
+#[expect(unsafe_code, reason = "an allocator is unsafe; each call goes to mimalloc as it came")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_allocated(signed(layout.size()));
+        // SAFETY: the caller's promises are the same.
+        unsafe { MiMalloc.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        count_allocated(-signed(layout.size()));
+        // SAFETY: the caller's promises are the same.
+        unsafe { MiMalloc.dealloc(address, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_allocated(signed(layout.size()));
+        // SAFETY: the caller's promises are the same.
+        unsafe { MiMalloc.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count_allocated(signed(bytes) - signed(layout.size()));
+        // SAFETY: the caller's promises are the same.
+        unsafe { MiMalloc.realloc(address, layout, bytes) }
+    }
+}
 
 /// `mi_option_purge_delay`, which the crate has no name for.
 const PURGE_DELAY: mi_option_t = 15;
@@ -23,6 +66,7 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     keep_freed_memory();
+    stratalog::memory::gives_back(|| collect(true));
     // Without the thread all goes on, with more memory.
     let _unless_there_are_none_left = std::thread::Builder::new()
         .name("memory".to_string())
@@ -54,10 +98,15 @@ fn keep_freed_memory() {
 fn give_back_memory() {
     loop {
         std::thread::sleep(LOOKED_AT_EVERY);
-        #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
-        unsafe {
-            mi_collect(false);
-        }
+        collect(false);
+    }
+}
+
+/// Gives back what was freed long enough ago, or all that was freed.
+fn collect(all: bool) {
+    #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
+    unsafe {
+        mi_collect(all);
     }
 }
 

@@ -56,6 +56,7 @@ impl Server {
     /// # Errors
     /// [`StartError`]: what stands in the way.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        crate::memory::watch(settings);
         let postgres = Door::open(&settings.pg_listen, "pg-listen", settings).await?;
         let flight = Door::open(&settings.flight_listen, "flight-listen", settings).await?;
         let http = Door::open(&settings.http_listen, "http-listen", settings).await?;

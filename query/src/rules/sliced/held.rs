@@ -1,11 +1,20 @@
-//! Batches that count as long as a node holds them, for windows: these ask no memory pool.
+//! Batches that count as long as a node holds them.
+//!
+//! Windows ask no memory pool, neither for their input nor for what they compute of it. A join asks for its
+//! left side, and then copies that into one batch.
 
 use std::{fmt, sync::Arc};
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::{
+    array::{ArrayRef, RecordBatch, RecordBatchOptions},
+    datatypes::DataType,
+};
 use datafusion::{
     common::{Result, tree_node::TreeNodeRecursion},
-    execution::{SendableRecordBatchStream, TaskContext},
+    execution::{
+        SendableRecordBatchStream, TaskContext,
+        memory_pool::{MemoryConsumer, MemoryReservation},
+    },
     physical_expr::PhysicalExpr,
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
@@ -13,24 +22,37 @@ use datafusion::{
     },
 };
 use futures::StreamExt as _;
-use stratalog_functions::governor;
+use stratalog_functions::governor::{self, Charge, Governor};
 use stratalog_model::Error;
 
-use crate::errors::to_datafusion;
+use crate::errors::{from_datafusion, to_datafusion};
 
 /// Smaller columns do not count.
 const COLUMN_BYTES_MIN: usize = 8 << 10;
+
+/// How the batches count.
+#[derive(Debug, Clone, Copy)]
+pub enum Count {
+    /// Each batch for itself: the node lets go of what it has passed.
+    Window,
+    /// As `Window`, and so many bytes for each row until the end: the node computes values for all rows
+    /// at once.
+    WholeWindow(usize),
+    /// A copy of each batch.
+    Copy,
+}
 
 /// The rows of a plan, whose memory counts until the last user drops it.
 #[derive(Debug)]
 pub struct HeldInput {
     input: Arc<dyn ExecutionPlan>,
+    count: Count,
 }
 
 impl HeldInput {
     /// `input`, whose batches count.
-    pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
+    pub fn new(input: Arc<dyn ExecutionPlan>, count: Count) -> Self {
+        Self { input, count }
     }
 }
 
@@ -69,7 +91,7 @@ impl ExecutionPlan for HeldInput {
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.into_iter().next() {
-            Some(input) => Ok(Arc::new(Self::new(input))),
+            Some(input) => Ok(Arc::new(Self::new(input, self.count))),
             None => Err(to_datafusion(Error::internal("held batches have one input"))),
         }
     }
@@ -79,22 +101,87 @@ impl ExecutionPlan for HeldInput {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let pool = Arc::new(Pool(match self.count {
+            Count::Copy => {
+                let consumer = MemoryConsumer::new(format!("copy of a join's rows[{partition}]"));
+                Some(consumer.register(context.memory_pool()))
+            }
+            Count::Window | Count::WholeWindow(_) => None,
+        })) as Arc<dyn Governor>;
         let input = self.input.execute(partition, context)?;
-        let schema = input.schema();
-        let batches = input.map(|batch| held(&batch?));
+        let (schema, count) = (input.schema(), self.count);
+        let (mut rows, mut computed) = (0_usize, None::<Charge>);
+        let batches = input.map(move |batch| {
+            let batch = batch?;
+            match count {
+                Count::Window => held(&batch),
+                Count::WholeWindow(row_bytes) => {
+                    rows = rows.saturating_add(batch.num_rows());
+                    let bytes = rows.saturating_mul(row_bytes);
+                    match &mut computed {
+                        Some(charge) => charge.resize(bytes).map_err(to_datafusion)?,
+                        None => computed = Some(governor::charge(bytes).map_err(to_datafusion)?),
+                    }
+                    held(&batch)
+                }
+                Count::Copy => copied(&batch, &pool),
+            }
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+}
+
+/// The memory pool itself, without the bound for one statement.
+#[derive(Debug)]
+struct Pool(Option<MemoryReservation>);
+
+impl Governor for Pool {
+    fn check(&self) -> stratalog_model::Result<()> {
+        Ok(())
+    }
+
+    fn grow(&self, bytes: usize) -> stratalog_model::Result<()> {
+        let grown = self.0.as_ref().map_or(Ok(()), |pool| pool.try_grow(bytes));
+        grown.map_err(from_datafusion)
+    }
+
+    fn shrink(&self, bytes: usize) {
+        if let Some(pool) = &self.0 {
+            pool.shrink(bytes);
+        }
     }
 }
 
 /// The batch, charged to the statement. A window also writes its input out once more.
 fn held(batch: &RecordBatch) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(|column| {
+    charged(batch, |column| {
         let bytes = governor::value_bytes(column).saturating_mul(2);
-        if bytes < COLUMN_BYTES_MIN {
-            return Ok(Arc::clone(column));
-        }
-        let charge = governor::charge(bytes).map_err(to_datafusion)?;
-        governor::tied(column, charge, &[])
+        (bytes >= COLUMN_BYTES_MIN)
+            .then(|| governor::charge(bytes).map_err(to_datafusion))
+            .transpose()
+    })
+}
+
+/// The batch, charged with a copy. Copied texts stay where they are.
+fn copied(batch: &RecordBatch, pool: &Arc<dyn Governor>) -> Result<RecordBatch> {
+    charged(batch, |column| {
+        let bytes = match column.data_type() {
+            DataType::Utf8View | DataType::BinaryView => 0,
+            _ => governor::value_bytes(column),
+        };
+        (bytes >= COLUMN_BYTES_MIN)
+            .then(|| governor::charge_to(pool, bytes).map_err(to_datafusion))
+            .transpose()
+    })
+}
+
+fn charged(
+    batch: &RecordBatch,
+    charge: impl Fn(&ArrayRef) -> Result<Option<Charge>>,
+) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| match charge(column)? {
+        Some(charge) => governor::tied(column, charge, &[]),
+        None => Ok(Arc::clone(column)),
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -1,0 +1,267 @@
+//! The memory that the process really has, and what is done when it grows past its limit (CL-10).
+//!
+//! The memory pool knows what statements ask it for. Copies that an operator makes, batches in
+//! channels and what the allocator keeps are not among that. So a thread watches the process:
+//!
+//! ```text
+//!   resident bytes     0 ─────────────────────────── 7/8 limit ─────────── limit ──────►
+//!   what is done            nothing                   │  the allocator      │ large requests for
+//!                                                     │  gives back what    │ memory are refused, the
+//!                                                     │  it keeps           │ largest statement ends
+//! ```
+
+use std::{
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::session::work::{Stop, Work};
+
+/// Bytes that a statement has allocated when it is a candidate to be ended.
+pub(crate) const KNOWN_BYTES_MIN: isize = 4 << 20;
+
+/// Smaller requests for memory are granted in any case: what is short goes on.
+const REFUSED_BYTES_MIN: usize = 2 << 20;
+
+/// Requests from this size on look at the process themselves, as they can fill the memory before
+/// the thread looks again.
+const LOOKED_AT_BYTES_MIN: usize = 8 << 20;
+
+/// Bytes that the process can grow by in a second, about: touching new memory takes its time.
+const GROWTH_BYTES_PER_SECOND: u64 = 2 << 30;
+
+/// Times between two looks.
+const LOOK_MS_MIN: u64 = 2;
+const LOOK_MS_MAX: u64 = 500;
+
+/// Times between two calls of [`Process::give_back`].
+const GIVE_BACK_MIN: Duration = Duration::from_millis(50);
+const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
+
+/// Time after which memory is given back once a statement has ended for want of it.
+const GIVE_BACK_SOON: Duration = Duration::from_millis(10);
+
+/// Time that a statement has for its end before another one must end as well.
+const LAST_MOMENTS: Duration = Duration::from_millis(500);
+
+/// The same, where the memory is far past the limit.
+const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
+
+/// Time in which half of what was granted is in use, or never will be.
+const PROMISE_HALF_LIFE: Duration = Duration::from_millis(250);
+
+/// How the memory of the process is read and given back.
+#[derive(Debug, Clone, Copy)]
+pub struct Process {
+    /// Bytes that are resident; `None` where the system does not say.
+    pub resident: fn() -> Option<usize>,
+    /// Gives memory that was freed back to the system.
+    pub give_back: fn(),
+}
+
+/// How much memory the process may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes that all budgets come to, with something on top.
+    pub bytes_max: usize,
+    /// Bytes that the machine, or the control group, has for the process.
+    pub hard_bytes_max: usize,
+    /// The budget of statements: they have half of it in any case, as long as `hard_bytes_max` allows
+    /// for that, however much the rest of the process takes.
+    pub statement_bytes: usize,
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+/// The limit of resident bytes; 0 for none.
+static LIMIT: AtomicUsize = AtomicUsize::new(0);
+
+/// Resident bytes as the last look found them.
+static RESIDENT: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of large requests that were granted and are not in use yet.
+static PROMISED: AtomicUsize = AtomicUsize::new(0);
+
+/// Statements that take much, or did.
+static LARGE: Mutex<Vec<Weak<Work>>> = Mutex::new(Vec::new());
+
+/// Makes a statement a candidate.
+pub(crate) fn register(work: Weak<Work>) {
+    let mut large = LARGE.lock();
+    if large.len() >= large.capacity() {
+        large.retain(|work| work.strong_count() > 0);
+    }
+    large.push(work);
+}
+
+/// Whether the process has room for so many bytes more.
+pub fn has_memory(bytes: usize) -> bool {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    if limit == 0 || bytes < REFUSED_BYTES_MIN {
+        return true;
+    }
+    let wanted = bytes.saturating_add(PROMISED.load(Ordering::Relaxed));
+    let fits = |resident: usize| resident.saturating_add(wanted) <= limit;
+    if bytes < LOOKED_AT_BYTES_MIN {
+        return RESIDENT.load(Ordering::Relaxed) <= limit;
+    }
+    let Some(process) = PROCESS.get() else { return true };
+    let granted = match (process.resident)() {
+        Some(resident) if !fits(resident) => {
+            (process.give_back)();
+            (process.resident)().is_none_or(fits)
+        }
+        _ => true,
+    };
+    if granted {
+        PROMISED.fetch_add(bytes, Ordering::Relaxed);
+    }
+    granted
+}
+
+/// Watches the memory of a process, on a thread of its own.
+#[derive(Debug)]
+pub struct Watch {
+    process: Process,
+    allowance: Allowance,
+    gave_back: Option<Instant>,
+    /// Time until memory is given back again.
+    pause: Duration,
+    /// When half of the promises were forgotten.
+    forgot: Instant,
+    /// The statement that was ended last, and when.
+    ended: Option<(Weak<Work>, Instant)>,
+    warned: Option<Instant>,
+}
+
+impl Watch {
+    /// A watch over this process. The first one counts for all services of the process.
+    pub fn new(process: Process, allowance: Allowance) -> Self {
+        let _first = PROCESS.set(process);
+        let limit = allowance.bytes_max.min(allowance.hard_bytes_max);
+        LIMIT.store(limit, Ordering::Relaxed);
+        Self {
+            process,
+            allowance,
+            gave_back: None,
+            pause: GIVE_BACK_MIN,
+            forgot: Instant::now(),
+            ended: None,
+            warned: None,
+        }
+    }
+
+    /// Looks at the memory and does what is needed; returns the time until the next look.
+    pub fn look(&mut self) -> Duration {
+        let Some(mut resident) = (self.process.resident)() else {
+            return Duration::from_millis(LOOK_MS_MAX);
+        };
+        let limit = self.limit(resident);
+        LIMIT.store(limit, Ordering::Relaxed);
+        if resident > limit - limit / 8 && self.is_due(resident > limit) {
+            (self.process.give_back)();
+            let after = (self.process.resident)().unwrap_or(resident);
+            let little = resident.saturating_sub(after) < limit / 64;
+            self.pause = match little {
+                true => self.pause.saturating_mul(2).min(GIVE_BACK_MAX),
+                false => GIVE_BACK_MIN,
+            };
+            self.gave_back = Some(Instant::now());
+            if self.frees() {
+                self.ended = None;
+            }
+            resident = after;
+        }
+        let grown = resident.saturating_sub(RESIDENT.swap(resident, Ordering::Relaxed));
+        let forgets = self.forgot.elapsed() >= PROMISE_HALF_LIFE;
+        if forgets {
+            self.forgot = Instant::now();
+        }
+        let kept = |promised: usize| {
+            let left = promised.saturating_sub(grown);
+            Some(if forgets { left / 2 } else { left })
+        };
+        let _kept = PROMISED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, kept);
+        if resident > limit && !self.frees() {
+            self.end_largest(resident, limit);
+        }
+        let headroom = u64::try_from(limit.saturating_sub(resident)).unwrap_or(u64::MAX);
+        let quiet = headroom.saturating_mul(1_000) / GROWTH_BYTES_PER_SECOND;
+        Duration::from_millis(quiet.clamp(LOOK_MS_MIN, LOOK_MS_MAX))
+    }
+
+    /// The limit now. What is not a statement's can be more than its budgets say.
+    fn limit(&self, resident: usize) -> usize {
+        let statements: usize = {
+            let mut large = LARGE.lock();
+            large.retain(|work| work.strong_count() > 0);
+            let running = large.iter().filter_map(Weak::upgrade);
+            running.map(|work| work.bytes()).fold(0, usize::saturating_add)
+        };
+        let others = resident.saturating_sub(statements);
+        let least = others.saturating_add(self.allowance.statement_bytes / 2);
+        // Without a statement that could give memory back, the limit would only follow the memory.
+        let wanted = match statements {
+            0 => self.allowance.bytes_max,
+            _ => self.allowance.bytes_max.max(least),
+        };
+        wanted.min(self.allowance.hard_bytes_max)
+    }
+
+    fn is_due(&self, urgent: bool) -> bool {
+        let pause = match urgent {
+            true if self.frees() => GIVE_BACK_SOON,
+            true => GIVE_BACK_MIN,
+            false => self.pause,
+        };
+        self.gave_back.is_none_or(|then| then.elapsed() >= pause)
+    }
+
+    /// Whether a statement was ended, and its memory was not given back since.
+    fn frees(&self) -> bool {
+        self.ended.as_ref().is_some_and(|(work, _)| work.strong_count() == 0)
+    }
+
+    /// Ends the statement that has the most memory, unless another one is just ending.
+    fn end_largest(&mut self, resident: usize, limit: usize) {
+        let moments = match resident - limit > limit / 32 {
+            true => LAST_MOMENTS_MIN,
+            false => LAST_MOMENTS,
+        };
+        if self.ended.as_ref().is_some_and(|(_, then)| then.elapsed() < moments) {
+            return;
+        }
+        let largest = {
+            let large = LARGE.lock();
+            let running = large.iter().filter_map(Weak::upgrade);
+            running.filter(|work| !work.is_ending()).max_by_key(|work| work.bytes())
+        };
+        let own = largest.as_ref().map_or(0, |work| work.bytes());
+        let known = usize::try_from(KNOWN_BYTES_MIN).unwrap_or(usize::MAX);
+        if let Some(work) = largest.filter(|_| own >= known) {
+            tracing::warn!(
+                resident,
+                limit,
+                own,
+                "the memory is used up: the largest statement is ended"
+            );
+            work.stop(Stop::Memory);
+            self.ended = Some((Arc::downgrade(&work), Instant::now()));
+        } else if self.warned.is_none_or(|then| then.elapsed() > Duration::from_secs(10)) {
+            tracing::warn!(
+                resident,
+                limit,
+                "the memory is used up, and no statement has much of it"
+            );
+            self.warned = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

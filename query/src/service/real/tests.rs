@@ -1,0 +1,65 @@
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use stratalog_functions::governor::Governor;
+use stratalog_model::ErrorKind;
+
+use super::*;
+
+static HAS: AtomicUsize = AtomicUsize::new(0);
+static KEEPS: AtomicUsize = AtomicUsize::new(0);
+
+fn process() -> Process {
+    Process {
+        resident: || Some(HAS.load(Ordering::SeqCst) + KEEPS.load(Ordering::SeqCst)),
+        give_back: || KEEPS.store(0, Ordering::SeqCst),
+    }
+}
+
+fn statement(bytes: isize) -> Arc<Work> {
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 40));
+    let work = Work::within(0, &pool);
+    work.allocated(bytes);
+    work
+}
+
+/// One test, as the process has one limit.
+#[test]
+fn the_largest_statement_ends_and_large_requests_are_refused() {
+    let (small, large) = (statement(5 << 20), statement(300 << 20));
+    let allowance =
+        Allowance { bytes_max: 1 << 30, hard_bytes_max: 2 << 30, statement_bytes: 100 << 20 };
+    HAS.store(800 << 20, Ordering::SeqCst);
+    let mut watch = Watch::new(process(), allowance);
+    assert!(watch.look() > Duration::from_millis(50));
+    assert!(has_memory(200 << 20), "there is room");
+    assert!(!has_memory(100 << 20), "the room is promised");
+    PROMISED.store(0, Ordering::Relaxed);
+    assert!(!has_memory(300 << 20));
+    // What the allocator keeps is given back, and nothing else happens.
+    KEEPS.store(500 << 20, Ordering::SeqCst);
+    watch.look();
+    assert_eq!(KEEPS.load(Ordering::SeqCst), 0);
+    assert!(large.check().is_ok());
+    // A request asks for it as well.
+    KEEPS.store(500 << 20, Ordering::SeqCst);
+    assert!(has_memory(200 << 20));
+    PROMISED.store(0, Ordering::Relaxed);
+    HAS.store(1100 << 20, Ordering::SeqCst);
+    watch.look();
+    assert_eq!(large.check().unwrap_err().kind(), ErrorKind::OutOfMemory);
+    assert!(small.check().is_ok(), "one at a time");
+    assert!(has_memory(64 << 10) && !has_memory(3 << 20));
+    // It has ended; what remains belongs to nobody, and statements have their half of the budget.
+    drop(large);
+    std::thread::sleep(GIVE_BACK_MIN);
+    watch.look();
+    assert!(small.check().is_ok());
+    assert!(has_memory(3 << 20));
+    // The hard limit counts in any case.
+    HAS.store(2100 << 20, Ordering::SeqCst);
+    std::thread::sleep(LAST_MOMENTS_MIN);
+    watch.look();
+    assert_eq!(small.check().unwrap_err().kind(), ErrorKind::OutOfMemory);
+    LIMIT.store(0, Ordering::Relaxed);
+}
