@@ -54,7 +54,7 @@ impl Dialect for ParserDialect {
         PostgreSqlDialect {}.is_custom_operator_part(ch)
     }
 
-    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         PostgreSqlDialect {}.get_next_precedence(parser)
     }
 
