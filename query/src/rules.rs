@@ -1,6 +1,7 @@
 //! Rules and functions that make DataFusion keep PostgreSQL's promises: arithmetic that
 //! fails instead of wrapping, functions that stay within a budget.
 
+pub mod aggregate_inputs;
 pub mod aliases;
 pub mod aligned_times;
 pub mod bins;
@@ -50,6 +51,7 @@ pub mod open_parameters;
 pub mod ordered_scan;
 pub mod outer_constants;
 pub mod outer_types;
+pub mod pairs;
 pub mod peers;
 pub mod percentile;
 pub mod physical;

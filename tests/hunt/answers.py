@@ -44,10 +44,14 @@ def number(text):
 SHORTER = re.compile(r"\bavg\(| / |stddev|var_pop|percentile_cont|\bln\(|\bexp\(|power\(|sqrt\(|div\(|regr_|corr\(")
 
 
-def same(ours, theirs, shorter=False):
+FLOAT4 = 700
+
+
+def same(ours, theirs, shorter=False, kind=None):
     """Equal texts, or numbers that differ by rounding in the last digits of a double.
 
-    `shorter` allows a number that is cut after four digits or more.
+    `shorter` allows a number that is cut after four digits or more. PostgreSQL adds values of the type real in
+    single precision, and Stratalog in double precision.
     """
     if ours == theirs:
         return True
@@ -57,7 +61,7 @@ def same(ours, theirs, shorter=False):
     if one is None or other is None or not one.is_finite() or not other.is_finite():
         return one is not None and other is not None and one.is_nan() and other.is_nan()
     # A sum of doubles may add in another order.
-    allowed = max(abs(one), abs(other)) * Decimal("1e-9")
+    allowed = max(abs(one), abs(other)) * Decimal("1e-5" if kind == FLOAT4 else "1e-9")
     digits = -one.as_tuple().exponent
     if shorter and digits >= 4:
         allowed = max(allowed, Decimal(10) ** -digits)
@@ -82,7 +86,9 @@ def difference(ours, theirs, ordered, sql=""):
     if len(left) != len(right):
         return "answer"
     shorter = SHORTER.search(sql) is not None
-    equal = all(len(a) == len(b) and all(same(x, y, shorter) for x, y in zip(a, b)) for a, b in zip(left, right))
+    kinds = ours.kinds + [None] * max(map(len, left), default=0)
+    equal = all(len(a) == len(b) and all(same(x, y, shorter, kind) for x, y, kind in zip(a, b, kinds))
+                for a, b in zip(left, right))
     return None if equal else "answer"
 
 

@@ -11,7 +11,7 @@ AGGREGATES = ["count(*)", "count(a)", "sum(a)", "min(a)", "max(b)", "min(b)", "c
               "sum(a) FILTER (WHERE b > 0)", "max(s)", "min(t)", "max(t)", "bit_or(a)"]
 KEYS = ["s", "a % 3", "date_trunc('hour', t)", "date_trunc('day', t)", "a > 2", "upper(s)", "coalesce(a, 0)"]
 FRAMES = ["ROWS BETWEEN {} PRECEDING AND {} FOLLOWING", "ROWS BETWEEN {} PRECEDING AND CURRENT ROW",
-          "RANGE BETWEEN INTERVAL {} HOUR PRECEDING AND INTERVAL {} HOUR FOLLOWING"]
+          "RANGE BETWEEN INTERVAL '{} hours' PRECEDING AND INTERVAL '{} hours' FOLLOWING"]
 
 
 def statements(generator):
@@ -25,7 +25,9 @@ def statements(generator):
         return f"SELECT {keys}, {shown} FROM w WHERE {where} GROUP BY {grouping}"
     frame = pick(FRAMES).format(below(4), below(4))
     function = pick([one for one in AGGREGATES if "DISTINCT" not in one and "FILTER" not in one])
-    return (f"SELECT k, {function} OVER (PARTITION BY {pick(['s', 'a % 2', 'true'])} ORDER BY t {frame}) "
+    # Rows of one time have an order of their own, unless the frame counts them together.
+    order = "t" if frame.startswith("RANGE") else "t, k"
+    return (f"SELECT k, {function} OVER (PARTITION BY {pick(['s', 'a % 2', 'true'])} ORDER BY {order} {frame}) "
             f"FROM w WHERE {where}")
 
 

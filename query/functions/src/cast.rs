@@ -157,6 +157,13 @@ impl FunctionRewrite for Casts {
                 .with_hint("to_timestamp() makes a timestamp of seconds since 1970, make_interval() an interval"),
             ));
         }
+        // Constant folding of a cast would drop the metadata of the elements' field.
+        if let Ok(from) = inner.get_type(schema)
+            && from.is_list()
+            && from == *field.data_type()
+        {
+            return Ok(Transformed::yes(named(*inner, field)));
+        }
         if !literal && let Some(rounding) = rounding(&inner, &field, schema) {
             return Ok(Transformed::yes(rounding));
         }

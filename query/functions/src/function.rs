@@ -487,7 +487,7 @@ impl ScalarUDFImpl for Declared {
             config: &args.config_options,
         })?;
         if constant {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+            return Ok(ColumnarValue::Scalar(crate::literal::scalar_of(&result)?));
         }
         Ok(ColumnarValue::Array(result))
     }

@@ -45,7 +45,7 @@ fn parse_styled(text: &str, column_type: &ColumnType, style: &TextStyle) -> Resu
 ///
 /// # Errors
 /// A type that DataFusion has no scalar of.
-pub(crate) fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
+pub fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
     match array.as_list_opt::<i32>() {
         Some(list) => Ok(ScalarValue::List(Arc::new(list.clone()))),
         None => ScalarValue::try_from_array(array, 0),

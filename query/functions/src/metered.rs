@@ -11,10 +11,10 @@ use std::{hash::Hash, sync::Arc};
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, StringArray, StringBuilder, StringViewArray, StringViewBuilder,
-        UInt32Array,
+        Array, ArrayRef, AsArray, ListArray, StringArray, StringBuilder, StringViewArray,
+        StringViewBuilder, UInt32Array,
     },
-    compute::take,
+    compute::{cast, take},
     datatypes::{DataType, Field, FieldRef},
 };
 use datafusion::{
@@ -82,12 +82,42 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     };
     let taken: Vec<_> = arguments.args.iter().filter_map(take_charge).collect();
     let known = addresses(&arguments.args);
-    let result = function.invoke_with_args(arguments)?;
+    let promised = Arc::clone(&arguments.return_field);
+    // DataFusion's own wrapper refuses a list whose element field lost its metadata.
+    let result = function.inner().invoke_with_args(arguments)?;
+    let result = with_elements_of(promised.data_type(), result)?;
     drop(taken);
     match result {
         ColumnarValue::Array(array) => settle_array(name, array, &mut charge, &known),
         ColumnarValue::Scalar(value) => settle_constant(name, value, &mut charge),
     }
+}
+
+/// A list with the element field of the promised type: functions of arrays drop the metadata that
+/// makes bytes a uuid and text a jsonb.
+///
+/// # Errors
+/// A value of another type than promised, a defect of the function.
+fn with_elements_of(promised: &DataType, value: ColumnarValue) -> Result<ColumnarValue> {
+    let DataType::List(element) = promised else { return Ok(value) };
+    if value.data_type() == *promised {
+        return Ok(value);
+    }
+    let (array, constant) = match value {
+        ColumnarValue::Array(array) => (array, false),
+        ColumnarValue::Scalar(value) => (value.to_array()?, true),
+    };
+    let list = match array.as_list_opt::<i32>() {
+        Some(list) => {
+            let (_, offsets, values, nulls) = list.clone().into_parts();
+            ListArray::try_new(Arc::clone(element), offsets, values, nulls)?
+        }
+        None => cast(&array, promised)?.as_list::<i32>().clone(),
+    };
+    Ok(match constant {
+        true => ColumnarValue::Scalar(ScalarValue::List(Arc::new(list))),
+        false => ColumnarValue::Array(Arc::new(list)),
+    })
 }
 
 fn is_constant(value: &ColumnarValue) -> bool {

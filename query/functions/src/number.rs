@@ -1,11 +1,11 @@
-//! Functions of numbers: `width_bucket`, `div`.
+//! Functions of numbers: `width_bucket`, `div`, `sign`.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Decimal128Array, Int32Array},
     compute::cast,
-    datatypes::{DataType, Decimal256Type, Float64Type, i256},
+    datatypes::{DataType, Decimal128Type, Decimal256Type, FieldRef, Float64Type, i256},
     row::{RowConverter, SortField},
 };
 use datafusion::{
@@ -42,7 +42,32 @@ pub fn functions() -> Vec<Function> {
             "The whole quotient of two numerics, without its fraction.",
             quotients,
         ),
+        Function::immutable(
+            "sign",
+            &[&[Numeric], &[Double]],
+            Returns::Rule(type_of_sign),
+            "-1, 0 or 1 as a number is below, at or above zero; 0 for NaN.",
+            signs,
+        ),
     ]
+}
+
+fn type_of_sign(arguments: &[FieldRef]) -> Result<DataType> {
+    Ok(match arguments.first().map(|field| field.data_type()) {
+        Some(DataType::Decimal128(_, _)) => DataType::Decimal128(38, 0),
+        _ => DataType::Float64,
+    })
+}
+
+fn signs(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let numbers = arguments.array(0)?;
+    if let Some(numbers) = numbers.as_primitive_opt::<Decimal128Type>() {
+        let signs: Decimal128Array = numbers.unary(i128::signum);
+        return Ok(Arc::new(signs.with_precision_and_scale(38, 0)?));
+    }
+    // All comparisons with NaN are false.
+    let sign = |number: f64| f64::from(i8::from(number > 0.0) - i8::from(number < 0.0));
+    Ok(Arc::new(arguments.doubles(0)?.unary::<_, Float64Type>(sign)))
 }
 
 /// Numbers with so many digits behind the point, in a type whose products do not overflow.

@@ -9,15 +9,27 @@ const NO_OPERATOR: &str = "No operator matches the given name and argument types
 
 /// The error for a text of the planner that is known.
 pub fn known(text: &str) -> Option<Error> {
-    [grouping, functions, numerics, operators, booleans, casts, widths, limits, windows, clauses]
-        .iter()
-        .find_map(|known| known(text))
+    [
+        grouping, intervals, functions, numerics, operators, booleans, casts, widths, limits,
+        windows, clauses,
+    ]
+    .iter()
+    .find_map(|known| known(text))
 }
 
 /// Whether a name is of a function that is a window function and nothing else.
 pub fn is_window_function(name: &str) -> bool {
     let names = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"];
     names.contains(&name) || ["lag", "lead", "nth_value"].contains(&name)
+}
+
+/// Intervals that are no constant in quotes.
+fn intervals(text: &str) -> Option<Error> {
+    let starts = ["INTERVAL expression cannot be", "Unsupported interval argument"];
+    starts.iter().any(|start| text.starts_with(start)).then(|| {
+        Error::new(ErrorKind::SyntaxError, "INTERVAL takes a constant in quotes")
+            .with_hint("write INTERVAL '2 hours', or for an expression x * INTERVAL '1 hour'")
+    })
 }
 
 /// Columns and aggregates that do not go together.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         Column, DFSchema, Result, ScalarValue,
@@ -19,7 +20,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::lengths::length_of;
+use super::{lengths::length_of, unnested::any_expression};
 use crate::errors::to_datafusion;
 
 /// Checks offsets, and gives functions over frames without rows no rows. Runs after type
@@ -39,10 +40,14 @@ impl AnalyzerRule for Frames {
             }
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
+            // The calls of a node share their sort keys, so all of them get the wide key.
+            let widens = any_expression(&node, |expr| {
+                expr.exists(|part| Ok(matches!(part, Expr::WindowFunction(call) if adds(call))))
+            })?;
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let checked = expr.transform_up(|expr| match expr {
-                    Expr::WindowFunction(call) => of_call(*call, &schema),
+                    Expr::WindowFunction(call) => of_call(*call, &schema, widens),
                     other => Ok(Transformed::no(other)),
                 })?;
                 Ok(checked.update_data(|expr| name.restore(expr)))
@@ -80,7 +85,7 @@ fn each_once(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(all)))
 }
 
-fn of_call(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn of_call(mut call: WindowFunction, schema: &DFSchema, widens: bool) -> Result<Transformed<Expr>> {
     let frame = &call.params.window_frame;
     for bound in [&frame.start_bound, &frame.end_bound] {
         if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
@@ -89,8 +94,11 @@ fn of_call(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Ex
             return Err(negative_offset());
         }
     }
-    if !is_empty(frame) {
-        return Ok(Transformed::no(Expr::WindowFunction(Box::new(call))));
+    let is_empty = is_empty(frame);
+    let widened = widens && widen(&mut call, schema)?;
+    if !is_empty {
+        let call = Expr::WindowFunction(Box::new(call));
+        return Ok(Transformed::new_transformed(call, widened));
     }
     match &call.fun {
         WindowFunctionDefinition::AggregateUDF(_) => {
@@ -112,6 +120,53 @@ fn of_call(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Ex
         WindowFrameBound::CurrentRow,
     );
     Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))))
+}
+
+/// Whether the frame of a call adds an offset to its key.
+fn adds(call: &WindowFunction) -> bool {
+    let frame = &call.params.window_frame;
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::CurrentRow => false,
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => {
+            !offset.is_null()
+        }
+    };
+    frame.units == WindowFrameUnits::Range
+        && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound))
+}
+
+/// Gives the key of a RANGE frame over whole numbers a type whose sums with an offset do not overflow:
+/// DataFusion's sums wrap, so the frame of the largest number would begin with the smallest. Returns
+/// whether the call changed.
+fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
+    let params = &mut call.params;
+    let frame = &params.window_frame;
+    let [key] = params.order_by.as_mut_slice() else { return Ok(false) };
+    let wide = match key.expr.get_type(schema)? {
+        DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
+        // A sum of two has 20 digits.
+        DataType::Int64 => DataType::Decimal128(20, 0),
+        _ => return Ok(false),
+    };
+    let bound = |bound: &WindowFrameBound| {
+        Ok(match bound {
+            WindowFrameBound::CurrentRow => WindowFrameBound::CurrentRow,
+            WindowFrameBound::Preceding(offset) => {
+                WindowFrameBound::Preceding(offset.cast_to(&wide)?)
+            }
+            WindowFrameBound::Following(offset) => {
+                WindowFrameBound::Following(offset.cast_to(&wide)?)
+            }
+        })
+    };
+    if frame.units == WindowFrameUnits::Range {
+        let bounds: Result<(WindowFrameBound, WindowFrameBound)> =
+            bound(&frame.start_bound).and_then(|start| Ok((start, bound(&frame.end_bound)?)));
+        let (start, end) = bounds?;
+        params.window_frame = WindowFrame::new_bounds(WindowFrameUnits::Range, start, end);
+    }
+    key.expr = datafusion::logical_expr::cast(std::mem::take(&mut key.expr), wide);
+    Ok(true)
 }
 
 /// The error of a negative offset.

@@ -30,7 +30,7 @@ use datafusion::{
     scalar::ScalarValue,
 };
 
-use super::unnested::any_expression;
+use super::{aggregate_inputs, unnested::any_expression};
 
 /// Makes marks of them. Runs when the types are settled.
 #[derive(Debug)]
@@ -86,11 +86,23 @@ fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
 }
 
 fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
-    if let LogicalPlan::Distinct(Distinct::On(on)) = node {
+    if let LogicalPlan::Distinct(Distinct::On(mut on)) = node {
+        let repeats = on.sort_expr.as_mut().is_some_and(aggregate_inputs::keep_first);
+        if repeats {
+            let mut distinct: Vec<Expr> = Vec::with_capacity(on.on_expr.len());
+            on.on_expr.retain(|expr| {
+                let is_first = !distinct.contains(expr);
+                distinct.extend(is_first.then(|| expr.clone()));
+                is_first
+            });
+        }
         let asks = on.select_expr.iter().any(Expr::contains_scalar_subquery);
         return match asks {
             true => before_distinct(on).map(Transformed::yes),
-            false => Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on)))),
+            false => {
+                let node = LogicalPlan::Distinct(Distinct::On(on));
+                Ok(Transformed::new_transformed(node, repeats))
+            }
         };
     }
     let eligible = match &node {

@@ -147,6 +147,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(crate::rules::percentile::exact)
                 .map(crate::rules::aliases::with_aliases)
                 .map(crate::rules::spreads::in_steps)
+                .map(crate::rules::pairs::in_steps)
                 .map(crate::rules::moving::without_subtraction)
                 .map(crate::rules::one_nan::of_results)
                 .collect(),
@@ -171,6 +172,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     let meant = MeantCalls { widths_are_known: false };
     state.register_function_rewrite(Arc::new(meant)).map_err(from_datafusion)?;
+    let inputs = crate::rules::aggregate_inputs::AggregateInputs;
+    state.register_function_rewrite(Arc::new(inputs)).map_err(from_datafusion)?;
     let peers = crate::rules::peers::PeerFrames;
     state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;

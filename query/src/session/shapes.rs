@@ -6,6 +6,7 @@ use std::{
 };
 
 use datafusion::scalar::ScalarValue;
+use stratalog_functions::literal::scalar_of;
 use stratalog_model::{Error, Result};
 use stratalog_text::parse_value;
 
@@ -103,7 +104,7 @@ impl Session {
         let values = shape.constants.iter().zip(types).map(|(constant, of)| {
             // What is wrong with a constant, planning it as it is will tell.
             let value = parse_value(Some(constant), of, &style).ok()?;
-            ScalarValue::try_from_array(&value, 0).ok()
+            scalar_of(&value).ok()
         });
         Some((Arc::clone(&planned), values.collect::<Option<_>>()?))
     }

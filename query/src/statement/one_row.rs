@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
+    compute::cast,
     datatypes::SchemaRef,
 };
 use datafusion::{
@@ -54,11 +55,12 @@ impl OneRow {
         let Some(computed) = self.constants.compute(values, now_ns) else { return Ok(None) };
         let arrays = self.columns.iter().zip(self.schema.fields()).map(|(column, field)| {
             let Expr::Literal(value, _) = constants::fill(column, &computed)? else { return None };
-            let value = match value.data_type() == *field.data_type() {
-                true => value,
-                false => value.cast_to(field.data_type()).ok()?,
-            };
-            value.to_array().ok()
+            let array = value.to_array().ok()?;
+            // The cast is one of arrays: a scalar has no metadata of elements.
+            match array.data_type() == field.data_type() {
+                true => Some(array),
+                false => cast(&array, field.data_type()).ok(),
+            }
         });
         let Some(arrays) = arrays.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let options = RecordBatchOptions::new().with_row_count(Some(1));

@@ -35,7 +35,7 @@ pub struct Overload {
 const SIGNATURES: &str = "
 abs: int2 | int4 | int8 | numeric | float4 | float8
 ceil, floor, exp, ln, log10, sqrt: float8 | numeric
-signum: float8 | numeric
+sign: float8 | numeric
 log: float8 | numeric | numeric, numeric
 round, trunc: float8 | numeric | numeric, int4
 power: float8, float8 | numeric, numeric

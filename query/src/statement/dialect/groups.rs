@@ -23,7 +23,10 @@ pub fn write_out(select: &mut Select) -> Result<()> {
         for expr in elements.iter_mut().flatten() {
             at_position(expr, &select.projection)?;
         }
-        let single = elements.iter().all(|element| element.len() == 1);
+        // DataFusion writes out sets of columns that differ.
+        let single = elements.iter().enumerate().all(|(at, element)| {
+            element.len() == 1 && !elements.iter().take(at).any(|earlier| earlier == element)
+        });
         match group {
             Expr::Rollup(elements) if !single => {
                 let sets = (0..=elements.len()).rev();
@@ -33,8 +36,22 @@ pub fn write_out(select: &mut Select) -> Result<()> {
             Expr::Cube(elements) if !single => *group = Expr::GroupingSets(cube(elements)?),
             _ => {}
         }
+        if let Expr::GroupingSets(sets) = group {
+            sets.iter_mut().for_each(keep_first);
+        }
     }
     Ok(())
+}
+
+/// Leaves out what a set has before.
+fn keep_first(set: &mut Vec<Expr>) {
+    let mut kept: Vec<Expr> = Vec::with_capacity(set.len());
+    for expr in set.drain(..) {
+        if !kept.contains(&expr) {
+            kept.push(expr);
+        }
+    }
+    *set = kept;
 }
 
 /// The expression of the select list whose position a number is.

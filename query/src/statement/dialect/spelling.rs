@@ -266,9 +266,6 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
                 list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(today)));
             }
         }
-        ("sign", [_]) => {
-            called.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("signum"))]);
-        }
         // An empty array has no dimension, so no length.
         ("array_length", [_] | [_, _]) => {
             let inner = expr.clone();
@@ -388,7 +385,6 @@ mod tests {
     fn statements_are_respelled() {
         for (sql, wanted) in [
             ("mod(a + 1, 2)", "((a + 1) % (2))"),
-            ("sign(x)", "signum(x)"),
             ("array_length(x, 1)", "nullif(CAST(list_length(x, 1) AS INT), 0)"),
             ("1e2::double precision", "'1e2'::DOUBLE PRECISION"),
             ("(-0.0)::float8", "'0.0'::FLOAT8"),

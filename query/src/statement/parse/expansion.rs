@@ -1,7 +1,8 @@
 //! Expressions whose plan grows with each level of nesting.
 //!
 //! DataFusion writes some operands twice: `coalesce(a, b)` becomes `CASE WHEN a IS NOT NULL THEN a
-//! ELSE b END`. It also asks an operand for its type more than once. Such levels within each other
+//! ELSE b END`. It also asks an operand for its type more than once, and checks a subquery in an
+//! expression once for each level around it and once by itself. Such levels within each other
 //! multiply, so a short text could need more memory or time than the machine has.
 
 use std::ops::ControlFlow;
@@ -33,8 +34,8 @@ pub(super) fn check(tree: &impl Visit) -> Result<()> {
             "the statement nests calls too deeply: planning would copy their arguments too often",
         )
         .with_detail(format!(
-            "the copies multiply from level to level, up to {} of one argument: coalesce and \
-             BETWEEN double them, a short IN list makes one for each item, LIKE makes three, two \
+            "the copies multiply from level to level, up to {} of one argument: coalesce, \
+             BETWEEN and subqueries in expressions double them, a short IN list makes one for each item, LIKE makes three, two \
              calls of other functions double them",
             1_u32 << DOUBLINGS_MAX as u32
         ))
@@ -75,7 +76,10 @@ fn doublings(expr: &Expr) -> f32 {
         | Expr::Trim { .. }
         | Expr::Position { .. }
         | Expr::Overlay { .. } => 0.5,
-        Expr::Between { .. } => 1.0,
+        Expr::Between { .. }
+        | Expr::Subquery(_)
+        | Expr::InSubquery { .. }
+        | Expr::Exists { .. } => 1.0,
         Expr::InList { list, .. } if list.len() <= SHORT_LIST => 1.6,
         Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } => 1.6,
         _ => 0.0,

@@ -9,6 +9,8 @@ fn levels_that_copy_their_operand_are_limited() {
     for (form, allowed, refused) in [
         ("coalesce({}, 2)", 13, 14),
         ("abs({})", 26, 27),
+        ("(SELECT {} FROM t)", 13, 14),
+        ("(x IN (SELECT y FROM t WHERE {}))", 13, 14),
         ("({} BETWEEN 1 AND 2)::int", 13, 14),
         ("({} IN (1, 2, 3))::int", 8, 9),
         ("({}::text LIKE 'a%')::int", 8, 9),

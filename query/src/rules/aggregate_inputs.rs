@@ -1,0 +1,102 @@
+//! The inputs of aggregates: arguments that only rows of the FILTER compute, and each key of an ORDER
+//! BY once.
+//!
+//! ```text
+//!   sum(1 / x) FILTER (WHERE x <> 0)  ─►  sum(CASE WHEN x <> 0 THEN 1 / x END) FILTER (WHERE x <> 0)
+//!   array_agg(x ORDER BY a, a DESC)   ─►  array_agg(x ORDER BY a)
+//! ```
+//! DataFusion computes the arguments for all rows, so a row that the filter excludes could fail the
+//! statement.
+
+use datafusion::{
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{
+        Case, Expr, ExprSchemable, SortExpr,
+        expr::{AggregateFunction, WindowFunction},
+        expr_rewriter::FunctionRewrite,
+    },
+};
+
+/// Rewrites aggregates, in windows too. Runs before type coercion.
+#[derive(Debug)]
+pub struct AggregateInputs;
+
+impl FunctionRewrite for AggregateInputs {
+    fn name(&self) -> &str {
+        "aggregate_inputs"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+                let mut changed = guard(params.filter.as_deref(), &mut params.args, schema);
+                changed |= keep_first(&mut params.order_by);
+                let call = Expr::AggregateFunction(AggregateFunction { func, params });
+                Transformed::new_transformed(call, changed)
+            }
+            Expr::WindowFunction(call) => {
+                let WindowFunction { fun, mut params } = *call;
+                let changed = guard(params.filter.as_deref(), &mut params.args, schema);
+                let call = WindowFunction { fun, params };
+                Transformed::new_transformed(Expr::WindowFunction(Box::new(call)), changed)
+            }
+            other => Transformed::no(other),
+        })
+    }
+}
+
+/// Computes `arguments` only where `filter` holds. Returns whether one changed.
+fn guard(filter: Option<&Expr>, arguments: &mut [Expr], schema: &DFSchema) -> bool {
+    // A second evaluation of a volatile filter could hold for other rows.
+    let Some(filter) = filter.filter(|filter| !filter.is_volatile()) else { return false };
+    let mut changed = false;
+    for argument in arguments.iter_mut().filter(|argument| can_fail(argument, filter)) {
+        // A CASE drops the metadata that makes text a jsonb.
+        if !argument.to_field(schema).is_ok_and(|(_, field)| field.metadata().is_empty()) {
+            continue;
+        }
+        let inner = std::mem::take(argument);
+        let arms = vec![(Box::new(filter.clone()), Box::new(inner))];
+        *argument = Expr::Case(Case { expr: None, when_then_expr: arms, else_expr: None });
+        changed = true;
+    }
+    changed
+}
+
+/// Whether computing an argument is more than reading a value. An argument with the guard stays as
+/// it is, since rewrites run more than once.
+fn can_fail(argument: &Expr, filter: &Expr) -> bool {
+    match argument {
+        Expr::Column(_)
+        | Expr::OuterReferenceColumn(_, _)
+        | Expr::Literal(_, _)
+        | Expr::Placeholder(_) => false,
+        Expr::Case(case) => {
+            !matches!(case.when_then_expr.as_slice(), [(guard, _)] if guard.as_ref() == filter)
+        }
+        #[expect(deprecated, reason = "the planner still makes wildcards")]
+        Expr::Wildcard { .. } => false,
+        Expr::Alias(alias) => can_fail(&alias.expr, filter),
+        // Ordered-set aggregates want constants.
+        other => other.any_column_refs(),
+    }
+}
+
+/// Leaves out each key that an earlier one equals: DataFusion leaves it out of the order, and then
+/// misses its column. Returns whether there was one.
+pub fn keep_first(keys: &mut Vec<SortExpr>) -> bool {
+    let before = keys.len();
+    let mut kept: Vec<SortExpr> = Vec::with_capacity(before);
+    for key in keys.drain(..) {
+        if !kept.iter().any(|earlier| earlier.expr == key.expr) {
+            kept.push(key);
+        }
+    }
+    *keys = kept;
+    keys.len() < before
+}
