@@ -191,9 +191,7 @@ impl ColumnType {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
                 ColumnType::Text
             }
-            DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView => ColumnType::Bytea,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ColumnType::Bytea,
             // Functions of arrays drop the metadata of the elements. No `bytea` of ours has a
             // fixed size, so 16 bytes are a UUID.
             DataType::FixedSizeBinary(16) => ColumnType::Uuid,
