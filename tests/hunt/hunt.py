@@ -151,10 +151,9 @@ def main():
         words.error(f"unknown parts: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     report = Report(chosen.report, chosen.accepted)
     print(f"hunt: seed {chosen.seed}, {chosen.minutes} minutes, parts {', '.join(parts)}", flush=True)
-    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stratalog-hunt-") as folder:
-        for at, part in enumerate(parts):
-            deadline = begun + 60 * chosen.minutes * (at + 1) / len(parts)
+        for part in parts:
+            deadline = time.monotonic() + 60 * chosen.minutes / len(parts)
             before = report.statements
             if part == "lines":
                 lines.hunt(chosen.seed, deadline, report)
