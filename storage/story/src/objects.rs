@@ -137,6 +137,14 @@ impl Objects {
         Ok(Self { store, prefix, place: without_secrets(url), noun, settings })
     }
 
+    /// Whether a URL has the form of an object store's. Nothing is opened.
+    pub fn is_url(url: &str) -> bool {
+        Url::parse(url).is_ok_and(|url| {
+            let scheme = ObjectStoreScheme::parse(&url).map(|(scheme, _)| scheme);
+            scheme.is_ok_and(|scheme| scheme != ObjectStoreScheme::Local)
+        })
+    }
+
     /// How it is spoken to.
     pub fn settings(&self) -> &RemoteSettings {
         &self.settings

@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc};
 use stratalog_backup::{Place, Saved, Source, Watch, save};
 use stratalog_model::{BoxFuture, Clock, Disk, Error, ErrorKind, Result};
 use stratalog_query::{BackedUp, Backups};
-use stratalog_story::RemoteSettings;
+use stratalog_story::{Objects, RemoteSettings};
 
 pub(crate) use allowed::AllowedPlaces;
 pub(crate) use command::{
@@ -96,11 +96,6 @@ impl DatabaseBackups {
     }
 }
 
-/// Whether a place is one of an object store.
-fn is_remote(url: &str) -> bool {
-    url.split_once("://").is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
-}
-
 /// Whether a folder, which need not exist, lies in another one.
 fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
     let directory = disk.canonical(directory);
@@ -114,7 +109,7 @@ impl Backups for DatabaseBackups {
     fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>> {
         Box::pin(async move {
             // To open a store may ask for credentials, which is an access already.
-            if is_remote(url) {
+            if Objects::is_url(url) {
                 self.allowed.remote(url)?;
             }
             let place = Place::of_url(url, &self.source.disk, self.remote.clone())?;

@@ -123,7 +123,7 @@ async fn a_call_says_what_is_wrong() {
         (text(&data.join("tablets")), SqlState::INSUFFICIENT_PRIVILEGE),
         ("/proc/nothing/can/be/here", SqlState::INSUFFICIENT_PRIVILEGE),
         (text(&data.join("../to/../elsewhere")), SqlState::INSUFFICIENT_PRIVILEGE),
-        ("s3://bucket/elsewhere", SqlState::INVALID_PARAMETER_VALUE),
+        ("s3://bucket/elsewhere", SqlState::INSUFFICIENT_PRIVILEGE),
     ] {
         let error = client.query("CALL stratalog.backup($1)", &[&url]).await.unwrap_err();
         assert_eq!(error.code(), Some(&state), "{url}: {error:?}");
