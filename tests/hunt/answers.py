@@ -97,11 +97,11 @@ def _sorted(rows):
 
 
 def _rank(value):
-    """NULL first, numbers by their first nine digits, then texts."""
+    """NULL first, numbers by their first nine digits and then by all, then texts."""
     known = None if value is None else number(value)
     if known is None or not known.is_finite():
         return (0, 0.0, "") if value is None else (2, 0.0, value)
-    return (1, float(f"{float(known):.9g}") + 0.0, "")
+    return (1, float(f"{float(known):.9g}") + 0.0, float(known))
 
 
 def signature(kind, query, ours):

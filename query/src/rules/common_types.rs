@@ -176,7 +176,7 @@ fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
         }
         let ((left_whole, left_scale), (right_whole, right_scale)) = (digits(left), digits(right));
         let whole = left_whole.max(right_whole);
-        let scale = left_scale.max(right_scale).min(DIGITS_MAX - whole.min(DIGITS_MAX));
+        let scale = left_scale.max(right_scale).min(DIGITS_MAX);
         let precision = whole.saturating_add(scale).clamp(1, DIGITS_MAX);
         return Some(T::Numeric { precision, scale });
     }

@@ -1,10 +1,22 @@
 //! NULL among the values of IN, apart from them: `x IN (1, NULL)` says `x IN (1) OR NULL`.
 //! DataFusion merges lists as if each value were one, and so loses that the result is
-//! unknown: of `x NOT IN (1, NULL) OR x NOT IN (1, 2)` it makes `x <> 1`.
+//! unknown: of `x NOT IN (1, NULL) OR x NOT IN (1, 2)` it makes `x <> 1`. Of a constant in a constant
+//! array, `2 = ANY ('{1,NULL}')`, it makes false. A CASE among the values, it takes for its ELSE.
 
+use arrow::datatypes::DataType;
 use datafusion::{
-    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
-    logical_expr::{Expr, expr::InList, expr_rewriter::FunctionRewrite},
+    common::{
+        DFSchema, Result, ScalarValue,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode},
+    },
+    functions_nested::{empty::array_empty_udf, position::array_position_udf},
+    logical_expr::{
+        Expr, ExprSchemable,
+        expr::{InList, ScalarFunction},
+        expr_rewriter::FunctionRewrite,
+        lit, when,
+    },
 };
 
 fn is_null(value: &Expr) -> bool {
@@ -16,6 +28,37 @@ fn is_null(value: &Expr) -> bool {
     }
 }
 
+/// Whether DataFusion could take a value of a list for a constant: its lists evaluate each value over
+/// no rows, where a CASE gives its ELSE.
+fn looks_constant(value: &Expr) -> bool {
+    value.any_column_refs()
+        && value
+            .exists(|part| Ok(matches!(part, Expr::Case(_) | Expr::ScalarFunction(_))))
+            .unwrap_or(true)
+}
+
+/// `array_has(array, value)` of constants, or NULL where it is false and the array has a NULL.
+fn or_unknown(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let [array, value] = call.args.as_slice() else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let element = match array.get_type(schema) {
+        Ok(DataType::List(element)) => element,
+        _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+    };
+    if array.any_column_refs() || value.any_column_refs() {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    let null = Expr::Literal(ScalarValue::try_new_null(element.data_type())?, None);
+    let has_null = array_position_udf().call(vec![array.clone(), null]).is_not_null();
+    let is_empty = array_empty_udf().call(vec![array.clone()]);
+    let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
+    let otherwise = when(has_null, unknown).otherwise(lit(false))?;
+    // Nothing is in an empty array, NULL neither.
+    let found = when(is_empty, lit(false)).otherwise(Expr::ScalarFunction(call).or(otherwise))?;
+    Ok(Transformed::yes(found))
+}
+
 /// Takes NULL out of lists.
 #[derive(Debug)]
 pub struct NullMembers;
@@ -25,8 +68,28 @@ impl FunctionRewrite for NullMembers {
         "null_members"
     }
 
-    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
         match expr {
+            Expr::ScalarFunction(call) if call.name() == "array_has" => or_unknown(call, schema),
+            Expr::InList(InList { expr, mut list, negated })
+                if list.iter().any(looks_constant) && !expr.is_volatile() =>
+            {
+                let others = list.extract_if(.., |value| looks_constant(value)).collect::<Vec<_>>();
+                let constants = match list.is_empty() {
+                    true => lit(negated),
+                    false => Expr::InList(InList::new(expr.clone(), list, negated)),
+                };
+                let all = others.into_iter().fold(constants, |all, value| match negated {
+                    false => all.or(expr.as_ref().clone().eq(value)),
+                    true => all.and(expr.as_ref().clone().not_eq(value)),
+                });
+                Ok(Transformed::yes(all))
+            }
             Expr::InList(InList { expr, mut list, negated }) if list.iter().any(is_null) => {
                 list.retain(|value| !is_null(value));
                 let unknown = Expr::Literal(ScalarValue::Boolean(None), None);

@@ -155,7 +155,7 @@ async fn a_timeout_ends_one_long_expression_or_plan() {
         "SELECT length(regexp_replace(repeat('a', 3000000), '(?=a*c)a', 'b', 'g'))".to_string(),
         "SELECT count(*) FROM regexp_split_to_table(repeat('a,b', 3000000), '(?=,),') AS s".to_string(),
         "SELECT count(*) FROM generate_series(1, 10000000) g WHERE regexp_replace('aaa' || g, '(?=1)1', 'b', 'g') = 'x'".to_string(),
-        "SELECT regexp_count(repeat('ab', 2000000), '(?<=a)b(?=a)')".to_string(),
+        "SELECT regexp_count(repeat('ab', 2000000), '(?<=a)b(?=a[ab]*c)')".to_string(),
         "SELECT string_agg(md5(g::text), ',') FROM generate_series(1, 1000000000) g".to_string(),
         "SELECT g FROM generate_series(1, 1000000000) g ORDER BY md5(g::text) LIMIT 1".to_string(),
         "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b".to_string(),

@@ -242,7 +242,13 @@ impl Changes {
             self.settle(timed_out);
             ledger.note(format!("changed {}\n", !timed_out)).await;
             if limited {
-                client.batch_execute("RESET statement_timeout").await?;
+                // The time-out holds for RESET, too, and a busy machine may need longer.
+                loop {
+                    match client.batch_execute("RESET statement_timeout").await {
+                        Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => {}
+                        outcome => break outcome?,
+                    }
+                }
             }
             if timed_out || random.chance(10) {
                 self.check_on(&client).await?;
