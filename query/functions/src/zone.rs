@@ -22,7 +22,7 @@ use datafusion::{
         WindowFrameUnits,
         expr::{ScalarFunction, WindowFunction},
         expr_rewriter::FunctionRewrite,
-        lit,
+        lit, when,
     },
 };
 use stratalog_model::{Error, ErrorKind};
@@ -238,11 +238,26 @@ impl FunctionRewrite for SessionZone {
                 if let Some(time) = call.args.get_mut(1) {
                     *time = shown.clone();
                 }
+                // A unit that only the row knows is looked at for each row.
+                let unit = call.args.first().filter(|unit| !is_literal(unit)).cloned();
+                let of_instant = match (&unit, truncates) {
+                    (Some(unit), false) => {
+                        Some(call.func.call(vec![unit.clone(), instant.clone()]))
+                    }
+                    _ => None,
+                };
                 let call = Expr::ScalarFunction(call);
-                Ok(Transformed::yes(match (truncates, keeps_offset) {
-                    (true, true) => cut_off(instant, shown, call),
-                    (true, false) => local(call),
-                    (false, _) => call,
+                Ok(Transformed::yes(match (unit, of_instant) {
+                    (Some(unit), Some(of_instant)) => {
+                        either(unit, &PARTS_OF_INSTANT, of_instant, call)?
+                    }
+                    (Some(unit), None) => {
+                        let cut = cut_off(instant, shown, call.clone());
+                        either(unit, &UNITS_BELOW_DAY, cut, local(call))?
+                    }
+                    (None, _) if keeps_offset => cut_off(instant, shown, call),
+                    (None, _) if truncates => local(call),
+                    (None, _) => call,
                 }))
             }
             Expr::ScalarFunction(mut call)
@@ -351,10 +366,15 @@ fn in_zone(
         *time = timezone.call(vec![zone.clone(), inner]);
         shown = time.clone();
     }
+    let unit = call.args.first().filter(|unit| !is_literal(unit)).cloned();
     let call = Expr::ScalarFunction(call);
-    Ok(Transformed::yes(match keeps_offset {
-        true => cut_off(instant, shown, call),
-        false => timezone.call(vec![zone, call]),
+    Ok(Transformed::yes(match unit {
+        Some(unit) => {
+            let cut = cut_off(instant, shown, call.clone());
+            either(unit, &UNITS_BELOW_DAY, cut, timezone.call(vec![zone, call]))?
+        }
+        None if keeps_offset => cut_off(instant, shown, call),
+        None => timezone.call(vec![zone, call]),
     }))
 }
 
@@ -373,6 +393,50 @@ fn is_below_day(call: &ScalarFunction) -> bool {
         || unit == "m"
 }
 
+/// The names of units below a day.
+const UNITS_BELOW_DAY: [&str; 25] = [
+    "hour",
+    "hours",
+    "h",
+    "hr",
+    "hrs",
+    "minute",
+    "minutes",
+    "m",
+    "min",
+    "mins",
+    "second",
+    "seconds",
+    "s",
+    "sec",
+    "secs",
+    "millisecond",
+    "milliseconds",
+    "ms",
+    "msec",
+    "msecs",
+    "microsecond",
+    "microseconds",
+    "us",
+    "usec",
+    "usecs",
+];
+
+/// The parts of an instant that are not parts of what the clocks of its zone show.
+const PARTS_OF_INSTANT: [&str; 6] =
+    ["epoch", "timezone", "timezone_hour", "timezone_minute", "timezone_h", "timezone_m"];
+
+fn is_literal(unit: &Expr) -> bool {
+    matches!(unit, Expr::Literal(_, _))
+}
+
+/// `these` where a unit has one of these names, `others` elsewhere.
+fn either(unit: Expr, names: &[&str], these: Expr, others: Expr) -> Result<Expr> {
+    let name = datafusion::functions::string::lower().call(vec![unit]);
+    let names = names.iter().map(|name| lit(*name)).collect();
+    when(name.in_list(names, false), these).otherwise(others)
+}
+
 /// An instant without what `cut` leaves out of the time that the clocks `shown`: of an hour
 /// that comes twice, each has its own beginning.
 fn cut_off(instant: Expr, shown: Expr, cut: Expr) -> Expr {
@@ -387,7 +451,7 @@ fn is_of_instant(call: &ScalarFunction) -> bool {
         _ => return false,
     };
     call.name() != "date_trunc"
-        && ["epoch", "timezone", "timezone_hour", "timezone_minute", "timezone_h", "timezone_m"]
+        && PARTS_OF_INSTANT
             .iter()
             .any(|known| part.trim_matches(['\'', '"']).eq_ignore_ascii_case(known))
 }
