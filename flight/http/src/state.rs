@@ -83,8 +83,8 @@ impl State {
         self.parsers.lock().pop().unwrap_or_else(|| LineParser::new(LineLimits::default()))
     }
 
-    /// The parser of a request that has ended. One with many rows that nobody took is not kept, as it
-    /// would keep their memory.
+    /// Takes back the parser of a request that has ended. A parser with the rows of a refused request is
+    /// dropped, and frees the memory of the rows.
     pub(crate) fn give_back(&self, parser: LineParser) {
         if parser.bytes() > KEPT_ROWS_BYTES_MAX {
             return;

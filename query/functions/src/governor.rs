@@ -61,8 +61,8 @@ pub trait Governor: Debug + Send + Sync {
     /// Gives bytes back.
     fn shrink(&self, bytes: usize);
 
-    /// What its threads have allocated since the last call, less what they freed: memory of every
-    /// kind, whether [`Self::grow`] was told of it or not.
+    /// Counts bytes that the statement's threads have allocated since the last call, less the bytes
+    /// freed: memory of every kind, charged by [`Self::grow`] or not.
     fn allocated(&self, bytes: isize) {
         let _ = bytes;
     }

@@ -17,6 +17,8 @@ use datafusion::{
     },
 };
 
+use super::null_members::has_subquery;
+
 /// Rewrites aggregates, in windows too. Runs before type coercion.
 #[derive(Debug)]
 pub struct AggregateInputs;
@@ -52,8 +54,12 @@ impl FunctionRewrite for AggregateInputs {
 
 /// Computes `arguments` only where `filter` holds. Returns whether one changed.
 fn guard(filter: Option<&Expr>, arguments: &mut [Expr], schema: &DFSchema) -> bool {
-    // A second evaluation of a volatile filter could hold for other rows.
-    let Some(filter) = filter.filter(|filter| !filter.is_volatile()) else { return false };
+    // A second evaluation of a volatile filter could hold for other rows, and a second subquery would
+    // be a second join.
+    let Some(filter) = filter.filter(|filter| !filter.is_volatile() && !has_subquery(filter))
+    else {
+        return false;
+    };
     let mut changed = false;
     for argument in arguments.iter_mut().filter(|argument| can_fail(argument, filter)) {
         // A CASE drops the metadata that makes text a jsonb.

@@ -245,7 +245,9 @@ mod tests {
             (T::SmallInt, T::BigInt, Some(T::BigInt)),
             (T::Integer, numeric(3, 1), Some(numeric(11, 1))),
             (numeric(10, 2), numeric(8, 4), Some(numeric(12, 4))),
-            (numeric(38, 0), numeric(38, 38), Some(numeric(38, 0))),
+            // No digit behind the point is lost: a number too large for the type is an error.
+            (numeric(38, 0), numeric(38, 38), Some(numeric(38, 38))),
+            (numeric(38, 0), numeric(3, 2), Some(numeric(38, 2))),
             (numeric(10, 2), T::Real, Some(T::Real)),
             (T::Real, T::Double, Some(T::Double)),
             (T::Date, T::TimestampTz { precision: 3 }, Some(T::TimestampTz { precision: 3 })),

@@ -28,6 +28,14 @@ fn is_null(value: &Expr) -> bool {
     }
 }
 
+/// Whether an expression asks a subquery.
+pub fn has_subquery(expr: &Expr) -> bool {
+    let is_one = |part: &Expr| {
+        matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
+    };
+    expr.exists(|part| Ok(is_one(part))).unwrap_or(true)
+}
+
 /// Whether DataFusion could take a value of a list for a constant: its lists evaluate each value over
 /// no rows, where a CASE gives its ELSE.
 fn looks_constant(value: &Expr) -> bool {
@@ -46,7 +54,9 @@ fn or_unknown(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Exp
         Ok(DataType::List(element)) => element,
         _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
     };
-    if array.any_column_refs() || value.any_column_refs() {
+    let is_constant =
+        |expr: &Expr| !expr.any_column_refs() && !expr.is_volatile() && !has_subquery(expr);
+    if !is_constant(array) || !is_constant(value) {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
     let null = Expr::Literal(ScalarValue::try_new_null(element.data_type())?, None);

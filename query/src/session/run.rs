@@ -507,7 +507,7 @@ impl Session {
         if self.transaction.state() == TransactionState::Failed && !ends_block {
             return Err(transaction::failed());
         }
-        if !is_without_time(parsed.statement()) {
+        if !is_of_the_session(parsed.statement()) {
             clock_is_usable()?;
         }
         // What others define, a block with definitions sees as well, or fails of.
@@ -540,38 +540,26 @@ impl Session {
 
 /// Whether PostgreSQL takes a snapshot for a statement: it settles the modes of its block.
 fn reads_or_writes(prepared: &Prepared) -> bool {
-    !matches!(prepared.plan, Plan::Tree)
-        || !matches!(
-            prepared.parsed.statement(),
-            Statement::StartTransaction { .. }
-                | Statement::Commit { .. }
-                | Statement::Rollback { .. }
-                | Statement::Savepoint { .. }
-                | Statement::ReleaseSavepoint { .. }
-                | Statement::Set(_)
-                | Statement::Reset(_)
-                | Statement::Discard { .. }
-                | Statement::ShowVariable { .. }
-                | Statement::Deallocate { .. }
-                | Statement::Close { .. }
-                | Statement::Lock(_)
-                | Statement::UNLISTEN { .. }
-        )
+    !matches!(prepared.plan, Plan::Tree) || !is_of_the_session(prepared.parsed.statement())
 }
 
-/// Whether a statement takes no plan, and so no time of the machine.
-fn is_without_time(statement: &Statement) -> bool {
+/// Whether a statement changes the session alone: no plan, no snapshot, and no time of the machine.
+fn is_of_the_session(statement: &Statement) -> bool {
     matches!(
         statement,
         Statement::StartTransaction { .. }
             | Statement::Commit { .. }
             | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. }
             | Statement::Set(_)
             | Statement::Reset(_)
             | Statement::Discard { .. }
             | Statement::ShowVariable { .. }
             | Statement::Deallocate { .. }
             | Statement::Close { .. }
+            | Statement::Lock(_)
+            | Statement::UNLISTEN { .. }
     )
 }
 

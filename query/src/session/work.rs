@@ -61,14 +61,14 @@ pub struct Work {
 /// What a statement takes.
 #[derive(Debug, Default)]
 struct Usage {
-    /// Bytes that its threads allocated, less what they freed, and what they handed on. What others
-    /// free of it counts on, so the number is a measure, and no account.
+    /// Bytes that the statement's threads allocated, less the bytes that the threads freed or handed
+    /// on. Memory that other threads free still counts, so the number is an estimate.
     bytes: AtomicIsize,
-    /// Tasks that work for it.
+    /// Tasks that work for the statement.
     tasks: AtomicUsize,
-    /// Told when the last task has ended.
+    /// Notified when the last task has ended.
     alone: Notify,
-    /// Whether [`real`] knows it.
+    /// Whether [`real`] has the statement in its list.
     known: AtomicBool,
     /// The statement itself.
     whole: Weak<Work>,
@@ -134,14 +134,14 @@ impl Work {
         })
     }
 
-    /// Bytes that the statement takes, about: what its threads allocated, or, where that is more,
-    /// what it was charged.
+    /// An estimate of the statement's bytes: the larger of the bytes that the threads allocated and
+    /// the bytes that the pool granted.
     pub fn bytes(&self) -> usize {
         let allocated = usize::try_from(self.usage.bytes.load(Ordering::Relaxed)).unwrap_or(0);
         allocated.max(self.values.as_ref().map_or(0, |values| values.size()))
     }
 
-    /// Rows leave the statement: what they take is no longer its own.
+    /// Takes the bytes of rows that leave the statement out of the statement's count.
     pub fn hand_on(&self, batch: &RecordBatch) {
         if self.usage.known.load(Ordering::Relaxed) {
             let bytes = isize::try_from(batch.get_array_memory_size()).unwrap_or(isize::MAX);
@@ -239,7 +239,7 @@ impl Work {
             result = governed(self.governor(), future) => result,
         };
         if result.is_err() {
-            // Whoever is told of the error finds the memory free.
+            // A client that receives the error finds the memory free.
             self.alone().await;
         }
         result

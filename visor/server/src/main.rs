@@ -16,11 +16,11 @@ use stratalog_query::count_allocated;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The allocator, which counts for each thread how much it gave and took back, so that the statement
-/// with the most memory is known.
+/// mimalloc, with a count of the bytes that each thread allocates and frees: the memory watch looks for
+/// the statement with the most bytes.
 struct Counting;
 
-/// Bytes as the thread counts them; nothing is larger than `isize::MAX`.
+/// The size of an allocation, at most `isize::MAX`, as a signed number.
 const fn signed(bytes: usize) -> isize {
     bytes.cast_signed()
 }

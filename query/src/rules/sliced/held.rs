@@ -1,7 +1,7 @@
-//! Batches that count as long as a node holds them.
+//! Charges for the batches that a node holds.
 //!
-//! Windows ask no memory pool, neither for their input nor for what they compute of it. A join asks for its
-//! left side, and then copies that into one batch.
+//! Windows ask no memory pool, neither for input nor for results. A join asks the pool for the left
+//! side, and then copies the left side into one batch without a request.
 
 use std::{fmt, sync::Arc};
 
