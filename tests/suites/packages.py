@@ -33,6 +33,19 @@ def sdist(name, version):
     return next(path for path in folder.iterdir() if path.is_dir())
 
 
+def libraries(*requirements):
+    """A folder for PYTHONPATH with what only the tests of a package import."""
+    folder = cache() / ("libraries-" + "-".join(requirement.replace("==", "-") for requirement in requirements))
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", folder, *requirements],
+            check=True,
+        )
+        (folder / "complete").touch()
+    return folder
+
+
 def go_module(path, version):
     """The folder of a Go module."""
     folder = cache() / "go"
