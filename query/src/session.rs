@@ -1,6 +1,7 @@
 //! One connection's state.
 
 pub(crate) mod acquired;
+pub(crate) mod alone;
 pub(crate) mod aside;
 pub(crate) mod catalog;
 mod committing;
@@ -261,7 +262,11 @@ impl Session {
     /// has acquired, none from before that.
     pub fn acceptance(&self) -> Acceptance {
         let round_trip_us = self.variables.parsed().round_trip_us;
-        Acceptance { since_ns: self.since_ns, round_trip_ns: round_trip_us.saturating_mul(1_000) }
+        Acceptance {
+            since_ns: self.since_ns,
+            round_trip_ns: round_trip_us.saturating_mul(1_000),
+            restores: false,
+        }
     }
 
     /// What the session does.

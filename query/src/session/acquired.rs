@@ -226,7 +226,7 @@ impl Session {
 
     /// Rids a chronicle of what others wrote to it, in blocks that are still open, through leases that ran out:
     /// it will never be committed, and nobody is to wait for the keys and times that it holds.
-    fn rid(&self, chronicle: ChronicleId) {
+    pub(super) fn rid(&self, chronicle: ChronicleId) {
         let holders = self.acquisitions().void(chronicle);
         if holders.is_empty() {
             return;
@@ -375,7 +375,7 @@ impl Session {
             Refusal::LockedOut(other) if other.standing == Standing::Waiting => taken(
                 format!(
                     "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",
-                    other.holder.0
+                    other.holder.session()
                 ),
                 self.all(&[other]),
             )
@@ -464,14 +464,15 @@ impl Session {
             0 | 1 => String::new(),
             count => format!(" (and {} more)", count - 1),
         };
-        format!("session {} {does}{more}", first.holder.0)
+        format!("session {} {does}{more}", first.holder.session())
     }
 
     /// Who is in the way, by name.
     fn all(&self, others: &[Acquisition]) -> String {
         let open = self.service.sessions().open();
         let told = others.iter().take(TOLD_MAX).map(|other| {
-            let session = open.iter().find(|session| session.process_id() == other.holder.0);
+            let session =
+                open.iter().find(|session| session.process_id() == other.holder.session());
             let who = session.map_or_else(String::new, |session| {
                 let (login, application) = (session.login(), session.setting("application_name"));
                 let from = login.client_address.as_deref();
@@ -492,7 +493,7 @@ impl Session {
             };
             format!(
                 "Session {}{who}: {}{mode}{ticks} since {}{}.",
-                other.holder.0,
+                other.holder.session(),
                 other.standing,
                 self.time(other.since),
                 self.until(other.until)

@@ -9,6 +9,8 @@ use stratalog_visor_core::{
     catalog::{Catalog, Command, NewChronicle},
 };
 
+use super::alone::Alone;
+
 /// Commands that COMMIT carries out, and what they leave, for the block alone. Dropped instead,
 /// they leave nothing.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct Definition {
     everybodys: u64,
     /// Of the chronicles that it drops: nobody acquires them meanwhile.
     doors: Vec<Arc<Door>>,
+    /// Chronicles that it makes anew: nobody else writes to them meanwhile.
+    alone: Vec<Arc<Alone>>,
 }
 
 /// A chronicle that is there for its block alone. When the block ends without having made it, its
@@ -79,8 +83,9 @@ impl Definition {
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
             None => {
-                let (everybodys, doors) = (seen.version(), Vec::new());
-                Definition { commands: Vec::new(), state, made: Vec::new(), everybodys, doors }
+                let (everybodys, doors, alone) = (seen.version(), Vec::new(), Vec::new());
+                let (commands, made) = (Vec::new(), Vec::new());
+                Definition { commands, state, made, everybodys, doors, alone }
             }
         };
         definition.commands.extend(fixed);
@@ -92,6 +97,25 @@ impl Definition {
     /// The same, which holds these doors shut until it ends.
     pub fn behind(mut self, doors: Vec<Door>) -> Definition {
         self.doors.extend(doors.into_iter().map(Arc::new));
+        self
+    }
+
+    /// The same, which has made a chronicle under an id that was set aside.
+    pub fn and_made(
+        mut self,
+        id: ChronicleId,
+        catalog: &Arc<Catalog>,
+        store: &Arc<dyn EventStore>,
+    ) -> Definition {
+        let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
+        self.tell_of(id, &catalog);
+        self.made.push(Arc::new(Made { id, catalog, store }));
+        self
+    }
+
+    /// The same, which is alone with a chronicle until it ends.
+    pub fn holding(mut self, alone: Option<Alone>) -> Definition {
+        self.alone.extend(alone.map(Arc::new));
         self
     }
 
@@ -114,10 +138,22 @@ impl Definition {
 
     /// Tells the catalog of the chronicles that were made.
     fn tell(&self, catalog: &Catalog) {
-        for made in &self.made {
-            if let Some(chronicle) = self.state.chronicle_by_id(made.id) {
-                catalog.open_for(Arc::clone(chronicle));
-            }
+        self.made.iter().for_each(|made| self.tell_of(made.id, catalog));
+    }
+
+    fn tell_of(&self, id: ChronicleId, catalog: &Catalog) {
+        if let Some(chronicle) = self.state.chronicle_by_id(id) {
+            catalog.open_for(Arc::clone(chronicle));
+        }
+    }
+
+    /// Seals what can be sealed of the chronicles that were made, where ticks go by the clock: each may
+    /// have the place of another one, of which that was told.
+    pub fn seal_made(&self, store: &dyn EventStore) {
+        let made = self.made.iter().filter_map(|made| self.state.chronicle_by_id(made.id));
+        for chronicle in made.filter(|chronicle| chronicle.time_source.is_clocked()) {
+            // One that is gone again has nothing to seal.
+            let _ = store.seal(chronicle);
         }
     }
 

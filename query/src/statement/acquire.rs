@@ -293,7 +293,11 @@ fn no_null(what: &str) -> Error {
 }
 
 /// Waits until the chronicle is acquired, at most for `lock_timeout`.
-async fn wait_for(
+///
+/// # Errors
+/// `LockNotAvailable` after that; `DeadlockDetected`, `ObjectNotInPrerequisiteState` of a chronicle that is
+/// being dropped, `UndefinedTable` when it is gone.
+pub async fn wait_for(
     session: &Session,
     chronicle: &ChronicleDefinition,
     mut waiting: Waiting,

@@ -42,10 +42,12 @@ impl CopySink {
             .guard(async {
                 let count = rows.num_rows();
                 let mut given = rows.columns().to_vec();
+                self.writer.restores = self.targets.have_time();
                 if self.last_is_optional
                     && given.last().is_some_and(|last| last.null_count() == count)
                 {
                     given.pop();
+                    self.writer.restores = false;
                 }
                 let computing = Computing::new(&self.session, &self.work, &[], &[]);
                 let batch = self.targets.fill(&computing, given, count).await?;
@@ -142,7 +144,6 @@ async fn copy_in(
     let listed: Vec<String> = columns.iter().map(names::fold).collect();
     let last_is_optional = listed.is_empty() && !options.binary && ends_with_now(&chronicle);
     let targets = Targets::new(session, chronicle, &listed, None).await?;
-    targets.refuse_time()?;
     let copied = || targets.listed.iter().filter_map(|at| targets.chronicle.columns.get(*at));
     let columns =
         copied().map(|column| (column.name.clone(), column.column_type.clone())).collect();

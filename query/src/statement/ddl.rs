@@ -2,6 +2,7 @@
 
 mod create_table;
 mod index;
+mod key;
 mod later;
 
 use std::{
@@ -10,8 +11,8 @@ use std::{
 };
 
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, Owner,
-    RenameTableNameKind, SchemaName, Statement,
+    AlterSchema, AlterSchemaOperation, AlterTable, AlterTableOperation, CommentObject, ObjectName,
+    ObjectType, Owner, RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result, store::Appended,
@@ -34,6 +35,7 @@ pub fn is_definition(statement: &Statement) -> bool {
         Statement::CreateTable(_)
         | Statement::AlterTable(_)
         | Statement::CreateSchema { .. }
+        | Statement::AlterSchema(_)
         | Statement::CreateDatabase { .. }
         | Statement::CreateIndex(_)
         | Statement::Comment { .. } => true,
@@ -54,8 +56,17 @@ pub async fn run(
     session: &Session,
     statement: &Statement,
     dropping: Dropping,
-    work: &Work,
+    work: &Arc<Work>,
 ) -> Result<Outcome> {
+    if let Statement::AlterTable(tree) = statement
+        && let Some(new) = key::of_statement(session, tree)?
+    {
+        super::transaction::check_write(session)?;
+        if let Some(table) = altered(session, tree)? {
+            key::add(session, &table, &new, work).await?;
+        }
+        return Ok(Outcome::Done("ALTER TABLE".to_string()));
+    }
     let (tag, commands) = commands(session, statement).await?;
     if matches!(tag, "CREATE DATABASE" | "DROP DATABASE") {
         session.transaction.check_outside(tag)?;
@@ -214,6 +225,7 @@ pub async fn commit(
         let commands = definition.commands().to_vec();
         let (applied, appended) = catalog.apply_with(commands, Box::pin(events)).await?;
         forgetting.forget(&applied.dropped);
+        definition.seal_made(forgetting.store.as_ref());
         drop((definition, uses));
         Ok(appended)
     })
@@ -245,6 +257,10 @@ async fn commands(
             ("DROP INDEX", index::drop(session, *if_exists, names)?)
         }
         Statement::AlterTable(tree) => ("ALTER TABLE", alter(session, tree).await?),
+        Statement::AlterSchema(tree) => {
+            alter_schema(session, tree)?;
+            ("ALTER SCHEMA", Vec::new())
+        }
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             let SchemaName::Simple(name) = schema_name else {
                 return Err(Error::not_yet("CREATE SCHEMA … AUTHORIZATION"));
@@ -378,15 +394,20 @@ fn comment_on(
     }
 }
 
-async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
-    let chronicle = match session.chronicle(&tree.name) {
-        Ok(chronicle) => chronicle,
+/// The table of an ALTER TABLE; `None` when IF EXISTS finds none.
+fn altered(session: &Session, tree: &AlterTable) -> Result<Option<Arc<ChronicleDefinition>>> {
+    match session.chronicle(&tree.name) {
+        Ok(chronicle) => Ok(Some(chronicle)),
         Err(error) if tree.if_exists && error.kind() == ErrorKind::UndefinedTable => {
             session.say(Notice::new(format!("{}, skipping", error.message())));
-            return Ok(Vec::new());
+            Ok(None)
         }
-        Err(error) => return Err(error),
-    };
+        Err(error) => Err(error),
+    }
+}
+
+async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
+    let Some(chronicle) = altered(session, tree)? else { return Ok(Vec::new()) };
     let mut commands = Vec::new();
     for operation in &tree.operations {
         match operation {
@@ -395,6 +416,28 @@ async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
         }
     }
     Ok(commands)
+}
+
+/// ALTER SCHEMA … OWNER TO, which changes nothing.
+fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
+    let name = names::single(&tree.name)?;
+    if session.catalog().schema(session.database(), &name).is_none() {
+        let message = format!("schema \"{name}\" does not exist");
+        return Err(Error::new(ErrorKind::UndefinedSchema, message));
+    }
+    for operation in &tree.operations {
+        match operation {
+            AlterSchemaOperation::OwnerTo { owner } => check_owner(session, owner)?,
+            AlterSchemaOperation::Rename { .. } => {
+                return Err(Error::not_yet("ALTER SCHEMA … RENAME TO"));
+            }
+            _ => {
+                let message = "this form of ALTER SCHEMA is not PostgreSQL's";
+                return Err(Error::new(ErrorKind::SyntaxError, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks that an owner is the user of the session, who owns every table until users have grants.
@@ -444,10 +487,9 @@ async fn alter_one(
         AlterTableOperation::AlterColumn { .. } => {
             Err(Error::not_yet("ALTER TABLE … ALTER COLUMN"))
         }
-        AlterTableOperation::AddConstraint { .. } => Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "ALTER TABLE … ADD CONSTRAINT is not supported: keys are fixed when a table is made",
-        )),
+        AlterTableOperation::AddConstraint { constraint, .. } => {
+            Err(create_table::refused(constraint))
+        }
         other => {
             let action = other.to_string();
             let words: Vec<&str> = action.split_whitespace().take(2).collect();

@@ -28,6 +28,7 @@ use stratalog_model::{
     ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
     store::{AppendOptions, Appended, OnConflict},
 };
+use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
 
 use self::{
@@ -433,6 +434,8 @@ pub struct Writer {
     on_conflict: OnConflict,
     /// Whether what was admitted is kept, for RETURNING.
     pub keep: bool,
+    /// Whether rows keep their times in a table that gives times or has a window, and never had a row.
+    pub restores: bool,
     admitted: Vec<stratalog_model::batch::EventBatch>,
     rows: u64,
 }
@@ -480,6 +483,7 @@ impl Writer {
             entered,
             on_conflict,
             keep: false,
+            restores: false,
             admitted: Vec::new(),
             rows: 0,
         })
@@ -499,6 +503,9 @@ impl Writer {
         let rows = stored(rows)?;
         let append = self.append.append()?;
         self.entered.tell(append.as_mut(), &self.chronicle);
+        if self.chronicle.time_source.is_clocked() {
+            append.restores(self.chronicle.id, self.restores);
+        }
         let pushed = append.push(&self.chronicle, rows, self.on_conflict);
         let admitted = match self.session.upgrade() {
             Some(session) => session.beside(self.chronicle.id, pushed).await?,
@@ -598,6 +605,11 @@ pub async fn constants(
     let mut values = Vec::with_capacity(types.len());
     for (expr, column_type) in expressions.iter().zip(types) {
         let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;
+        let exact = match &cell {
+            Cell::Text(text) | Cell::Number(text) => exact_type(text, column_type),
+            _ => None,
+        };
+        let column_type = exact.as_ref().unwrap_or(column_type);
         let array = values::one_value(&computing, cell, column_type, "parameter").await?;
         values
             .push(ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?);

@@ -142,3 +142,63 @@ async fn a_block_that_makes_tables_is_there_whole_or_not_at_all() {
         assert!(stored > 0 && gone > 0, "{stored} stored, {gone} gone");
     }
 }
+
+/// What a table has, and whether it has a key.
+async fn keyed(life: &Life) -> (Vec<String>, bool) {
+    let rows = life.rows("SELECT count(*), sum(v), min(host), max(time) FROM plain").await.unwrap();
+    let keys = "SELECT count(*) FROM pg_constraint WHERE conrelid = 'plain'::regclass";
+    let comment = "SELECT obj_description('plain'::regclass, 'pg_class')";
+    assert_eq!(life.rows(comment).await.unwrap(), ["kept"]);
+    (rows, life.rows(keys).await.unwrap() == ["1"])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_gets_a_key_is_the_old_one_or_the_new_one() {
+    let add = "ALTER TABLE plain ADD PRIMARY KEY (host, time)";
+    let whole = ["50|1275|a|2024-01-01 00:00:50+00"];
+    for crash in [Crash::Kill, Crash::PowerCut] {
+        let (mut new, mut old) = (0, 0);
+        for nth in 1.. {
+            let disk = FaultyDisk::new(nth);
+            let life = Life::open(&disk);
+            for sql in [
+                "CREATE TABLE plain (time timestamptz NOT NULL, host text, v int) WITH (durability = 'relaxed')",
+                "COMMENT ON TABLE plain IS 'kept'",
+                "INSERT INTO plain SELECT '2024-01-01'::timestamptz + n * interval '1 s', 'a', n FROM generate_series(1, 50) AS n",
+                // What is relaxed is durable with what is not.
+                "CREATE TABLE other (time timestamptz, v int)",
+                "INSERT INTO other VALUES ('2024-01-01', 1)",
+            ] {
+                run(&life.session, sql).await.unwrap();
+            }
+            disk.halt_after(nth);
+            let acknowledged = run(&life.session, add).await.is_ok();
+            let unmet = !disk.is_halted();
+            let disk = disk.crash(crash);
+            life.close();
+            let life = Life::open(&disk);
+            let (rows, has_key) = keyed(&life).await;
+            assert_eq!(rows, whole, "{crash:?} at call {nth}");
+            assert!(has_key || !acknowledged, "{crash:?} at call {nth}");
+            match has_key {
+                true => new += 1,
+                false => {
+                    old += 1;
+                    run(&life.session, add).await.unwrap();
+                }
+            }
+            let twice = "INSERT INTO plain VALUES ('2024-01-01 00:00:01+00', 'a', 1)";
+            let error = run(&life.session, twice).await.err().map(|error| error.kind());
+            assert_eq!(error, Some(ErrorKind::UniqueViolation), "{crash:?} after call {nth}");
+            life.close();
+            let life = Life::open(&disk);
+            let found = keyed(&life).await;
+            assert_eq!(found, (whole.map(str::to_string).to_vec(), true), "{crash:?}: {nth}");
+            life.close();
+            if unmet {
+                break;
+            }
+        }
+        assert!(new > 0 && old > 0, "{new} new, {old} old");
+    }
+}

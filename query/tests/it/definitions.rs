@@ -1,6 +1,8 @@
+use std::{sync::Arc, time::Duration};
+
 use stratalog_model::ErrorKind;
 
-use crate::harness::Database;
+use crate::harness::{Database, login, run};
 
 #[tokio::test]
 async fn tables_are_made_changed_and_dropped() {
@@ -133,4 +135,125 @@ async fn system_tables_are_there() {
         db.kind("INSERT INTO pg_catalog.pg_class VALUES (1)").await,
         ErrorKind::InsufficientPrivilege
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_added_beside_those_who_write() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL, v int)").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 'a', 1)").await;
+    let [writer, late] = [(); 2].map(|()| db.service.connect(login()).unwrap());
+    run(&writer, "BEGIN").await.unwrap();
+    run(&writer, "INSERT INTO t VALUES ('2024-01-02', 'a', 2)").await.unwrap();
+    let add = "ALTER TABLE t ADD PRIMARY KEY (host, time)";
+    db.tag("SET lock_timeout = '20ms'").await;
+    assert_eq!(db.kind(add).await, ErrorKind::LockNotAvailable);
+    db.tag("SET lock_timeout = 0").await;
+    let session = Arc::clone(&db.session);
+    let adding = tokio::spawn(async move { run(&session, add).await.map(|answer| answer.tag) });
+    // Who begins to write from now on is told so; who has begun goes on.
+    loop {
+        run(&late, "BEGIN").await.unwrap();
+        let begun = run(&late, "INSERT INTO t VALUES ('2024-01-03', 'late', 3)").await;
+        run(&late, "ROLLBACK").await.unwrap();
+        if let Err(error) = begun {
+            assert_eq!(error.kind(), ErrorKind::LockNotAvailable, "{error}");
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(run(&late, "SELECT v FROM t").await.unwrap().lines(), ["1"]);
+    run(&writer, "INSERT INTO t VALUES ('2024-01-04', 'a', 4)").await.unwrap();
+    assert!(!adding.is_finished());
+    run(&writer, "COMMIT").await.unwrap();
+    assert_eq!(adding.await.unwrap().unwrap(), "ALTER TABLE");
+    assert_eq!(db.rows("SELECT v FROM t ORDER BY v").await, ["1", "2", "4"]);
+    run(&writer, "INSERT INTO t VALUES ('2024-01-05', 'a', 5)").await.unwrap();
+    let twice = "INSERT INTO t VALUES ('2024-01-05', 'a', 6)";
+    assert_eq!(db.kind(twice).await, ErrorKind::UniqueViolation);
+    assert!(db.rows("SELECT * FROM stratalog.acquisitions").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_acknowledged_is_there_when_a_key_is_added() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL, v int)").await;
+    let writers: Vec<_> = (0..3)
+        .map(|writer| {
+            let session = db.service.connect(login()).unwrap();
+            tokio::spawn(async move {
+                let mut stored = Vec::new();
+                for v in 0..200 {
+                    let sql = format!("INSERT INTO t VALUES ('2024-01-01'::timestamptz + {v} * interval '1 s', 'w{writer}', {v})");
+                    match run(&session, &sql).await {
+                        Ok(_) => stored.push(format!("w{writer}|{v}")),
+                        Err(error) => assert!(
+                            matches!(
+                                error.kind(),
+                                ErrorKind::LockNotAvailable | ErrorKind::UndefinedTable
+                            ),
+                            "{error}"
+                        ),
+                    }
+                }
+                stored
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    db.tag("ALTER TABLE t ADD PRIMARY KEY (host, time)").await;
+    let mut stored = Vec::new();
+    for writer in writers {
+        stored.extend(writer.await.unwrap());
+    }
+    stored.sort();
+    let mut found = db.rows("SELECT host, v FROM t").await;
+    found.sort();
+    assert_eq!(found, stored);
+    assert_eq!(db.rows("SELECT count(*) FROM pg_constraint WHERE conname = 't_pkey'").await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_key_of_others_changes_is_tried_again() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL)").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 'a')").await;
+    let other = db.service.connect(login()).unwrap();
+    db.tag("BEGIN").await;
+    db.tag("ALTER TABLE t ADD PRIMARY KEY (host, time)").await;
+    let insert = "INSERT INTO t VALUES ('2024-01-02', 'a')";
+    let refused = run(&other, insert).await.err().map(|error| error.kind());
+    assert_eq!(refused, Some(ErrorKind::LockNotAvailable));
+    run(&other, "COMMENT ON TABLE t IS 'meanwhile'").await.unwrap();
+    assert_eq!(db.kind("COMMIT").await, ErrorKind::LockNotAvailable);
+    run(&other, insert).await.unwrap();
+    db.tag("ALTER TABLE t ADD PRIMARY KEY (host, time)").await;
+    assert_eq!(db.rows("SELECT time FROM t").await.len(), 2);
+    let comment = "SELECT obj_description('t'::regclass, 'pg_class')";
+    assert_eq!(db.rows(comment).await, ["meanwhile"]);
+}
+
+#[tokio::test]
+async fn a_long_table_gets_its_key_in_pieces() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz NOT NULL, v int, long text)").await;
+    for part in 0..10 {
+        let sql = format!(
+            "INSERT INTO t SELECT '2024-01-01'::timestamptz + n * interval '1 s', n, repeat('x', 1000000) FROM generate_series({}, {}) AS n",
+            part * 20,
+            part * 20 + 19
+        );
+        db.tag(&sql).await;
+    }
+    db.tag("ALTER TABLE t ADD PRIMARY KEY (time)").await;
+    let told = "SELECT count(*), sum(v), min(length(long)), count(DISTINCT time) FROM t";
+    assert_eq!(db.rows(told).await, ["200|19900|1000000|200"]);
+    // A key that is taken in an earlier piece.
+    db.tag("CREATE TABLE u (time timestamptz NOT NULL, v int, long text)").await;
+    db.tag("INSERT INTO u SELECT time, v, long FROM t").await;
+    db.tag("INSERT INTO u VALUES ('2024-01-01', 0, 'again')").await;
+    let error = db.error("ALTER TABLE u ADD PRIMARY KEY (time)").await;
+    assert_eq!(error.kind(), ErrorKind::UniqueViolation);
+    assert_eq!(error.message(), "could not create unique index \"u_pkey\"");
+    assert_eq!(db.rows("SELECT count(*) FROM u").await, ["201"]);
 }

@@ -33,12 +33,15 @@ pub struct Acceptance {
     pub since_ns: i64,
     /// Twice its latency.
     pub round_trip_ns: u64,
+    /// Whether its events keep their times: it restores a dump. Only a chronicle that never had a
+    /// committed event keeps times outside of the window.
+    pub restores: bool,
 }
 
 impl Default for Acceptance {
     /// Of somebody who is always there, and next to the clock.
     fn default() -> Self {
-        Self { since_ns: i64::MIN, round_trip_ns: 0 }
+        Self { since_ns: i64::MIN, round_trip_ns: 0, restores: false }
     }
 }
 

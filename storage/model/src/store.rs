@@ -73,6 +73,11 @@ pub trait Append: Send + Sync {
     /// [`AppendOptions::acceptance`] says (F24). `None` when it is not.
     fn acquired(&mut self, chronicle: ChronicleId, since_ns: Option<i64>);
 
+    /// Tells whether the events of a chronicle that are pushed from now on keep their times, where ticks
+    /// go by the clock: a dump is restored. Only a chronicle that never had a committed event keeps
+    /// times outside of the acceptance window (F24).
+    fn restores(&mut self, chronicle: ChronicleId, restores: bool);
+
     /// Takes events of one chronicle, in arrival order. `rows` has the schema
     /// [`ChronicleDefinition::arrow_schema`]. Waits under back-pressure.
     ///

@@ -19,7 +19,7 @@ pub(super) fn acquisitions(context: &CatalogContext, rows: &mut Rows<'_>) -> Res
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
             ("name", (&chronicle.name).into()),
-            ("process_id", acquisition.holder.0.into()),
+            ("process_id", acquisition.holder.session().into()),
             ("standing", acquisition.standing.to_string().into()),
             ("mode", acquisition.mode.to_string().to_lowercase().into()),
             ("first_tick", first.map(|tick| tick.0).into()),

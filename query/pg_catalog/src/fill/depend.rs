@@ -2,7 +2,7 @@
 
 use stratalog_model::Result;
 
-use crate::{CatalogContext, index::indexes, oid, rows::Rows};
+use crate::{CatalogContext, index::indexes, oid, rows::Rows, spec::SYSTEM_TABLES};
 
 /// A default goes with its column, a constraint with its columns, an index with its constraint.
 /// The schema of our own tables is the server's, which no dump contains.
@@ -23,6 +23,10 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
         if *name == "stratalog" {
             push(oid::NAMESPACE, *number, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
         }
+    }
+    // pg_dump reads the views of a schema that it leaves out, unless they belong to the same.
+    for table in SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog") {
+        push(oid::CLASS, table.oid, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
     }
     for chronicle in state.chronicles(&context.database) {
         let table = oid::table(chronicle.id);

@@ -46,12 +46,7 @@ pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronic
                 let key = key.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
                 set_key(&mut primary_key, key, &name)?;
             }
-            TableConstraint::Unique(_) => {
-                return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY")));
-            }
-            TableConstraint::ForeignKey(_) => return Err(no_constraint("FOREIGN KEY", None)),
-            TableConstraint::Check(_) => return Err(no_constraint("CHECK", None)),
-            other => return Err(no_constraint(&other.to_string(), None)),
+            other => return Err(refused(other)),
         }
     }
     let options = match &tree.table_options {
@@ -119,6 +114,18 @@ fn no_constraint(what: &str, hint: Option<&str>) -> Error {
     }
 }
 
+/// The error of a constraint that is no PRIMARY KEY.
+pub fn refused(constraint: &TableConstraint) -> Error {
+    match constraint {
+        TableConstraint::Unique(_) => no_constraint("UNIQUE", Some("use PRIMARY KEY")),
+        TableConstraint::ForeignKey(_) => no_constraint("FOREIGN KEY", None),
+        TableConstraint::Check(_) => no_constraint("CHECK", None),
+        TableConstraint::PrimaryKeyUsingIndex(_) => no_constraint("PRIMARY KEY USING INDEX", None),
+        TableConstraint::UniqueUsingIndex(_) => no_constraint("UNIQUE USING INDEX", None),
+        other => no_constraint(&other.to_string(), None),
+    }
+}
+
 fn set_key(key: &mut Option<Vec<String>>, columns: Vec<String>, table: &str) -> Result<()> {
     if key.is_some() {
         return Err(Error::new(
@@ -130,7 +137,11 @@ fn set_key(key: &mut Option<Vec<String>>, columns: Vec<String>, table: &str) -> 
     Ok(())
 }
 
-fn key_column(column: &IndexColumn) -> Result<String> {
+/// The column that a part of a key names.
+///
+/// # Errors
+/// `SyntaxError` for an expression.
+pub fn key_column(column: &IndexColumn) -> Result<String> {
     match &column.column.expr {
         Expr::Identifier(ident) => Ok(names::fold(ident)),
         other => Err(Error::new(

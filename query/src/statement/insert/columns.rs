@@ -48,6 +48,12 @@ impl Targets {
         }
     }
 
+    /// Whether the statement gives values for the time column.
+    pub fn have_time(&self) -> bool {
+        let mut listed = (0..self.listed.len()).filter_map(|at| self.column(at));
+        listed.any(|column| column.id == self.chronicle.tick_column)
+    }
+
     /// Refuses values of VALUES for a time that the server gives, but DEFAULT.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use crate::statement::{refused, sealed};
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut rewritten = chronicle_means_table(tokens);
     texts_in_quotes(&mut rewritten);
+    only_means_the_table(&mut rewritten);
     table_means_select(&mut rewritten);
     abort_means_rollback(&mut rewritten);
     reset_names_a_setting(&mut rewritten);
@@ -40,6 +41,34 @@ fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
         if !text.contains("''") && !text.contains("\\'") {
             token.token = Token::SingleQuotedString(std::mem::take(text));
         }
+    }
+}
+
+/// `FROM ONLY t` says `FROM t`, and `FROM ONLY (t)` does: no table has tables below it.
+fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);
+    let is = |at: usize, word| token(at).is_some_and(|token| is_keyword(token, word));
+    let is_name = |at: usize| matches!(token(at), Some(Token::Word(_) | Token::Period));
+    let mut removed = Vec::new();
+    for at in 1..places.len() {
+        let is_table = is(at - 1, Keyword::FROM) || is(at - 1, Keyword::JOIN);
+        if !is_table || !is(at, Keyword::ONLY) {
+            continue;
+        }
+        if token(at + 1) == Some(&Token::LParen) {
+            let close = (at + 2..places.len()).find(|at| !is_name(*at));
+            let close = close.filter(|at| token(*at) == Some(&Token::RParen));
+            if let Some(close) = close.filter(|close| *close > at + 2) {
+                removed.extend([at, at + 1, close]);
+            }
+        } else if is_name(at + 1) {
+            removed.push(at);
+        }
+    }
+    let removed: Vec<usize> = removed.iter().filter_map(|at| places.get(*at)).copied().collect();
+    for at in removed.into_iter().rev() {
+        tokens.remove(at);
     }
 }
 

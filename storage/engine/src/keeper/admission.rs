@@ -124,7 +124,7 @@ impl<'a> Push<'a> {
     /// Admits one piece: waits for memory and pending keys, reserves, and encodes.
     ///
     /// # Errors
-    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `OutOfMemory`,
+    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`, `OutOfMemory`,
     /// `DatetimeOverflow`, `DeadlockDetected`.
     pub async fn admit(
         &self,
@@ -147,8 +147,10 @@ impl<'a> Push<'a> {
         let mut given = self.ticks.get(start..start + rows).unwrap_or(&[]).to_vec();
         let mut piece_ticks = given.clone();
         let (mut known, mut arrivals) = (None, 0);
+        let is_clocked = self.definition.time_source.is_clocked();
+        let mut restores = is_clocked && self.acceptance.restores;
         let admission = loop {
-            let now = self.definition.time_source.is_clocked().then(|| core.clock.reading());
+            let now = (is_clocked && !restores).then(|| core.clock.reading());
             if let (Some(now), TickSource::Server) = (&now, self.definition.time_source) {
                 given.fill(self.arrive(&mut columns, rows, now)?);
                 known = None;
@@ -167,10 +169,17 @@ impl<'a> Push<'a> {
                 taken: &taken,
                 late: self.definition.late,
                 window: now.map(|now| self.window(&now)),
+                restores,
             };
             match self.chronicle.admit(&candidates, &mut piece_ticks) {
                 Ok(admission) => break admission,
                 Err(Refused::Moved) => {}
+                Err(Refused::Begun) if self.definition.time_source == TickSource::Client => {
+                    // The window decides.
+                    restores = false;
+                    known = Some(taken);
+                }
+                Err(Refused::Begun) => return Err(violation::begun(self.definition)),
                 Err(Refused::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
                 Err(Refused::Taken(row)) => {
                     let columns = self.rows.columns();

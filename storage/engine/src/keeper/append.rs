@@ -11,7 +11,11 @@
 //! Streamed frames need not be synced one by one: the commit frame follows when all are
 //! written, and its sync covers them.
 
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
@@ -53,6 +57,8 @@ pub struct OpenAppend {
     options: AppendOptions,
     /// When chronicles were acquired.
     acquired: BTreeMap<ChronicleId, i64>,
+    /// Chronicles whose events keep their times.
+    restored: BTreeSet<ChronicleId>,
     strictest: Option<Durability>,
     unsynced_bytes: usize,
     broken: bool,
@@ -85,6 +91,7 @@ impl OpenAppend {
             core,
             options,
             acquired: BTreeMap::new(),
+            restored: BTreeSet::new(),
             strictest: None,
             unsynced_bytes: 0,
             broken: false,
@@ -146,7 +153,8 @@ impl OpenAppend {
     fn acceptance(&self, chronicle: ChronicleId) -> Acceptance {
         let session = self.options.acceptance;
         let acquired_ns = self.acquired.get(&chronicle).copied().unwrap_or(i64::MIN);
-        Acceptance { since_ns: session.since_ns.max(acquired_ns), ..session }
+        let restores = self.restored.contains(&chronicle);
+        Acceptance { since_ns: session.since_ns.max(acquired_ns), restores, ..session }
     }
 
     /// Whether another try of this very statement has stored it. One that is under way is waited for:
@@ -304,6 +312,13 @@ impl Append for OpenAppend {
         match since_ns {
             Some(since_ns) => self.acquired.insert(chronicle, since_ns),
             None => self.acquired.remove(&chronicle),
+        };
+    }
+
+    fn restores(&mut self, chronicle: ChronicleId, restores: bool) {
+        match restores {
+            true => self.restored.insert(chronicle),
+            false => self.restored.remove(&chronicle),
         };
     }
 

@@ -22,6 +22,8 @@ pub enum Refused {
     Early(usize, i64),
     /// A row has a tick behind the last that is accepted, which is told; or would be moved there.
     Ahead(usize, i64),
+    /// The chronicle has had events, and gives times itself.
+    Begun,
     /// Events changed hands since [`Taken`] was found out.
     Moved,
 }
@@ -43,6 +45,8 @@ pub struct Candidates<'a> {
     pub late: LatePolicy,
     /// Which ticks are accepted; `None` for any.
     pub window: Option<Window>,
+    /// Whether they keep their times, which only a chronicle without events allows.
+    pub restores: bool,
 }
 
 /// Admitted events.

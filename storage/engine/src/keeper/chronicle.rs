@@ -230,6 +230,9 @@ impl Chronicle {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
+        if state.highest.is_none() {
+            state.go_on();
+        }
         state.see(&batch.hull());
         let batch = Arc::new(batch);
         let sealed = state.version.sealed().len();

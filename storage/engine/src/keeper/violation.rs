@@ -118,6 +118,21 @@ fn outside(definition: &ChronicleDefinition, message: String) -> Error {
     )
 }
 
+/// The error of times that a dump gives, in a table that gives them itself and has had events.
+pub fn begun(definition: &ChronicleDefinition) -> Error {
+    let column = definition.tick().map(|tick| tick.name.clone()).unwrap_or_default();
+    let name = &definition.name;
+    Error::new(
+        ErrorKind::GeneratedAlways,
+        format!("cannot insert a non-DEFAULT value into column \"{column}\""),
+    )
+    .with_subject(Subject { column: Some(column), ..definition.subject() })
+    .with_detail(format!(
+        "Table \"{name}\" has time_source = 'server', and has had rows: COPY keeps given times only in a table that never had a row."
+    ))
+    .with_hint("leave the column out of COPY, or restore the rows into a new table")
+}
+
 /// When a tick begins, as microseconds of UTC have it.
 fn tick_text(definition: &ChronicleDefinition, tick: i64) -> String {
     let time =

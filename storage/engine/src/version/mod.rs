@@ -224,11 +224,6 @@ impl Version {
         self.open_from
     }
 
-    /// A version without events, which tells that.
-    pub fn told(open_from: Option<Tick>) -> Self {
-        Self { open_from, ..Self::default() }
-    }
-
     /// The version that tells up to where nothing comes any more.
     #[must_use]
     pub fn with_open_from(&self, open_from: Tick) -> Self {

@@ -72,8 +72,8 @@ fn open(
 }
 
 fn since(since_us: i64, round_trip_us: i64) -> AppendOptions {
-    let acceptance =
-        Acceptance { since_ns: since_us * 1_000, round_trip_ns: round_trip_us as u64 * 1_000 };
+    let (since_ns, round_trip_ns) = (since_us * 1_000, round_trip_us as u64 * 1_000);
+    let acceptance = Acceptance { since_ns, round_trip_ns, restores: false };
     AppendOptions { acceptance, ..AppendOptions::default() }
 }
 
@@ -105,8 +105,15 @@ async fn send(
 
 /// The events up to S, as a snapshot that tells S has them.
 async fn sealed(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> (i64, Vec<Read>) {
-    let told = engine.seal(definition).unwrap().unwrap();
+    let told = engine.seal(definition).unwrap();
     let snapshot = engine.snapshot();
+    let Some(told) = told else {
+        // There never was an event.
+        assert_eq!(snapshot.sealed(definition), None);
+        let all = scan(snapshot.as_ref(), request(definition, ScanOrder::Ascending)).await;
+        assert_eq!(all, []);
+        return (i64::MIN, Vec::new());
+    };
     assert_eq!(snapshot.sealed(definition), Some(told));
     let mut request = request(definition, ScanOrder::Ascending);
     request.ticks = TickRanges::from_ranges([TickRange::new(Tick::MIN, told.next())]);
@@ -168,8 +175,8 @@ async fn f24_what_is_sealed_never_changes() {
         let cpu = clocked(Collision::All, source);
         let engine = open(&log, &stored, &cpu, &hand);
         assert_eq!(engine.snapshot().sealed(&cpu), None, "nobody asked");
-        // Before the first event: nothing of before the start can come.
-        assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(SECOND - 1)));
+        // Before the first event: any time can come, from a dump.
+        assert_eq!(engine.seal(&cpu).unwrap(), None);
         for _ in 0..40 {
             hand.pass(10 * MS);
             write(&engine, &cpu, since(0, 0), &[row(hand.now(), "a", 1.0)]).await.unwrap();
@@ -208,19 +215,66 @@ async fn f24_an_open_statement_holds_up_what_is_sealed() {
     let cpu = clocked(Collision::All, TickSource::Client);
     let engine = open(&log, &stored, &cpu, &hand);
     hand.pass(SECOND);
+    write(&engine, &cpu, since(0, 0), &[row(hand.now() - 100 * MS, "first", 1.0)]).await.unwrap();
     let tick = hand.now() - 30 * MS;
     let mut open = engine.begin(since(0, 0)).unwrap();
     push(&mut open, &cpu, &[row(tick + 5, "a", 1.0), row(tick, "a", 1.0)]).await.unwrap();
     let mut dropped = engine.begin(since(0, 0)).unwrap();
     push(&mut dropped, &cpu, &[row(tick - 10, "a", 9.0)]).await.unwrap();
     hand.pass(10 * SECOND);
-    assert_eq!(sealed(&engine, &cpu).await, (tick - 11, vec![]));
+    let (told, first) = sealed(&engine, &cpu).await;
+    assert_eq!((told, first.len()), (tick - 11, 1));
     drop(dropped);
-    assert_eq!(sealed(&engine, &cpu).await, (tick - 1, vec![]));
+    assert_eq!(sealed(&engine, &cpu).await, (tick - 1, first));
     open.commit().await.unwrap();
     let (told, found) = sealed(&engine, &cpu).await;
     assert_eq!(told, hand.now() - 100 * MS - 1);
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
+}
+
+/// A dump brings its times into a chronicle that never had an event, and into no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_old_times_are_restored_before_the_first_event() {
+    for (source, refusal) in [
+        (TickSource::Client, ErrorKind::OutsideWindow),
+        (TickSource::Server, ErrorKind::GeneratedAlways),
+    ] {
+        let (log, mut stored, hand) = (MemoryLog::default(), Stored::new(8), Hand::at(SECOND));
+        let cpu = clocked(Collision::All, source);
+        let engine = open(&log, &stored, &cpu, &hand);
+        hand.pass(10 * SECOND);
+        let restoring = || {
+            let mut append = engine.begin(since(0, 0)).unwrap();
+            append.restores(cpu.id, true);
+            append
+        };
+        let mut taken_back = restoring();
+        push(&mut taken_back, &cpu, &[row(-7 * SECOND, "gone", 0.0)]).await.unwrap();
+        drop(taken_back);
+        let mut dump = restoring();
+        push(&mut dump, &cpu, &[row(-5 * SECOND, "a", 1.0), row(20 * SECOND, "a", 2.0)])
+            .await
+            .unwrap();
+        assert_eq!(engine.seal(&cpu).unwrap(), None);
+        // Somebody is faster. What is on its way is not sealed.
+        write(&engine, &cpu, since(0, 0), &[row(hand.now(), "live", 3.0)]).await.unwrap();
+        assert_eq!(sealed(&engine, &cpu).await, (-5 * SECOND - 1, vec![]));
+        let mut late = restoring();
+        let refused = push(&mut late, &cpu, &[row(-4 * SECOND, "late", 4.0)]).await;
+        assert_eq!(error(refused).kind(), refusal);
+        dump.commit().await.unwrap();
+        let (told, found) = sealed(&engine, &cpu).await;
+        assert_eq!((told, found.len()), (hand.now() - 100 * MS - 1, 1));
+        assert_eq!(found[0].row.tick, -5 * SECOND);
+        drop((late, engine));
+        stored.reopen();
+        let engine = open(&MemoryLog::with_frames(log.frames()), &stored, &cpu, &hand);
+        assert!(engine.seal(&cpu).unwrap() >= Some(Tick(told)));
+        let mut again = engine.begin(since(0, 0)).unwrap();
+        again.restores(cpu.id, true);
+        let refused = push(&mut again, &cpu, &[row(-4 * SECOND, "late", 4.0)]).await;
+        assert_eq!(error(refused).kind(), refusal);
+    }
 }
 
 /// Who has acquired the chronicle is not heard from before that.

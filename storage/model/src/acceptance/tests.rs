@@ -23,7 +23,8 @@ fn the_window_is_twice_the_latency_and_at_least_the_floor_and_what_is_uncertain(
         (30_000, 3_600_000, 60_000 * MS),
     ] {
         let floor_ns = floor_ms * 1_000_000;
-        let session = Acceptance { since_ns: 0, round_trip_ns: round_trip_ms * 1_000_000 };
+        let session =
+            Acceptance { round_trip_ns: round_trip_ms * 1_000_000, since_ns: 0, restores: false };
         let window = Window::of(&scale, floor_ns, &session, &now);
         assert_eq!(window.back_ns, back_ns as u64);
         assert_eq!(window.from, Tick(now.now_ns - back_ns));
@@ -35,7 +36,7 @@ fn the_window_is_twice_the_latency_and_at_least_the_floor_and_what_is_uncertain(
 fn nothing_is_accepted_from_before_the_session() {
     let scale = TickScale::starting_at(0, "1s".parse().unwrap());
     let since = |since_ns| {
-        let session = Acceptance { since_ns, round_trip_ns: 0 };
+        let session = Acceptance { since_ns, round_trip_ns: 0, restores: false };
         Window::of(&scale, 1_000 * MS as u64, &session, &at(10_500 * MS)).from
     };
     assert_eq!(since(i64::MIN), Tick(9));

@@ -4,9 +4,22 @@ use std::fmt;
 
 use stratalog_model::{ChronicleId, TickRange};
 
-/// Who acquires: a client, by the number of its first session. Its other sessions are the same one.
+/// Who acquires: a client, by the number of its first session. Its other sessions are the same one. A negative
+/// number is that of a session whose statement is alone with a chronicle, whatever the client has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub i32);
+
+impl HolderId {
+    /// The session, as it is alone with a chronicle; and the other way round.
+    pub fn alone(self) -> Self {
+        Self(self.0.wrapping_neg())
+    }
+
+    /// The number of the session.
+    pub fn session(self) -> i32 {
+        self.0.wrapping_abs()
+    }
+}
 
 /// Nanoseconds of the monotonic clock: leases do not care what the wall clock does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

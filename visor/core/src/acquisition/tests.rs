@@ -250,6 +250,29 @@ fn a_ring_of_those_who_wait_is_refused() {
 }
 
 #[test]
+fn a_ring_of_those_who_are_alone_is_refused() {
+    // Each is alone with one table, and wants to be alone with that of the other.
+    let (_, all) = acquisitions();
+    let exclusive = || claim(Mode::Exclusive);
+    assert!(all.ask(T, A.alone(), exclusive()).unwrap().is_none());
+    assert!(all.ask(U, B.alone(), exclusive()).unwrap().is_none());
+    let _waiting = all.ask(U, A.alone(), exclusive()).unwrap().unwrap();
+    assert!(matches!(all.ask(T, B.alone(), exclusive()), Err(Refusal::Deadlock(_))));
+    // A transaction that writes to one table waits for who waits for that one.
+    let (_, all) = acquisitions();
+    assert!(all.ask(T, A.alone(), exclusive()).unwrap().is_none());
+    let _writing = all.enter(U, B, Use::Write).unwrap();
+    let _waiting = all.ask(U, A.alone(), exclusive()).unwrap().unwrap();
+    assert!(matches!(all.ask(T, B, claim(Mode::Shared)), Err(Refusal::Deadlock(_))));
+    // Another session of the client is waited for.
+    let (_, all) = acquisitions();
+    let writing = all.enter(T, A, Use::Write).unwrap();
+    let mut waiting = all.ask(T, A.alone(), exclusive()).unwrap().unwrap();
+    drop(writing);
+    assert!(waiting.look().unwrap().is_none());
+}
+
+#[test]
 fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     let (_, all) = acquisitions();
     all.acquire(T, A, claim(Mode::Shared)).unwrap();

@@ -107,6 +107,11 @@ pub enum Command {
         /// Which chronicle.
         id: ChronicleId,
     },
+    /// Drops a chronicle that another one takes the place of, which has all of it.
+    DropUnchanged {
+        /// The chronicle, as the other one was made from it.
+        was: Box<ChronicleDefinition>,
+    },
     /// ALTER TABLE … RENAME TO.
     RenameChronicle {
         /// Which chronicle.
@@ -188,6 +193,7 @@ impl Command {
     pub fn drops(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
             Command::DropKnown { .. }
+            | Command::DropUnchanged { .. }
             | Command::DropChronicle { .. }
             | Command::DropSchema { .. } => self.changes(state),
             _ => Vec::new(),
@@ -203,6 +209,7 @@ impl Command {
             | Command::RenameColumn { id, .. }
             | Command::AddColumn { id, .. }
             | Command::SetOptions { id, .. } => vec![*id],
+            Command::DropUnchanged { was } => vec![was.id],
             Command::DropChronicle { database, schema, name, .. } => {
                 state.chronicle(database, schema, name).map(|found| found.id).into_iter().collect()
             }

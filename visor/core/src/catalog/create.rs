@@ -35,10 +35,11 @@ pub(crate) fn define(
 
     let (key_columns, tick_column) = match &new.primary_key {
         Some(names) => key_of(new, names, &columns)?,
-        None => {
-            let first = columns.iter().find(|column| column.column_type.is_timestamp());
-            (Vec::new(), first.map_or(ColumnId(0), |column| column.id))
-        }
+        None => (Vec::new(), default_tick(&columns).unwrap_or(ColumnId(0))),
+    };
+    let tick_column = match option::time_column(&new.options) {
+        Some(name) => named_tick(new, name, &columns, tick_column)?,
+        None => tick_column,
     };
     for column in &mut columns {
         if column.id == tick_column || key_columns.contains(&column.id) {
@@ -130,6 +131,39 @@ fn time_column(new: &NewChronicle) -> Result<NewColumn> {
         default_sql: Some("now()".to_string()),
         missing_value: None,
     })
+}
+
+/// The tick column of a table without a key: the first timestamp that is NOT NULL, or else the first.
+pub(crate) fn default_tick(columns: &[ColumnDefinition]) -> Option<ColumnId> {
+    let mut times = columns.iter().filter(|column| column.column_type.is_timestamp());
+    let first = times.clone().next();
+    times.find(|column| !column.nullable).or(first).map(|column| column.id)
+}
+
+/// The tick column that option `time_column` names. A key has its own, `of_key`.
+fn named_tick(
+    new: &NewChronicle,
+    name: &str,
+    columns: &[ColumnDefinition],
+    of_key: ColumnId,
+) -> Result<ColumnId> {
+    let Some(column) = columns.iter().find(|column| column.name == name) else {
+        return Err(Error::new(
+            ErrorKind::UndefinedColumn,
+            format!("column \"{name}\" named in time_column does not exist"),
+        ));
+    };
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidTableDefinition, message));
+    if !column.column_type.is_timestamp() {
+        return invalid(format!(
+            "time_column \"{name}\" must be a timestamp or timestamptz, not {}",
+            column.column_type
+        ));
+    }
+    if new.primary_key.is_some() && column.id != of_key {
+        return invalid(format!("time_column \"{name}\" is not the time of the primary key"));
+    }
+    Ok(column.id)
 }
 
 /// Key columns and tick column of a PRIMARY KEY.

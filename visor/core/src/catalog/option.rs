@@ -10,12 +10,13 @@ use super::name;
 pub mod listed;
 
 /// Options that have a meaning now.
-pub const OPTIONS: [&str; 13] = [
+pub const OPTIONS: [&str; 14] = [
     "granularity",
     "index_granularity",
     "base",
     "collision",
     "late",
+    "time_column",
     "time_source",
     "acceptance_window",
     "durability",
@@ -100,6 +101,8 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
             "durability" => given.durability = Some(value.parse()?),
             "late" if is_default(value) => given.late = Some(LatePolicy::default()),
             "late" => given.late = Some(read_late(value)?),
+            // As `time_column` reads it.
+            "time_column" => {}
             "time_source" => given.time_source = Some(value.parse()?),
             "acceptance_window" => {
                 given.acceptance_window_ms = Some(read_window(option, value)?);
@@ -131,6 +134,12 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
     Ok(given)
 }
 
+/// The name of the time column, where the options of a CREATE TABLE have it.
+pub(crate) fn time_column(options: &[(String, String)]) -> Option<&str> {
+    let given = options.iter().find(|(option, _)| option == "time_column");
+    given.map(|(_, value)| value.as_str())
+}
+
 /// Reads the options of an ALTER TABLE … SET: only those that may change.
 pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
     if let Some((option, _)) = options.iter().find(|(option, value)| {
@@ -141,7 +150,7 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
             format!("parameter \"{option}\" cannot be reset: an index only becomes coarser"),
         ));
     }
-    let fixed = ["base", "collision", "time_source"];
+    let fixed = ["base", "collision", "time_column", "time_source"];
     // RESET names an option without a value of its kind.
     let checked: Vec<(String, String)> = options
         .iter()
@@ -171,6 +180,15 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
             "parameter \"collision\" cannot be changed: events are stored by its rule",
         )
         .with_hint("create another table with the rule wanted, and INSERT … SELECT into it"));
+    }
+    if names("time_column") {
+        return Err(Error::new(
+            ErrorKind::CannotChangeNow,
+            "parameter \"time_column\" cannot be changed: events are stored by their times",
+        )
+        .with_hint(
+            "ADD PRIMARY KEY with the wanted time column stores a table without a key anew",
+        ));
     }
     if names("time_source") {
         return Err(Error::new(

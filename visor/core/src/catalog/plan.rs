@@ -106,6 +106,7 @@ fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
             plan.outcome.dropped = vec![*id];
             Ok(plan)
         }
+        Command::DropUnchanged { was } => drop_unchanged(state, was),
         Command::RenameChronicle { id, to } => rename_chronicle(state, *id, to),
         Command::RenameColumn { id, from, to } => rename_column(state, *id, from, to),
         Command::AddColumn { id, column, key, if_not_exists } => {
@@ -320,6 +321,23 @@ fn drop_chronicle(
     };
     let mut plan = Plan::of(Change::DropChronicle { id: definition.id });
     plan.outcome.dropped = vec![definition.id];
+    Ok(plan)
+}
+
+fn drop_unchanged(state: &CatalogState, was: &ChronicleDefinition) -> Result<Plan> {
+    let found = find(state, was.id)?;
+    if found.as_ref() != was {
+        return Err(Error::new(
+            ErrorKind::LockNotAvailable,
+            format!(
+                "table \"{}\" was changed by another session while it was made anew",
+                found.name
+            ),
+        )
+        .with_hint("send the statement again"));
+    }
+    let mut plan = Plan::of(Change::DropChronicle { id: found.id });
+    plan.outcome.dropped = vec![found.id];
     Ok(plan)
 }
 

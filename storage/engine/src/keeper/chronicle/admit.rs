@@ -55,6 +55,9 @@ impl Chronicle {
         if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
             return Err(Refused::Moved);
         }
+        if candidates.restores && state.highest.is_some() {
+            return Err(Refused::Begun);
+        }
         if candidates.late == LatePolicy::Reject {
             // The same in all tiers, and after any start.
             let highest = state.highest.unwrap_or(i64::MIN);
@@ -68,7 +71,7 @@ impl Chronicle {
         {
             state.horizon.note(window);
             let ignored = sabotage::active("horizon-ignored");
-            let first = if ignored { window.from } else { state.horizon.first() };
+            let first = if ignored { window.from } else { state.horizon.first_accepted() };
             let from = window.from.max(first).0;
             if let Some(row) = ticks.iter().position(|tick| *tick < from) {
                 return Err(Refused::Early(row, from));

@@ -60,6 +60,9 @@ impl Chronicle {
     ) -> Arc<Version> {
         let mut state = self.state.lock();
         state.highest = state.highest.max(highest.map(|tick| tick.0));
+        if state.highest.is_some() {
+            state.go_on();
+        }
         state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences, lost));
         state.next_seq = state.next_seq.max(next_seq);
         Arc::clone(&state.version)

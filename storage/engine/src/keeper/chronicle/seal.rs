@@ -10,6 +10,9 @@
 //! Whatever the windows say, an event before the horizon is refused, under the same lock: so the
 //! horizon may be told to readers. A start begins at its own time: sessions are younger, and nothing
 //! of before them is accepted, so it is not before any horizon that was told earlier.
+//!
+//! A chronicle that never had an event has no horizon: a dump may bring events of any time. The first
+//! commit ends that.
 
 use std::sync::Arc;
 
@@ -28,8 +31,10 @@ const REMEMBERED_NS: i64 = 30_000_000_000;
 /// Where events can still come.
 #[derive(Debug)]
 pub(super) struct Horizon {
-    /// The first tick.
+    /// The first tick; [`Tick::MIN`] until there are events.
     first: Tick,
+    /// The tick of the engine's start: nobody writes who was there before.
+    opened: Tick,
     /// The widest windows of the running period and of the one before, in nanoseconds.
     widest_ns: [u64; 2],
     period_began_ns: i64,
@@ -38,16 +43,26 @@ pub(super) struct Horizon {
 impl Horizon {
     /// Of a chronicle in an engine that began at `opened_ns`.
     pub(super) fn of(definition: &ChronicleDefinition, opened_ns: i64) -> Self {
-        let first = match definition.time_source.is_clocked() {
+        let opened = match definition.time_source.is_clocked() {
             true => tick_at(&definition.scale, opened_ns),
             false => Tick::MIN,
         };
-        Self { first, widest_ns: [0; 2], period_began_ns: opened_ns }
+        Self { first: Tick::MIN, opened, widest_ns: [0; 2], period_began_ns: opened_ns }
     }
 
     /// The first tick at which events can still come.
     pub(super) fn first(&self) -> Tick {
         self.first
+    }
+
+    /// The first tick that is accepted of events that keep to the window.
+    pub(super) fn first_accepted(&self) -> Tick {
+        self.first.max(self.opened)
+    }
+
+    /// There were events before the start.
+    pub(super) fn go_on(&mut self) {
+        self.first = self.first.max(self.opened);
     }
 
     /// The same, as versions tell it from the beginning.
@@ -109,11 +124,14 @@ impl Chronicle {
     ) -> Option<Arc<Version>> {
         let mut state = self.state.lock();
         let pending = state.lowest_pending().filter(|_| !crate::sabotage::active("sealed-early"));
-        let State { horizon, version, forgotten, .. } = &mut *state;
-        horizon.advance(definition, now, pending);
+        let State { horizon, version, forgotten, highest, .. } = &mut *state;
         if *forgotten {
             return None;
         }
+        if highest.is_none() {
+            return Some(Arc::clone(version));
+        }
+        horizon.advance(definition, now, pending);
         if version.open_from() != Some(horizon.first()) {
             *version = Arc::new(version.with_open_from(horizon.first()));
         }

@@ -67,7 +67,7 @@ impl State {
         Self {
             series: SeriesTable::default(),
             locator: Locator::default(),
-            version: Arc::new(Version::told(horizon.told())),
+            version: Arc::new(Version::default()),
             pending: BTreeMap::new(),
             next_seq: 1,
             highest: None,
@@ -82,6 +82,15 @@ impl State {
     pub(super) fn see(&mut self, hull: &TickRange) {
         if !hull.is_empty() {
             self.highest = self.highest.max(Some(hull.end.0.saturating_sub(1)));
+        }
+    }
+
+    /// The chronicle had events before this start: nothing comes before it any more.
+    pub(super) fn go_on(&mut self) {
+        self.horizon.go_on();
+        let told = self.horizon.told();
+        if let Some(first) = told.filter(|first| self.version.open_from() != Some(*first)) {
+            self.version = Arc::new(self.version.with_open_from(first));
         }
     }
 

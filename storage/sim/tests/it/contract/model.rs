@@ -63,6 +63,8 @@ pub struct Chronicle {
     open: BTreeMap<u64, Held>,
     /// The first tick at which events can still come.
     horizon: i64,
+    /// The tick of the last restart: nothing from before is accepted.
+    opened: i64,
     /// The last tick that was said to be sealed, and what there was up to it.
     told: i64,
     sealed: Vec<Read>,
@@ -89,6 +91,7 @@ impl Chronicle {
             stored: Vec::new(),
             open: BTreeMap::new(),
             horizon: i64::MIN,
+            opened: i64::MIN,
             told: i64::MIN,
             sealed: Vec::new(),
             windows: Vec::new(),
@@ -97,6 +100,11 @@ impl Chronicle {
 
     pub fn is_clocked(&self) -> bool {
         self.rules.source != TickSource::Column
+    }
+
+    /// Whether there never was an event: nothing is sealed then.
+    pub fn is_new(&self) -> bool {
+        self.stored.is_empty()
     }
 
     fn is_stored(&self, host: usize, tick: i64) -> bool {
@@ -160,7 +168,7 @@ impl Chronicle {
         if self.is_clocked() {
             let now = now.expect("nobody looked at the clock");
             let from_ns = (now.now_ns - self.back_ns(session, now)).max(session.since_ns);
-            let from = self.rules.tick_of(from_ns).max(self.horizon);
+            let from = self.rules.tick_of(from_ns).max(self.horizon).max(self.opened);
             until = self.rules.tick_of(now.now_ns + self.least_ns(now));
             if asked.iter().any(|tick| *tick < from || *tick > until) {
                 return Verdict::Refused(ErrorKind::OutsideWindow);
@@ -282,7 +290,8 @@ impl Chronicle {
         let reaches = |back_ns: i64| self.rules.tick_of(now.now_ns - back_ns);
         let held = self.open.values().flat_map(|held| &held.placed).map(|placed| placed.tick);
         let held = held.min().unwrap_or(i64::MAX);
-        if horizon > before {
+        // A chronicle that a restart found with events is sealed up to the restart.
+        if horizon > before && horizon != self.opened {
             assert!(horizon <= reaches(least_ns), "sealed too early: {told}");
             assert!(horizon <= held, "{told} is sealed, and {held} is to come");
             for (used_ns, back_ns) in &self.windows {
@@ -306,9 +315,12 @@ impl Chronicle {
         self.open.clear();
         self.windows.clear();
         if self.is_clocked() {
-            let horizon = self.rules.tick_of(opened_ns);
-            assert!(horizon >= self.horizon, "a start takes back what is sealed");
-            self.horizon = horizon;
+            let opened = self.rules.tick_of(opened_ns);
+            assert!(opened >= self.horizon, "a start takes back what is sealed");
+            self.opened = opened;
+            if !self.is_new() {
+                self.horizon = opened;
+            }
         }
     }
 }

@@ -89,7 +89,7 @@ impl World {
         if self.statements.len() >= STATEMENTS_MAX {
             return self.answer(client, life, &record, Answer::Busy);
         }
-        let session = Acceptance { since_ns, round_trip_ns: record.round_trip_ns };
+        let session = Acceptance { since_ns, round_trip_ns: record.round_trip_ns, restores: false };
         let options = AppendOptions {
             durability: None,
             producer: Some((producer_of(client), record.number)),

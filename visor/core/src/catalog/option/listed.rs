@@ -1,5 +1,6 @@
 //! The options of a definition, as WITH (…) takes them.
 
+use super::super::create::default_tick;
 use stratalog_model::{
     ChronicleDefinition, Collision, Durability, Granularity, LatePolicy, TickScale, TickSource,
 };
@@ -29,6 +30,8 @@ pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)>
     if definition.late == LatePolicy::Reject {
         listed.push(("late", "reject".to_string()));
     }
+    let tick = definition.tick().filter(|tick| default_tick(&definition.columns) != Some(tick.id));
+    listed.extend(tick.map(|tick| ("time_column", tick.name.clone())));
     if definition.time_source != TickSource::Column {
         listed.push(("time_source", definition.time_source.to_string()));
     }

@@ -3,7 +3,7 @@ use super::*;
 const SECOND: i64 = 1_000_000_000;
 
 fn horizon() -> Horizon {
-    Horizon { first: Tick(0), widest_ns: [0; 2], period_began_ns: 0 }
+    Horizon { first: Tick(0), opened: Tick(0), widest_ns: [0; 2], period_began_ns: 0 }
 }
 
 fn window(now_ns: i64, back_ns: i64) -> Window {

@@ -1,0 +1,66 @@
+//! A chronicle that one statement, or its block, has to itself: nobody else writes to it meanwhile.
+
+use std::sync::Arc;
+
+use stratalog_model::{ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, TickRange};
+use stratalog_visor_core::{
+    Acquisitions,
+    acquisition::{Claim, HolderId, Mode},
+};
+
+use super::Session;
+use crate::statement::acquire::wait_for;
+
+/// Others read the chronicle, and do not write to it, until this is dropped.
+#[derive(Debug)]
+pub struct Alone {
+    chronicle: ChronicleId,
+    holder: HolderId,
+    acquisitions: Arc<Acquisitions>,
+}
+
+impl Session {
+    /// Waits for those who write to a chronicle, and keeps out those who want to begin.
+    ///
+    /// # Errors
+    /// `LockNotAvailable` after `lock_timeout`; `ObjectInUse` when this session has acquired the
+    /// chronicle; `FeatureNotSupported` when the open block has changed it; those of ACQUIRE.
+    pub(crate) async fn alone(&self, chronicle: &ChronicleDefinition) -> Result<Alone> {
+        let id = chronicle.id;
+        self.check_lease(id)?;
+        if self.transaction.is_writing(id) {
+            return Err(Error::not_yet(
+                "adding a key to a table that the same transaction has written to or altered",
+            )
+            .with_hint("COMMIT first"));
+        }
+        let acquisitions = Arc::clone(self.acquisitions());
+        let is_own = |holder: HolderId| holder == self.holder();
+        let mut all = acquisitions.list().into_iter();
+        if all.any(|one| one.chronicle == id && is_own(one.holder) && !one.standing.is_implicit()) {
+            return Err(Error::new(
+                ErrorKind::ObjectInUse,
+                format!("chronicle \"{}\" is acquired by this session", chronicle.name),
+            )
+            .with_subject(chronicle.subject())
+            .with_hint(format!("RELEASE CHRONICLE {} first", chronicle.name)));
+        }
+        // Not as the holder of the session: other sessions of the client are not to write, either.
+        let holder = HolderId(self.process_id()).alone();
+        let claim = Claim { mode: Mode::Exclusive, ticks: TickRange::ALL, lease_ns: None };
+        let asked = acquisitions.ask(id, holder, claim);
+        let waiting = asked.map_err(|refusal| self.refused(id, refusal))?;
+        if let Some(waiting) = waiting {
+            self.waits().wait(wait_for(self, chronicle, waiting)).await?;
+        }
+        let alone = Alone { chronicle: id, holder, acquisitions };
+        self.rid(id);
+        Ok(alone)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.acquisitions.release(self.chronicle, self.holder);
+    }
+}

@@ -1,0 +1,443 @@
+//! ALTER TABLE … ADD PRIMARY KEY.
+//!
+//! ```text
+//!   alone with the table ─► an id is set aside ─► its rows, in the order of commits ─► stored under the id
+//!       one record of the catalog: the old chronicle goes, the new one takes its name ◄──────┘
+//! ```
+//! The key says how a chronicle is stored, so the table is made anew with it. The record decides:
+//! before it is durable there is the old chronicle, whole, and after it the new one.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use datafusion::sql::sqlparser::ast::{
+    AlterTable, AlterTableOperation, DeferrableInitial, PrimaryKeyConstraint, Statement,
+    TableConstraint,
+};
+use futures::StreamExt;
+use stratalog_model::{
+    Append, ChronicleDefinition, ChronicleId, Collision, Durability, Error, ErrorKind, LatePolicy,
+    Result, Subject, TickSource,
+    store::{AppendOptions, OnConflict},
+};
+use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn, listed};
+
+use super::{check_owner, commit, create_table};
+use crate::{
+    Notice, Rows, RowsTag, Session, TransactionState,
+    session::{Definition, work::Work},
+    statement::{
+        insert::{Writer, columns::Targets, compute::Computing, refuse_number},
+        names::quoted,
+        parse, query,
+    },
+};
+
+/// Bytes of rows that are committed at once: until then they are kept in memory.
+const COMMITTED_BYTES: usize = 64 << 20;
+
+/// A key that a table is to get.
+#[derive(Debug)]
+pub struct NewKey {
+    columns: Vec<String>,
+    /// Of the key, as CREATE TABLE takes them.
+    options: Vec<(String, String)>,
+    /// Of the table, as SET takes them.
+    changes: Vec<(String, String)>,
+}
+
+/// The key that an ALTER TABLE adds, if it adds one.
+///
+/// # Errors
+/// `FeatureNotSupported` for other actions beside it, and for what a key cannot be.
+pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKey>> {
+    let key = tree.operations.iter().find_map(|operation| match operation {
+        AlterTableOperation::AddConstraint {
+            constraint: TableConstraint::PrimaryKey(key),
+            not_valid,
+        } => Some((key, *not_valid)),
+        _ => None,
+    });
+    let Some((key, not_valid)) = key else { return Ok(None) };
+    check_form(key, not_valid)?;
+    let columns = key.columns.iter().map(create_table::key_column).collect::<Result<_>>()?;
+    let mut new = NewKey { columns, options: Vec::new(), changes: Vec::new() };
+    let mut keys = 0;
+    for operation in &tree.operations {
+        match operation {
+            AlterTableOperation::AddConstraint {
+                constraint: TableConstraint::PrimaryKey(_),
+                ..
+            } => keys += 1,
+            AlterTableOperation::OwnerTo { new_owner } => check_owner(session, new_owner)?,
+            AlterTableOperation::SetOptionsParens { options } => {
+                let options = create_table::options(options)?.into_iter();
+                let (of_key, others): (Vec<_>, Vec<_>) =
+                    options.partition(|(option, _)| option == "collision");
+                new.options.extend(of_key);
+                new.changes.extend(others);
+            }
+            other => {
+                let action = other.to_string();
+                let words: Vec<&str> = action.split_whitespace().take(2).collect();
+                return Err(Error::not_yet(format!(
+                    "ALTER TABLE … ADD PRIMARY KEY together with {}",
+                    words.join(" ")
+                ))
+                .with_hint("send two statements"));
+            }
+        }
+    }
+    if keys > 1 {
+        return Err(second_key(&tree.name.to_string()));
+    }
+    Ok(Some(new))
+}
+
+/// Refuses what PostgreSQL's keys can be, and these cannot.
+fn check_form(key: &PrimaryKeyConstraint, not_valid: bool) -> Result<()> {
+    if not_valid {
+        let message = "PRIMARY KEY constraints cannot be marked NOT VALID";
+        return Err(Error::new(ErrorKind::FeatureNotSupported, message));
+    }
+    let later = key.characteristics.as_ref().is_some_and(|given| {
+        given.deferrable == Some(true) || given.initially == Some(DeferrableInitial::Deferred)
+    });
+    if later {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "a DEFERRABLE PRIMARY KEY is not supported: keys are checked when rows are written",
+        ));
+    }
+    match key.index_name.is_some() || key.index_type.is_some() || !key.index_options.is_empty() {
+        true => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "PRIMARY KEY with an index of its own is not supported",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn second_key(table: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidTableDefinition,
+        format!("multiple primary keys for table \"{table}\" are not allowed"),
+    )
+}
+
+/// Gives a table a key. In a block only the block sees it, until COMMIT.
+///
+/// # Errors
+/// `InvalidTableDefinition`, `UndefinedColumn` for what is wrong with the key; `NotNullViolation`,
+/// `UniqueViolation` for rows that it does not allow; `LockNotAvailable` when others write to the table for longer
+/// than `lock_timeout`; what is wrong with the session's block, or the logs. Then nothing changed.
+pub async fn add(
+    session: &Session,
+    table: &Arc<ChronicleDefinition>,
+    key: &NewKey,
+    work: &Arc<Work>,
+) -> Result<()> {
+    refuse_number(session, "ALTER TABLE … ADD PRIMARY KEY")?;
+    check(session, table, key)?;
+    session.transaction.check_definition(&[])?;
+    let of_block = session.transaction.definition().filter(|block| block.made(table.id));
+    let alone = match of_block {
+        Some(_) => None,
+        None => Some(session.alone(table).await?),
+    };
+    // Others may have changed it before.
+    let seen = session.catalog();
+    let old = seen.chronicle_by_id(table.id).ok_or_else(|| missing(table))?;
+    let new = check(session, old, key)?;
+
+    let nulls = first_null(session, old, &new, work).await?;
+    if let Some(column) = nulls {
+        return Err(contains_nulls(old, &column));
+    }
+    let (parts, store) = (session.parts(), session.store());
+    let id = parts.catalog.reserve().await?;
+    let mut commands = vec![
+        Command::DropUnchanged { was: Box::new(old.as_ref().clone()) },
+        Command::CreateReserved { id, created_ns: old.created_ns, new },
+    ];
+    commands.extend(after_it(session, old, key, id));
+    if !key.changes.is_empty() {
+        commands.push(Command::SetOptions { id, options: key.changes.clone() });
+    }
+    let rows = rows_of(session, old, alone.is_some(), work).await?;
+    let before = session.transaction.definition();
+    let now_ns = parts.clock.now_ns();
+    let definition =
+        Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
+    let definition = definition.and_made(id, &parts.catalog, store).holding(alone);
+    let made = definition.state().chronicle_by_id(id).cloned();
+    let made = made.ok_or_else(|| Error::internal("a table was not made anew"))?;
+    let copied = Copied::into(session, &made).await?;
+    match session.transaction() {
+        TransactionState::Idle => {
+            copied.alone(session, rows, work).await?;
+            work.commit()?;
+            commit(session, definition, None, Vec::new()).await?;
+        }
+        TransactionState::Block | TransactionState::Failed => {
+            session.transaction.define(definition);
+            copied.in_block(session, rows, work).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a table is with a key, if it can have that.
+fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<NewChronicle> {
+    if old.primary_key {
+        return Err(second_key(&old.name));
+    }
+    if let Some(name) = key.columns.iter().find(|name| old.column_named(name).is_none()) {
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", old.name);
+        return Err(Error::new(ErrorKind::UndefinedColumn, message));
+    }
+    let new = anew(old, key);
+    let drop = Command::DropUnchanged { was: Box::new(old.clone()) };
+    let create = Command::CreateChronicle(new.clone());
+    let (state, _) = session.parts().catalog.preview(&session.catalog(), &[drop, create])?;
+    let made =
+        state.as_ref().and_then(|state| state.chronicle(&old.database, &old.schema, &old.name));
+    let time = made.and_then(|made| made.tick()).map(|tick| tick.name.as_str());
+    let was = old.tick().map(|tick| tick.name.as_str());
+    if old.time_source.is_clocked() && time != was {
+        let name = was.unwrap_or_default();
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!(
+                "the primary key of table \"{}\" must have the time column \"{name}\": time_source = '{}' gives its times",
+                old.name, old.time_source
+            ),
+        )
+        .with_subject(old.subject()));
+    }
+    Ok(new)
+}
+
+/// The same table, with a key.
+fn anew(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
+    let columns = old.columns.iter().map(|column| NewColumn {
+        name: column.name.clone(),
+        column_type: column.column_type.clone(),
+        nullable: column.nullable,
+        default_sql: column.default_sql.clone(),
+        // Every row has a value of its own.
+        missing_value: None,
+    });
+    // Equal ticks, whatever the base of a table made now would be.
+    let mut options = vec![("base".to_string(), format!("{}ns", old.scale.base_ns()))];
+    let others = listed::of_table(old).into_iter();
+    let others = others.filter(|(option, _)| !matches!(*option, "base" | "time_column"));
+    options.extend(others.map(|(option, value)| (option.to_string(), value)));
+    options.extend(key.options.iter().cloned());
+    NewChronicle {
+        database: old.database.clone(),
+        schema: old.schema.clone(),
+        name: old.name.clone(),
+        columns: columns.collect(),
+        primary_key: Some(key.columns.clone()),
+        options,
+        if_not_exists: false,
+    }
+}
+
+/// What else belongs to a table: comments and indexes.
+fn after_it(
+    session: &Session,
+    old: &ChronicleDefinition,
+    key: &NewKey,
+    id: ChronicleId,
+) -> Vec<Command> {
+    let mut commands = Vec::new();
+    if let Some(comment) = &old.comment {
+        commands.push(Command::CommentOnChronicle { id, comment: Some(comment.clone()) });
+    }
+    for column in &old.columns {
+        if let Some(comment) = &column.comment {
+            let (column, comment) = (column.name.clone(), Some(comment.clone()));
+            commands.push(Command::CommentOnColumn { id, column, comment });
+        }
+    }
+    for index in &old.indexes {
+        // The key finds its own columns.
+        let columns = index.columns.iter().filter_map(|column| old.column(*column));
+        let columns = columns.map(|column| &column.name).filter(|name| !key.columns.contains(name));
+        let columns: Vec<String> = columns.cloned().collect();
+        let name = index.name.clone();
+        if columns.is_empty() {
+            session.say(Notice::new(format!(
+                "index \"{name}\" is dropped: the primary key has its columns"
+            )));
+            continue;
+        }
+        let (kind, name) = (index.kind, Some(name));
+        commands.push(Command::CreateIndex { id, name, kind, columns, if_not_exists: false });
+    }
+    commands
+}
+
+/// The first column of the key in which a row has no value.
+async fn first_null(
+    session: &Session,
+    old: &ChronicleDefinition,
+    new: &NewChronicle,
+    work: &Arc<Work>,
+) -> Result<Option<String>> {
+    let key = new.primary_key.iter().flatten();
+    let nullable = key.filter(|name| old.column_named(name).is_some_and(|column| column.nullable));
+    for name in nullable {
+        let sql = format!(
+            "SELECT 1 FROM {}.{} WHERE {} IS NULL LIMIT 1",
+            quoted(&old.schema),
+            quoted(&old.name),
+            quoted(name)
+        );
+        let mut rows = run(session, &sql, false, work).await?;
+        while let Some(batch) = rows.next().await {
+            if batch?.num_rows() > 0 {
+                return Ok(Some(name.clone()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn contains_nulls(old: &ChronicleDefinition, column: &str) -> Error {
+    let message = format!("column \"{column}\" of relation \"{}\" contains null values", old.name);
+    Error::new(ErrorKind::NotNullViolation, message)
+        .with_subject(Subject { column: Some(column.to_string()), ..old.subject() })
+}
+
+/// All rows of a table, in the order of their commits. `is_shared`: others know it.
+async fn rows_of(
+    session: &Session,
+    old: &ChronicleDefinition,
+    is_shared: bool,
+    work: &Arc<Work>,
+) -> Result<Rows> {
+    let columns: Vec<String> = old.columns.iter().map(|column| quoted(&column.name)).collect();
+    // What is not committed has no commit number: only the block wrote to its own table.
+    let order = if is_shared { "_gsn" } else { "_seq" };
+    let sql = format!(
+        "SELECT {} FROM {}.{} ORDER BY {order}",
+        columns.join(", "),
+        quoted(&old.schema),
+        quoted(&old.name)
+    );
+    run(session, &sql, is_shared, work).await
+}
+
+/// Runs a query. `is_latest`: on what is committed now, and not on the snapshot of an open block.
+async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) -> Result<Rows> {
+    let tree = parse::statements(sql, usize::MAX)?.into_iter().next();
+    let mentioned = tree.as_ref().map(|tree| tree.system_columns.clone()).unwrap_or_default();
+    let Some(Statement::Query(tree)) = tree.map(|tree| tree.statement) else {
+        return Err(Error::internal("the rows of a table are no query"));
+    };
+    let (query, _) = {
+        let planner = session.enter_planner(&mentioned).await?;
+        query::plan(&planner, &tree, &[], &mentioned).await?
+    };
+    let now = query::Run::now(work, RowsTag::Select);
+    if !is_latest {
+        return query::run(session, &query, &[], &[], now).await;
+    }
+    let pinned = session.pin_over(session.store().snapshot(), &query.chronicles)?;
+    let schema = Arc::clone(&query.schema);
+    query::run_plan(session, &query.plan, schema, &pinned, now).await
+}
+
+/// Rows on their way into the table that is made anew.
+struct Copied {
+    targets: Targets,
+}
+
+impl Copied {
+    async fn into(session: &Session, made: &Arc<ChronicleDefinition>) -> Result<Self> {
+        // Rows keep their times, whatever the table accepts of new ones. They are durable before the
+        // record that drops the old ones.
+        let accepting = ChronicleDefinition {
+            late: LatePolicy::Accept,
+            time_source: TickSource::Column,
+            acceptance_window_ms: None,
+            durability: Durability::Disk,
+            ..made.as_ref().clone()
+        };
+        let width = Some(accepting.columns.len());
+        let targets = Targets::new(session, Arc::new(accepting), &[], width).await?;
+        Ok(Self { targets })
+    }
+
+    async fn batch(
+        &self,
+        session: &Session,
+        rows: &RecordBatch,
+        work: &Arc<Work>,
+    ) -> Result<RecordBatch> {
+        let columns: Vec<ArrayRef> = self.targets.assign(session, rows)?;
+        let computing = Computing::new(session, work, &[], &[]);
+        self.targets.fill(&computing, columns, rows.num_rows()).await
+    }
+
+    /// Commits rows under an id that nobody knows yet, some at a time.
+    async fn alone(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
+        let store = session.store();
+        let begin = || -> Result<Box<dyn Append>> { store.begin(AppendOptions::default()) };
+        let (mut append, mut bytes) = (begin()?, 0_usize);
+        while let Some(batch) = rows.next().await {
+            let batch = self.batch(session, &batch?, work).await?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            bytes = bytes.saturating_add(batch.get_array_memory_size());
+            let pushed = append.push(&self.targets.chronicle, batch, OnConflict::Error).await;
+            pushed.map_err(|error| self.told(error))?;
+            if bytes >= COMMITTED_BYTES {
+                append.commit().await?;
+                (append, bytes) = (begin()?, 0);
+            }
+        }
+        append.commit().await.map(drop)
+    }
+
+    /// Leaves rows to the open block.
+    async fn in_block(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
+        let mut writer = Writer::begin(session, &self.targets, OnConflict::Error)?;
+        while let Some(batch) = rows.next().await {
+            let batch = self.batch(session, &batch?, work).await?;
+            writer.push(batch).await.map_err(|error| self.told(error))?;
+        }
+        writer.finish(session, work).await.map(drop)
+    }
+
+    /// The error of a row that the key does not allow, as PostgreSQL has it.
+    fn told(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::UniqueViolation {
+            return error;
+        }
+        let made = &self.targets.chronicle;
+        let (constraint, mut subject) = (made.key_name(), made.subject());
+        let message = format!("could not create unique index \"{constraint}\"");
+        subject.constraint = Some(constraint);
+        let told = Error::new(ErrorKind::UniqueViolation, message).with_subject(subject);
+        let told = match error.detail() {
+            Some(detail) => told.with_detail(detail.replace("already exists.", "is duplicated.")),
+            None => told,
+        };
+        match made.collision {
+            Collision::First => told.with_hint(
+                "delete one of them, or add the key WITH (collision = 'last'), 'next' or 'all'",
+            ),
+            _ => told,
+        }
+    }
+}
+
+fn missing(table: &ChronicleDefinition) -> Error {
+    let message = format!("relation \"{}\" does not exist", table.name);
+    Error::new(ErrorKind::UndefinedTable, message).with_detail("It was dropped meanwhile.")
+}
