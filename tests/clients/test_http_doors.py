@@ -265,6 +265,26 @@ def test_silent_connections_keep_nobody_out(tmp_path):
             line.close()
 
 
+def test_half_lines_leave_when_others_come(tmp_path):
+    """A connection that is silent for half a minute leaves when its place is wanted, with the lines that it sent."""
+    with Stratalog(tmp_path / "data", "--connections-max", "10") as server:
+        half = [socket.create_connection(("127.0.0.1", server.ilp_port), 10) for _ in range(10)]
+        for number, line in enumerate(half):
+            line.sendall(f"h n={number}i {number + 1}\nh x=".encode())
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            eventually(connection, "SELECT count(*) FROM h", (10,))
+            time.sleep(32)
+            half[3].sendall(b"7i 3000\n")
+            eventually(connection, "SELECT count(*) FROM h", (11,))
+            for number in range(8):
+                assert tcp(server, f"t v={number}i {number + 1}\n".encode()) == b""
+            eventually(connection, "SELECT count(*) FROM t", (8,))
+            half[3].sendall(b"h x=8i 4000\n")
+            eventually(connection, "SELECT count(*) FROM h", (12,))
+        for line in half:
+            line.close()
+
+
 def test_health_has_a_place_when_all_others_are_taken(tmp_path):
     with Stratalog(tmp_path / "data", "--connections-max", "10") as server:
         head = b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nt v="

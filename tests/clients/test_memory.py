@@ -1,7 +1,11 @@
 """A server in 2 GB of memory, and clients that ask for more (CL-10)."""
 
+import socket
 import threading
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 
 import psycopg
 import pytest
@@ -49,6 +53,30 @@ HOSTILE = [
     "SELECT length(string_agg(repeat('x', 1000000), ',')) FROM generate_series(1, 2000)",
     "SELECT count(*) FROM generate_series(1, 20000000) a JOIN generate_series(1, 20000000) b ON a = b",
     "SELECT array_agg(g) FROM generate_series(1, 1000000000) g",
+    # Elements of an array share a text until a function copies them.
+    "SELECT array_fill(repeat('x', 1000000), array[5000]) IS NULL",
+    *(f"SELECT {call.format('array_fill(repeat($$x$$, 1000000), array[3000])')}" for call in (
+        "length({}::text)", "length(array_to_string({}, ','))", "cardinality(array_distinct({}))",
+        "cardinality(array_cat({0}, {0}))", "cardinality(array_prepend('y', {}))", "{0} = {0}", "{0} @> {0}",
+        "{} && array['y']", "to_jsonb({}) IS NULL", "length(array_to_json({})::text)",
+        "jsonb_set('{{}}', {}, '1') IS NULL", "'{{}}'::jsonb #> {}")),
+    "SELECT array_length(array_resize(array['x'], 3000, repeat('x', 1000000)), 1)",
+    "SELECT length(format(repeat('%1$s', 100000), repeat('x', 100000)))",
+    "SELECT length(regexp_replace(repeat('x', 100000), '(x*)', repeat('\\1', 100000)))",
+    "SELECT max(length(a)) FROM (SELECT string_agg(repeat('x', 1000000), ',') OVER (ORDER BY g) a"
+    " FROM generate_series(1, 300) g) q",
+    "SELECT max(length(a)) FROM (SELECT string_agg(repeat('x', 100000), ',') OVER (ORDER BY g) a"
+    " FROM generate_series(1, 2000) g) q",
+    "SELECT max(cardinality(a)) FROM (SELECT array_agg(repeat('x', 1000000)) OVER (ORDER BY g) a"
+    " FROM generate_series(1, 300) g) q",
+    "SELECT max(length(a)) FROM (SELECT max(repeat('x', 1000000) || g) OVER (ORDER BY g ROWS 3 PRECEDING) a"
+    " FROM generate_series(1, 3000) g) q",
+    "SELECT nth_value(repeat('x', 1000000), 2) OVER (ORDER BY g) IS NULL FROM generate_series(1, 3000) g LIMIT 1",
+    "SELECT count(*) FROM (SELECT unnest(array_fill(1, array[100000])) FROM generate_series(1, 3000)) q",
+    "SELECT count(*) FROM (SELECT g, unnest(string_to_array(repeat('a,', 100000), ',')) FROM generate_series(1, 1000) g) q",
+    "SELECT count(DISTINCT g) FROM generate_series(1, 100000000) g",
+    "SELECT count(*) FROM (SELECT g FROM generate_series(1, 100000000) g GROUP BY g) q",
+    "SELECT array_length(array_agg(a), 1) FROM (SELECT array_fill(1, array[10000]) a FROM generate_series(1, 100000)) q",
 ]
 
 
@@ -203,6 +231,44 @@ def test_results_that_nobody_reads(small, group):
     print(f"{group.peak() >> 20} MiB")
     for wire in wires:
         wire.socket.close()
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_answers_over_http_that_nobody_reads(small, group, form):
+    statements = ["SELECT repeat('x', 1000) FROM generate_series(1, 100000)", "SELECT g FROM generate_series(1, 100000000) g"]
+    sockets = []
+    with Watch(small):
+        for number in range(200):
+            one = socket.create_connection(("127.0.0.1", small.http_port), 30)
+            query = urllib.parse.urlencode({"q": statements[number % 2], "format": form})
+            one.sendall(f"GET /api/sql?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            sockets.append(one)
+        for _ in range(5):
+            begun = time.monotonic()
+            with urllib.request.urlopen(f"http://127.0.0.1:{small.http_port}/health", timeout=20) as answer:
+                assert answer.status == 200
+            assert time.monotonic() - begun < 10
+            time.sleep(1)
+    print(f"{group.peak() >> 20} MiB")
+    for one in sockets:
+        one.close()
+
+
+def test_parameters_of_a_large_request(small, group):
+    body = b'{"sql": "SELECT 1", "params": [' + b"1," * 20_000_000 + b"1]}"
+    request = urllib.request.Request(f"http://127.0.0.1:{small.http_port}/api/sql", body,
+                                     {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(request, timeout=60)
+    assert refusal.value.code in (400, 413) and b"at most 65535 parameters" in refusal.value.read()
+    nested = b'{"sql": "SELECT length($1)", "params": [[' + b"1," * 10_000_000 + b"1]]}"
+    request = urllib.request.Request(f"http://127.0.0.1:{small.http_port}/api/sql", nested,
+                                     {"Content-Type": "application/json"})
+    try:
+        urllib.request.urlopen(request, timeout=60).read()
+    except urllib.error.HTTPError as error:
+        assert error.code in (400, 413, 503), error.read()
+    print(f"{group.peak() >> 20} MiB")
 
 
 def test_messages_of_flight_without_a_login(small, group):

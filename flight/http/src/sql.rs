@@ -3,6 +3,7 @@
 
 mod format;
 mod json;
+mod parameter;
 
 pub(crate) use self::json::objects;
 
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Rows, Session, StatementKind, quoted};
 
-use self::format::Format;
+use self::{format::Format, parameter::Parameters};
 use crate::{json::Json, problem::Problem, state::State};
 
 /// What is asked.
@@ -35,7 +36,7 @@ struct Question {
     #[serde(alias = "q", alias = "query")]
     sql: String,
     /// Values of `$1`, `$2` …
-    params: Vec<Value>,
+    params: Parameters,
     /// How rows are answered.
     format: Option<String>,
     /// A schema in which names are looked up first.
@@ -125,6 +126,11 @@ impl Ended {
     pub(crate) fn new(session: Arc<Session>) -> Self {
         Self(session)
     }
+
+    /// The session.
+    pub(crate) fn session(&self) -> &Session {
+        &self.0
+    }
 }
 
 impl Drop for Ended {
@@ -204,11 +210,7 @@ impl Question {
 
     /// The parameters as a row of texts, which become what the statement needs.
     fn parameters(&self) -> Result<RecordBatch> {
-        let texts = self.params.iter().map(|value| match value {
-            Value::Null => None,
-            Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        });
+        let texts = self.params.0.iter().map(Option::as_deref);
         let columns: Vec<ArrayRef> =
             texts.map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef).collect();
         let fields: Vec<Field> = (1..=columns.len())

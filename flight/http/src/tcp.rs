@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     body::Room,
-    crowd::Member,
+    crowd::{Member, Running},
     state::State,
     store::{self, Bringer, SchemaTables},
     write::PUBLIC,
@@ -26,9 +26,8 @@ const WAITING: usize = 2;
 /// How long lines wait for others before they are stored.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// How long a connection may be silent that has sent whole lines: keep-alive tells of those that are
-/// gone.
-const FOREVER: Duration = Duration::from_secs(365 * 86_400);
+/// Bytes of a connection that are still read when another one takes its place, at most.
+const LAST_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of rows for which room is asked first.
 const FIRST_BYTES: usize = 64 << 10;
@@ -90,9 +89,9 @@ async fn greet_and_converse(
         )
         .with_hint("send requests to the port of HTTP, http_listen"));
     }
-    let _running = member.begin();
+    let running = member.begin();
     let session = state.session("line protocol over TCP", address)?;
-    let served = converse(state, socket, begun, &session, stop).await;
+    let served = converse(state, (socket, member, running), begun, &session, stop).await;
     session.close();
     served
 }
@@ -131,7 +130,7 @@ fn is_http(bytes: &[u8]) -> bool {
 /// Reads and parses here; stores in a task of its own, in the same order.
 async fn converse(
     state: &Arc<State>,
-    mut socket: TcpStream,
+    (mut socket, member, running): (TcpStream, &Arc<Member>, Running),
     begun: Vec<u8>,
     session: &Arc<Session>,
     stop: CancellationToken,
@@ -145,6 +144,8 @@ async fn converse(
         room: Room::default(),
         reserved: 0,
         sender: &sender,
+        member,
+        running: Some(running),
     };
     let read = tokio::select! {
         read = reader.read(&mut socket, begun, &stop) => read,
@@ -185,6 +186,9 @@ struct Reader<'a> {
     room: Room,
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
+    member: &'a Arc<Member>,
+    /// `None` once the connection was silent for long: another one may take its place then.
+    running: Option<Running>,
 }
 
 impl Reader<'_> {
@@ -207,19 +211,36 @@ impl Reader<'_> {
                 return self.end().await;
             }
             // Others may follow at once; if not, what is there is stored.
-            let patience = if self.parser.rows() > 0 { LINGER } else { FOREVER };
+            let patience = match self.parser.rows() {
+                0 => Duration::from_millis(self.state.settings.patience_ms),
+                _ => LINGER,
+            };
+            let is_running = self.running.is_some();
             let count = tokio::select! {
                 biased;
                 () = stop.cancelled() => Some(Ok(0)),
+                () = self.member.must_leave(), if !is_running => {
+                    tracing::debug!("a silent connection of line protocol made room for another one");
+                    return self.leave(socket, &mut buffer).await;
+                }
                 count = timeout(patience, socket.read(&mut buffer)) => count.ok(),
             };
             let goes_on = match count {
-                None => self.hand_over().await,
+                None if self.parser.rows() > 0 => self.hand_over().await,
+                None => {
+                    self.running = None;
+                    true
+                }
                 Some(Ok(0)) => {
                     ended = true;
                     true
                 }
-                Some(Ok(count)) => self.take(buffer.get(..count).unwrap_or_default()).await?,
+                Some(Ok(count)) => {
+                    if self.running.is_none() {
+                        self.running = Some(self.member.begin());
+                    }
+                    self.take(buffer.get(..count).unwrap_or_default()).await?
+                }
                 // A reset after everything was sent is how some clients end.
                 Some(Err(error)) => {
                     tracing::debug!(%error, "a connection of line protocol broke off");
@@ -231,6 +252,20 @@ impl Reader<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Ends, with the lines that have arrived by now.
+    async fn leave(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Result<()> {
+        let mut left = LAST_BYTES_MAX;
+        while left > 0
+            && let Ok(count @ 1..) = socket.try_read(buffer)
+        {
+            left = left.saturating_sub(count);
+            if !self.take(buffer.get(..count).unwrap_or_default()).await? {
+                return Ok(());
+            }
+        }
+        self.end().await
     }
 
     /// Parses bytes, and hands rows over that are many enough; `false` when the storing has ended.

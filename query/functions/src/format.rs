@@ -8,7 +8,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, text_at, text_rows},
+    function::{Arguments, Function, Parameter, Returns, Room, text_at, text_rows},
     quote::{quote_ident, quote_literal},
 };
 
@@ -37,14 +37,14 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let values = (1..arguments.arrays.len())
         .map(|at| crate::text_form::texts_of(arguments, at))
         .collect::<Result<Vec<_>>>()?;
-    let mut room = RESULT_BYTES_MAX;
+    let mut room = Room::of(arguments.rows);
     text_rows(arguments.rows, |row| {
         let Some(format) = text_at(formats, row) else { return Ok(None) };
         let value = |at: usize| -> Option<Option<&str>> {
             let array = values.get(at)?.as_string_view();
             Some(array.is_valid(row).then(|| array.value(row)))
         };
-        formatted(format, &value, &mut room).map(Some).map_err(failed)
+        formatted(format, &value, &mut room).map(Some)
     })
 }
 
@@ -77,8 +77,8 @@ impl<'b> Reader<'_, 'b> {
     }
 }
 
-/// `room` is how many bytes the batch may still have.
-fn formatted(format: &str, value: Value<'_, '_>, room: &mut usize) -> Result<String, Error> {
+/// Text with the arguments in their places; `room` counts the bytes.
+fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<String> {
     let mut out = String::with_capacity(format.len());
     let mut reader = Reader { value, next: 0 };
     let mut characters = format.chars().peekable();
@@ -91,24 +91,23 @@ fn formatted(format: &str, value: Value<'_, '_>, room: &mut usize) -> Result<Str
             out.push('%');
             continue;
         }
-        let (position, width, left, kind) = specifier(&mut characters, &mut reader)?;
-        let given = reader.take(position)?;
+        let (position, width, left, kind) =
+            specifier(&mut characters, &mut reader).map_err(failed)?;
+        let given = reader.take(position).map_err(failed)?;
         let text = match (kind, given) {
             ('s', given) => given.unwrap_or("").to_string(),
             ('I', Some(given)) => quote_ident(given),
             ('I', None) => {
-                return Err(Error::new(
+                return Err(failed(Error::new(
                     ErrorKind::NullNotAllowed,
                     "null values cannot be formatted as an SQL identifier",
-                ));
+                )));
             }
             (_, Some(given)) => quote_literal(given),
             (_, None) => "NULL".to_string(),
         };
         let padding = width.saturating_sub(text.chars().count());
-        if padding > *room || out.len() > *room {
-            return Err(too_long());
-        }
+        room.reach(out.len().saturating_add(text.len()).saturating_add(padding))?;
         if left {
             out.push_str(&text);
         }
@@ -117,13 +116,7 @@ fn formatted(format: &str, value: Value<'_, '_>, room: &mut usize) -> Result<Str
             out.push_str(&text);
         }
     }
-    *room = room.checked_sub(out.len()).ok_or_else(too_long)?;
     Ok(out)
-}
-
-fn too_long() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "requested length too large: format() would make too much")
-        .with_detail(format!("one call may make {RESULT_BYTES_MAX} bytes of one batch"))
 }
 
 /// What stands between `%` and the next piece: position, width, flush left, letter.

@@ -8,6 +8,7 @@ use std::{
 
 use arrow::{
     array::{ArrayRef, AsArray, StringViewArray, StringViewBuilder},
+    buffer::Buffer,
     datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit},
 };
 use datafusion::{
@@ -27,6 +28,12 @@ use crate::{
 
 /// Bytes that one call may make of one batch where arguments say how many (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
+
+/// Texts from this size on are not copied into the array of results.
+const BLOCK_BYTES_MIN: usize = 1 << 20;
+
+/// Values from this size on are charged with room for the next copy.
+const GROWING_BYTES_MIN: usize = 16 << 20;
 
 /// What a parameter takes; arguments are cast to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,9 +280,11 @@ impl Room {
         }
         governor::check()?;
         governor::check_batch(bytes, self.rows).map_err(failed)?;
+        // A long value grows by copies: the new one is up to twice as large as the bytes so far.
+        let taken = if bytes >= GROWING_BYTES_MIN { bytes.saturating_mul(2) } else { bytes };
         match &mut self.charge {
-            Some(charge) => charge.resize(bytes).map_err(failed)?,
-            None => self.charge = Some(governor::charge(bytes).map_err(failed)?),
+            Some(charge) => charge.resize(taken).map_err(failed)?,
+            None => self.charge = Some(governor::charge(taken).map_err(failed)?),
         }
         self.charged = bytes;
         Ok(())
@@ -295,7 +304,16 @@ pub fn text_rows(
     for row in 0..rows {
         let value = value(row)?;
         room.take(value.as_ref().map_or(0, String::len))?;
-        builder.append_option(value);
+        match value {
+            // The bytes stay where they are.
+            Some(long) if long.len() >= BLOCK_BYTES_MIN => {
+                let length = u32::try_from(long.len())
+                    .map_err(|_| failed(governor::too_long("the function", long.len())))?;
+                let block = builder.append_block(Buffer::from_vec(long.into_bytes()));
+                builder.try_append_view(block, 0, length)?;
+            }
+            value => builder.append_option(value),
+        }
     }
     Ok(Arc::new(builder.finish()))
 }

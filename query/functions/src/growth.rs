@@ -4,6 +4,8 @@
 //! in every row, have a prediction. Any other result is at most a few times as large as arguments
 //! that are in memory already, and is charged when it is there.
 
+use std::sync::Arc;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},
     compute::cast,
@@ -13,6 +15,8 @@ use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::ColumnarValue,
 };
+
+use crate::governor::value_bytes;
 
 /// Bytes of an element of an array beside the text in it.
 const ELEMENT_BYTES: usize = 16;
@@ -66,7 +70,12 @@ impl Argument {
                     Ok(ScalarValue::Int64(number)) if value.data_type().is_integer() => {
                         Self::Number(number)
                     }
-                    _ => Self::Sized(value.size()),
+                    _ => match value {
+                        ScalarValue::List(list) => {
+                            Self::Sized(value_bytes(&(Arc::clone(list) as ArrayRef)))
+                        }
+                        value => Self::Sized(value.size()),
+                    },
                 },
             },
         }
@@ -201,9 +210,20 @@ fn shape_of(name: &str) -> Option<Shape> {
 /// The bytes of an argument in all rows, at most.
 fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     match argument {
+        ColumnarValue::Array(array) if array.data_type().is_nested() => value_bytes(array),
         ColumnarValue::Array(array) => array.get_array_memory_size(),
+        ColumnarValue::Scalar(ScalarValue::List(list)) => {
+            value_bytes(&(Arc::clone(list) as ArrayRef)).saturating_mul(rows)
+        }
         ColumnarValue::Scalar(value) => value.size().saturating_mul(rows),
     }
+}
+
+/// The growth of a call of a function without a prediction: a copy of each list, whose elements can share
+/// a text.
+pub fn copies_of_lists(arguments: &[ColumnarValue], rows: usize) -> usize {
+    let lists = arguments.iter().filter(|argument| argument.data_type().is_list());
+    lists.map(|list| bytes_at_most(list, rows)).fold(0, usize::saturating_add)
 }
 
 /// Whether a function has a prediction.

@@ -47,8 +47,11 @@ mod time_pattern;
 mod whole;
 mod zone;
 
+pub use cast::decimal::to_numeric;
 pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
+pub use json::{KEY as JSONB_KEY, choice as json_choice};
+pub use metered::scalar_bytes;
 pub use misc::with_backslashes;
 pub use operator::JsonSubscripts;
 pub use quote::{quote_ident, quote_literal};

@@ -67,7 +67,13 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
         true => 1,
         false => arguments.number_rows,
     };
-    let mut growth = growth::predict(name, &arguments.args, rows)?.unwrap_or_default();
+    let mut growth = match growth::predict(name, &arguments.args, rows)? {
+        Some(growth) => growth,
+        None => {
+            let total = growth::copies_of_lists(&arguments.args, rows);
+            Growth { total, largest: 0 }
+        }
+    };
     if growth.largest > VALUE_BYTES_MAX {
         return Err(failed(governor::too_long(&format!("{name}()"), growth.largest)));
     }
@@ -127,13 +133,14 @@ fn is_constant(value: &ColumnarValue) -> bool {
 /// The bytes of a long constant.
 fn constant_bytes(value: &ColumnarValue) -> usize {
     match value {
-        ColumnarValue::Scalar(value) => Some(value_bytes(value)).filter(|bytes| *bytes > 256),
+        ColumnarValue::Scalar(value) => Some(scalar_bytes(value)).filter(|bytes| *bytes > 256),
         ColumnarValue::Array(_) => None,
     }
     .unwrap_or(0)
 }
 
-fn value_bytes(value: &ScalarValue) -> usize {
+/// The bytes of a text, of bytes or of a list; 0 for values of a fixed size.
+pub fn scalar_bytes(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
         | ScalarValue::LargeUtf8(Some(text))
@@ -141,8 +148,8 @@ fn value_bytes(value: &ScalarValue) -> usize {
         ScalarValue::Binary(Some(bytes))
         | ScalarValue::LargeBinary(Some(bytes))
         | ScalarValue::BinaryView(Some(bytes)) => bytes.len(),
-        ScalarValue::List(list) => list.get_array_memory_size(),
-        ScalarValue::LargeList(list) => list.get_array_memory_size(),
+        ScalarValue::List(list) => governor::value_bytes(&(Arc::clone(list) as ArrayRef)),
+        ScalarValue::LargeList(list) => governor::value_bytes(&(Arc::clone(list) as ArrayRef)),
         _ => 0,
     }
 }
@@ -164,7 +171,7 @@ fn address(value: &ScalarValue) -> usize {
 
 fn take_charge(value: &ColumnarValue) -> Option<governor::Charge> {
     match value {
-        ColumnarValue::Scalar(value) if value_bytes(value) >= CHARGED_BYTES_MIN => {
+        ColumnarValue::Scalar(value) if scalar_bytes(value) >= CHARGED_BYTES_MIN => {
             governor::take_constant(address(value))
         }
         _ => None,
@@ -207,10 +214,21 @@ fn settle_array(
     charge: &mut Option<governor::Charge>,
     known: &[usize],
 ) -> Result<ColumnarValue> {
-    if array.get_array_memory_size() < CHARGED_BYTES_MIN {
+    let is_list = matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_));
+    if array.get_array_memory_size() < CHARGED_BYTES_MIN && !is_list {
         return Ok(ColumnarValue::Array(array));
     }
-    let bytes = governor::array_bytes(&array.to_data(), known);
+    let mut bytes = governor::array_bytes(&array.to_data(), known);
+    if is_list {
+        // Elements can share a text until a function copies the list.
+        bytes = bytes.max(governor::value_bytes(&array));
+        if bytes > VALUE_BYTES_MAX {
+            let largest = governor::largest_list_bytes(&array);
+            if largest > VALUE_BYTES_MAX {
+                return Err(failed(governor::too_long(&format!("{name}()"), largest)));
+            }
+        }
+    }
     if bytes < CHARGED_BYTES_MIN {
         return Ok(ColumnarValue::Array(array));
     }
@@ -229,7 +247,7 @@ fn settle_constant(
     value: ScalarValue,
     charge: &mut Option<governor::Charge>,
 ) -> Result<ColumnarValue> {
-    let bytes = value_bytes(&value);
+    let bytes = scalar_bytes(&value);
     if bytes > VALUE_BYTES_MAX {
         return Err(failed(governor::too_long(&format!("{name}()"), bytes)));
     }
@@ -351,6 +369,8 @@ impl ScalarUDFImpl for Metered {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        // Asked again and again for each level of a deep expression.
+        governor::check()?;
         self.inner.return_field_from_args(arguments)
     }
 

@@ -27,6 +27,7 @@ use datafusion::{
         joins::{CrossJoinExec, HashJoinExec},
         projection::ProjectionExec,
         replace_children_if_necessary,
+        unnest::UnnestExec,
         windows::{BoundedWindowAggExec, WindowAggExec},
     },
 };
@@ -40,11 +41,14 @@ mod projection;
 
 use expression::Sliced;
 use held::{Count, HeldInput};
-use input::SlicedInput;
+use input::{BatchLimit, SlicedInput};
 use projection::SlicedProjection;
 
 /// Bytes that a window takes for a value of each row, about: it computes them in a list and in an array.
 const WINDOW_VALUE_BYTES: usize = 16;
+
+/// Rows that unnesting makes of one batch, at most, unless one list has more elements.
+const UNNESTED_ROWS_MAX: usize = 1 << 16;
 
 /// Constants of fewer bytes do not count.
 const LONG_BYTES_MIN: usize = 1 << 10;
@@ -81,6 +85,17 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         {
             return hold(node, Count::Copy, true);
         }
+        if let Some(unnest) = node.downcast_ref::<UnnestExec>() {
+            let columns = unnest.list_column_indices().iter();
+            let columns: Vec<usize> = columns.map(|list| list.index_in_input_schema).collect();
+            if columns.is_empty() {
+                return Ok(Transformed::no(node));
+            }
+            let limit = BatchLimit::Elements { columns, elements_max: UNNESTED_ROWS_MAX };
+            let input = SlicedInput::new(Arc::clone(unnest.input()), limit);
+            return replace_children_if_necessary(node, vec![Arc::new(input)])
+                .map(Transformed::yes);
+        }
         let node = match node.downcast_ref::<AggregateExec>() {
             Some(aggregate) => arguments(aggregate)?.unwrap_or(node),
             None => node,
@@ -89,7 +104,7 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
             usize::MAX => Ok(Transformed::no(node)),
             rows_max => {
                 let children = node.children().into_iter().map(|child| {
-                    Arc::new(SlicedInput::new(Arc::clone(child), rows_max))
+                    Arc::new(SlicedInput::new(Arc::clone(child), BatchLimit::Rows(rows_max)))
                         as Arc<dyn ExecutionPlan>
                 });
                 let children = children.collect();

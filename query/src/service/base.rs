@@ -150,6 +150,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(crate::rules::pairs::in_steps)
                 .map(crate::rules::moving::without_subtraction)
                 .map(crate::rules::one_nan::of_results)
+                .map(crate::rules::charged::charged)
                 .collect(),
         )
         .with_window_functions(
@@ -166,6 +167,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         );
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
+    let cases = crate::rules::cases::RestoredCases;
+    state.register_function_rewrite(Arc::new(cases)).map_err(from_datafusion)?;
+    let make_array = state.udf("make_array").map_err(from_datafusion)?;
+    let arrays = crate::rules::written_arrays::RestoredArrays { make_array };
+    state.register_function_rewrite(Arc::new(arrays)).map_err(from_datafusion)?;
+    let shifts = crate::rules::small_shifts::SmallShifts;
+    state.register_function_rewrite(Arc::new(shifts)).map_err(from_datafusion)?;
     let named_casts = crate::rules::named_casts::NamedCasts;
     state.register_function_rewrite(Arc::new(named_casts)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(EachExpression)).map_err(from_datafusion)?;
@@ -177,6 +185,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let peers = crate::rules::peers::PeerFrames;
     state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
+    let jsonb_key = state.udf(stratalog_functions::JSONB_KEY).map_err(from_datafusion)?;
     let like = state.udf("regexp_like").map_err(from_datafusion)?;
     state
         .register_function_rewrite(Arc::new(RegularExpressions::new(like)))
@@ -188,6 +197,9 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             .map_err(from_datafusion)?;
     }
     state.register_udf(crate::rules::named_casts::function()).map_err(from_datafusion)?;
+    state.register_udf(crate::rules::frames::offset_function()).map_err(from_datafusion)?;
+    state.register_udf(crate::rules::cases::function()).map_err(from_datafusion)?;
+    state.register_udf(crate::rules::written_arrays::function()).map_err(from_datafusion)?;
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
@@ -210,6 +222,9 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
+    state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
+    let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
+    state.add_analyzer_rule(Arc::new(crate::rules::own_orders::OwnOrders::new(array_agg)));
     // The last: no rule after this one makes calls.
     let metering = vec![Arc::new(Metering::default()) as Arc<dyn FunctionRewrite + Send + Sync>];
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(metering)));

@@ -19,6 +19,12 @@ use datafusion::{
 
 use super::real;
 
+/// What the names of aggregates by groups have in common.
+const GROUPING: &str = "HashAggregateStream";
+
+/// Smaller aggregates double without asking.
+const DOUBLING_BYTES_MIN: usize = 32 << 20;
+
 /// A pool with room for consumers that cannot spill.
 #[derive(Debug)]
 pub struct StatementPool {
@@ -36,6 +42,16 @@ impl StatementPool {
             spilling_bytes_max: bytes_max - bytes_max / 8,
         }
     }
+}
+
+/// Bytes that an aggregate by groups takes for a moment beside its own: a table that doubles has the old
+/// and the new entries at once, and reports its size afterwards. 0 for small ones and for other operators.
+fn doubling_bytes(reservation: &MemoryReservation, additional: usize) -> usize {
+    let bytes = reservation.size().saturating_add(additional);
+    let doubles = reservation.consumer().name().contains(GROUPING)
+        && bytes >= DOUBLING_BYTES_MIN
+        && additional > 0;
+    if doubles { bytes.saturating_add(bytes / 2) } else { 0 }
 }
 
 impl fmt::Display for StatementPool {
@@ -76,7 +92,18 @@ impl MemoryPool for StatementPool {
                 self.bytes_max,
             )));
         }
-        if !real::has_memory(additional) {
+        let room = doubling_bytes(reservation, additional);
+        if room > 0
+            && self.fair.reserved().saturating_add(additional).saturating_add(room) > self.bytes_max
+        {
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "{} must spill: {} of {} bytes are in use, and its tables would double",
+                reservation.consumer().name(),
+                self.fair.reserved(),
+                self.bytes_max,
+            )));
+        }
+        if !real::has_memory(additional.saturating_add(room)) {
             return Err(DataFusionError::ResourcesExhausted(format!(
                 "{} needs {additional} bytes, and the server has no memory for them",
                 reservation.consumer().name(),

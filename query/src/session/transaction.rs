@@ -3,6 +3,7 @@
 //! ```text
 //!   BEGIN ─► reads: one snapshot ─────────────────┐
 //!            writes: one append, lent to each ────┴► read of a table written to: both
+//!            deletes: in the same append
 //!            SAVEPOINT: a mark in the append
 //!   COMMIT ─► the append, at once and whole
 //! ```
@@ -10,7 +11,6 @@
 //! those of before and defines nothing: one record decides whether it was. What is not kept is
 //! refused: see the errors below.
 
-mod deletion;
 mod lost;
 mod modes;
 mod uses;
@@ -21,11 +21,9 @@ use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
-pub use self::deletion::Deletion;
 use self::lost::missing;
 pub use self::modes::{Isolation, Modes};
 use super::{TransactionState, definition::Definition, variables::Marked};
-use crate::table::projection;
 
 /// Savepoints that a block has at a time.
 const SAVEPOINTS_MAX: usize = 1 << 16;
@@ -54,7 +52,6 @@ struct Block {
     uses: Vec<Using>,
     /// Dropped after what was written to its tables.
     definition: Option<Definition>,
-    deletion: Option<Deletion>,
     /// What was written is lost, with a lease, and dropped: what a statement is told that needs it.
     lost: Option<Error>,
     began_ns: Option<i64>,
@@ -69,7 +66,6 @@ struct Savepoint {
     mark: Option<usize>,
     written: Arc<BTreeSet<ChronicleId>>,
     definition: Option<Definition>,
-    deletion: Option<Deletion>,
     modes: Modes,
     marks: Marks,
 }
@@ -81,14 +77,12 @@ pub type Marks = (Marked, u64);
 pub struct Ended {
     /// Where the session stood.
     pub state: TransactionState,
-    /// Whether rows were written: the append is there then, or they are lost.
+    /// Whether rows were written or deleted: the append is there then, or they are lost.
     pub wrote: bool,
     /// The rows that were written.
     pub append: Option<Box<dyn Append>>,
     /// What was defined.
     pub definition: Option<Definition>,
-    /// What was deleted.
-    pub deletion: Option<Deletion>,
     /// The chronicles that it used.
     pub uses: Vec<Using>,
     /// Why the rows that were written can not be committed.
@@ -189,7 +183,6 @@ impl Transaction {
             wrote: !block.written.is_empty(),
             append: block.append,
             definition: block.definition,
-            deletion: block.deletion,
             uses: block.uses,
             lost: block.lost,
         }
@@ -214,9 +207,6 @@ impl Transaction {
                 (block.snapshot, block.own) = (None, None);
             }
             let base = Arc::clone(block.snapshot.get_or_insert_with(|| store.snapshot()));
-            if let Some(Deletion { chronicle, range }) = &block.deletion {
-                return Ok(projection::without(base, chronicle.id, *range));
-            }
             if !reads.iter().any(|chronicle| block.written.contains(chronicle)) {
                 return Ok(base);
             }
@@ -287,7 +277,6 @@ impl Transaction {
     /// # Errors
     /// `FeatureNotSupported` when it has written to them, or to what it has not made.
     pub fn check_definition(&self, changes: &[ChronicleId]) -> Result<()> {
-        self.check_no_deletion("a statement that defines something")?;
         let block = self.0.lock();
         let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
         let refused = |what: &str| Err(Error::not_yet(what).with_hint("COMMIT first"));
@@ -351,7 +340,6 @@ impl Transaction {
         numbered: bool,
         begin: impl FnOnce() -> Result<Box<dyn Append>>,
     ) -> Result<Lent> {
-        self.check_no_deletion("writing rows")?;
         let mut block = self.0.lock();
         if block.state == TransactionState::Idle {
             return Ok(Lent { append: Some(begin()?), home: None });
@@ -402,7 +390,6 @@ impl Transaction {
             mark,
             written: Arc::clone(&block.written),
             definition: block.definition.clone(),
-            deletion: block.deletion.clone(),
             modes: block.modes,
             marks,
         });
@@ -450,7 +437,6 @@ impl Transaction {
         block.written = Arc::clone(&savepoint.written);
         (block.own, block.modes) = (None, savepoint.modes);
         block.definition.clone_from(&savepoint.definition);
-        block.deletion.clone_from(&savepoint.deletion);
         block.state = TransactionState::Block;
         Ok(savepoint.marks.clone())
     }

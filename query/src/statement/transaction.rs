@@ -1,18 +1,15 @@
 //! BEGIN, COMMIT, ROLLBACK, savepoints.
 
-use std::sync::Arc;
-
 use datafusion::sql::sqlparser::ast::{
     Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_visor_core::acquisition::Using;
 
 use super::{ddl, names};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{
-        transaction::{Deletion, Ended, Isolation, Modes, lent_out},
+        transaction::{Ended, Isolation, Modes, lent_out},
         work::Work,
     },
 };
@@ -97,8 +94,7 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// What committing says.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, wrote, append, definition, deletion, uses, lost } =
-        session.transaction.end();
+    let Ended { state, wrote, append, definition, uses, lost } = session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -107,7 +103,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
         }
         TransactionState::Block => {
             // What was rolled back is not missed.
-            let lost = lost.filter(|_| wrote || definition.is_some() || deletion.is_some());
+            let lost = lost.filter(|_| wrote || definition.is_some());
             let committed = match (lost, append, definition) {
                 (Some(lost), ..) => Err(lost),
                 (None, None, _) if wrote => Err(lent_out()),
@@ -119,10 +115,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
                     Ok(committing) => committing.await.map(Some),
                     Err(lost) => Err(lost),
                 },
-                (None, None, None) => match deletion {
-                    Some(deletion) => delete(session, deletion, uses).await.map(|_| None),
-                    None => Ok(None),
-                },
+                (None, None, None) => Ok(None),
             };
             session.end_block(committed.is_ok());
             if committed?.is_some_and(|appended| appended.duplicate) {
@@ -131,12 +124,6 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             Ok("COMMIT")
         }
     }
-}
-
-/// Deletes what a block has deleted for itself.
-async fn delete(session: &Session, deletion: Deletion, uses: Vec<Using>) -> Result<u64> {
-    let deleting = deletion.carry_out(Arc::clone(session.store()));
-    session.committing(uses, deleting)?.await
 }
 
 fn done(tag: &str) -> Outcome {

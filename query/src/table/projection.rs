@@ -20,13 +20,11 @@ use stratalog_model::{
 
 use crate::errors::from_arrow;
 
-/// A snapshot without the events outside of parts of some chronicles, and without those that the open block
-/// deletes.
+/// A snapshot without the events outside of parts of some chronicles.
 #[derive(Debug)]
 struct Projection {
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
-    deleted: Option<(ChronicleId, TickRange)>,
 }
 
 /// The snapshot without the events outside of these parts.
@@ -36,17 +34,8 @@ pub fn confined(
 ) -> Arc<dyn Snapshot> {
     match within.is_empty() {
         true => whole,
-        false => Arc::new(Projection { whole, within, deleted: None }),
+        false => Arc::new(Projection { whole, within }),
     }
-}
-
-/// The snapshot without the events of a range of one chronicle.
-pub fn without(
-    whole: Arc<dyn Snapshot>,
-    chronicle: ChronicleId,
-    deleted: TickRange,
-) -> Arc<dyn Snapshot> {
-    Arc::new(Projection { whole, within: Vec::new(), deleted: Some((chronicle, deleted)) })
 }
 
 impl Projection {
@@ -57,16 +46,11 @@ impl Projection {
     }
 
     fn clipped(&self, chronicle: ChronicleId, ticks: &TickRanges) -> TickRanges {
-        let within = ticks.intersect(&self.of(chronicle).into());
-        match &self.deleted {
-            Some((id, deleted)) if *id == chronicle => within.difference(&(*deleted).into()),
-            _ => within,
-        }
+        ticks.intersect(&self.of(chronicle).into())
     }
 
     fn is_whole(&self, chronicle: ChronicleId) -> bool {
-        let deletes = self.deleted.as_ref().is_some_and(|(id, _)| *id == chronicle);
-        self.of(chronicle) == TickRange::ALL && !deletes
+        self.of(chronicle) == TickRange::ALL
     }
 
     fn request(&self, request: ScanRequest) -> ScanRequest {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stratalog_model::{
-    ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Gsn, GsnRange, Lsn, PartitionId,
-    Result, StatementId, Tick, TickRange,
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Gsn, GsnRange, Lsn,
+    PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 use tokio::sync::oneshot;
 
@@ -30,6 +30,7 @@ use crate::{
     },
 };
 
+pub mod deletion;
 pub mod trim;
 
 /// Bytes of a frame's payload.
@@ -69,8 +70,12 @@ pub async fn delete(
     let known = Known { through: published.gsn, gsns: there.gsns };
     drop(published);
 
-    let frame =
-        Frame { payload: known.encode(), ticks: range, ..frame(&definition, FrameKind::Delete) };
+    let frame = Frame {
+        schema_version: definition.schema_version,
+        payload: known.encode(),
+        ticks: range,
+        ..frame(definition.id, FrameKind::Delete)
+    };
     let raising = Arc::clone(&chronicle);
     let raise = move |core: &Core| raise_fence(core, &raising, range, Some(known));
     let deleted = submit(&core, &definition, frame, raise).await?;
@@ -110,14 +115,29 @@ async fn submit<T: Send + 'static>(
 
 /// Where the events of a DELETE are, as its frame says.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+pub struct Known {
     /// Later ones were not looked at.
     through: Gsn,
     gsns: GsnRange,
 }
 
 impl Known {
-    fn encode(self) -> Bytes {
+    /// The positions of the events of `ticks` that are visible now.
+    ///
+    /// # Errors
+    /// Those of pieces that must be read.
+    pub async fn now(core: &Core, chronicle: ChronicleId, ticks: TickRange) -> Result<Self> {
+        let published = core.published();
+        let through = published.gsn;
+        let gsns = match published.versions.get(&chronicle) {
+            Some(pinned) => survey(&pinned.version, ticks, through).await?.gsns,
+            None => GsnRange::EMPTY,
+        };
+        Ok(Self { through, gsns })
+    }
+
+    /// The payload of the frame.
+    pub fn encode(self) -> Bytes {
         let mut out = BytesMut::with_capacity(PAYLOAD_BYTES);
         out.put_u64_le(self.through.0);
         out.put_u64_le(self.gsns.start.0);
@@ -159,11 +179,23 @@ fn raise_fence(
     known: Option<Known>,
 ) -> Deleted {
     core.change(|gsn| {
-        let fence = Fence { ticks, gsn, raised: None };
-        let (before, version) = chronicle.delete(fence, |version| gone(version, fence, known));
-        let pinned = Pinned { chronicle: Arc::clone(chronicle), version };
-        (Some(pinned), Deleted { version: before, fence })
+        let (pinned, deleted) = fence_off(chronicle, ticks, known, gsn);
+        (Some(pinned), deleted)
     })
+}
+
+/// Hides the events of `ticks` that are committed at or before `gsn`, the highest that is committed.
+/// Only under the publisher's lock.
+fn fence_off(
+    chronicle: &Arc<Chronicle>,
+    ticks: TickRange,
+    known: Option<Known>,
+    gsn: Gsn,
+) -> (Pinned, Deleted) {
+    let fence = Fence { ticks, gsn, raised: None };
+    let (before, version) = chronicle.delete(fence, |version| gone(version, fence, known));
+    let pinned = Pinned { chronicle: Arc::clone(chronicle), version };
+    (pinned, Deleted { version: before, fence })
 }
 
 /// The positions of the events that a fence deletes: those that are known, those in memory, and
@@ -215,13 +247,13 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
     }
 }
 
-/// A frame that says nothing yet.
-fn frame(definition: &ChronicleDefinition, kind: FrameKind) -> Frame {
+/// A frame of a chronicle without content.
+fn frame(chronicle: ChronicleId, kind: FrameKind) -> Frame {
     Frame {
         kind,
         partition: PartitionId(0),
-        chronicle: definition.id,
-        schema_version: definition.schema_version,
+        chronicle,
+        schema_version: SchemaVersion(0),
         statement: StatementId(0),
         ticks: TickRange::EMPTY,
         count: 0,

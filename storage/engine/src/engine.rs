@@ -33,7 +33,7 @@ use crate::{
     budget::Budget,
     collect::{self, Files, places::Places},
     commit_times::CommitTimes,
-    delete::{self, trim},
+    delete::{self, deletion::Deletion, trim},
     hold::Release,
     keeper::{
         append::OpenAppend,
@@ -42,7 +42,9 @@ use crate::{
         feed::{FeedBytes, Following},
         outcome::Waits,
         producers::Producers,
+        step::Step,
     },
+    memtable::batch::MemoryBatch,
     moves::Moves,
     pace::Pace,
     pieces::{piece::OpenPiece, status},
@@ -402,23 +404,38 @@ impl Core {
         self.last_statement.fetch_max(id.0, Ordering::Relaxed);
     }
 
-    /// Gives durable events their gsn's and makes them visible, all at once. Returns the
-    /// first gsn. By whoever completes frames, in lsn order.
+    /// Gives durable events their gsn's, and makes them and the deletes between them visible, all at
+    /// once. Returns the first gsn. By whoever completes frames, in lsn order.
     ///
     /// # Errors
     /// `UndefinedTable` when a chronicle was forgotten: its events are not seen by anybody.
     pub fn publish(
         &self,
-        chunks: Vec<Chunk>,
+        steps: Vec<Step>,
         producer: Option<(ProducerId, u64)>,
         lsn: Lsn,
     ) -> Result<u64> {
         let mut forgotten = false;
         let mut committed = self.publisher.lock();
         let first = *committed + 1;
-        let mut versions = Vec::with_capacity(chunks.len());
-        let mut followed = Vec::new();
-        for chunk in chunks {
+        let mut versions = Vec::with_capacity(steps.len());
+        let mut followed: Vec<(Arc<Chronicle>, Arc<MemoryBatch>)> = Vec::new();
+        let mut deleted = Vec::new();
+        for step in steps {
+            let chunk = match step {
+                Step::Events(chunk) => chunk,
+                Step::Delete(deletion) => {
+                    let chronicle = &deletion.chronicle;
+                    match deletion.carry_out(Gsn(*committed)) {
+                        Some(pinned) => versions.push(pinned),
+                        None => forgotten = true,
+                    }
+                    // Followers read what is left of earlier events from the version.
+                    followed.retain(|(known, _)| !Arc::ptr_eq(known, chronicle));
+                    deleted.push(Arc::clone(chronicle));
+                    continue;
+                }
+            };
             let rows = chunk.rows() as u64;
             let (batch, mut reserved) = chunk.into_batch(*committed + 1);
             *committed += rows;
@@ -445,17 +462,23 @@ impl Core {
         for (chronicle, batch) in followed {
             chronicle.feed().push(batch, Gsn(*committed));
         }
+        for chronicle in deleted {
+            chronicle.feed().announce();
+        }
         if forgotten { Err(dropped()) } else { Ok(first) }
     }
 
-    /// Whether the chronicles of `chunks` still exist.
+    /// Whether the chronicles of `steps` still exist.
     ///
     /// # Errors
     /// `UndefinedTable`.
-    pub fn check_known<'a>(&self, chunks: impl IntoIterator<Item = &'a Chunk>) -> Result<()> {
+    pub fn check_known<'a>(
+        &self,
+        steps: impl IntoIterator<Item = Step<&'a Chunk, &'a Deletion>>,
+    ) -> Result<()> {
         let forgotten = self.forgotten.read();
-        let gone = |chunk: &Chunk| forgotten.contains(&chunk.reserved.chronicle.id());
-        if chunks.into_iter().any(gone) { Err(dropped()) } else { Ok(()) }
+        let gone = |step: Step<&Chunk, &Deletion>| forgotten.contains(&step.chronicle().id());
+        if steps.into_iter().any(gone) { Err(dropped()) } else { Ok(()) }
     }
 
     /// Recovery has counted gsn's up to `gsn`.

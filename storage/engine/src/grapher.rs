@@ -3,7 +3,7 @@
 //! ```text
 //!   every PAUSE, and when an append finds no memory:
 //!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
-//!   every second: what is due by number or age ─► collect ─► stories
+//!   every second: what is due by number or age ─► collect ─► stories, until nothing is due
 //! ```
 //! One thread does all of it, so moves take at most one core from appends and queries.
 
@@ -66,6 +66,8 @@ impl Grapher {
             stop: Arc::clone(&stop),
             rests: 0,
             looks: 0,
+            again: false,
+            settled: None,
             warm: Warm::default(),
         };
         let builder = std::thread::Builder::new().name("grapher".to_string());
@@ -101,12 +103,20 @@ struct Work {
     rests: u32,
     /// Looks so far.
     looks: u64,
+    /// The last look over all chronicles moved something: the next one follows at once.
+    again: bool,
+    /// The chronicle where the look over all of them was interrupted.
+    settled: Option<ChronicleId>,
     warm: Warm,
 }
 
 impl Work {
     fn run(mut self, woken: &Receiver<()>) {
-        while woken.recv_timeout(PAUSE) != Err(RecvTimeoutError::Disconnected) {
+        loop {
+            let pause = if self.again { Duration::ZERO } else { PAUSE };
+            if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
             // Whoever else asked is answered by this turn, too.
             while woken.try_recv().is_ok() {}
             let Some(core) = self.core.upgrade() else { return };
@@ -116,17 +126,20 @@ impl Work {
             core.note_commits();
             self.rests = self.rests.saturating_sub(1);
             if self.rests > 0 && core.relief.wanted() == 0 {
+                self.again = false;
                 continue;
             }
             self.looks += 1;
-            let all = self.looks.is_multiple_of(SETTLE_EVERY);
+            let all = self.again || self.looks.is_multiple_of(SETTLE_EVERY);
             core.relief.turn_begins();
-            let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core, all)));
+            let settled = &mut self.settled;
+            let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core, all, settled)));
             let turn = catch_unwind(work).unwrap_or_else(|_| {
                 core.moves.break_off(core.clock.as_ref());
                 Err(Error::internal("a move broke off"))
             });
             core.relief.turn_ends(&turn);
+            self.again = all && matches!(turn, Ok(Some(Turn { useful: true })));
             match turn {
                 Ok(None) => self.warm(&core, all),
                 Ok(Some(Turn { useful: true })) => {}
@@ -167,7 +180,11 @@ impl Work {
 
 /// One move, when one is due. What concerns every chronicle is looked at where `all` says so:
 /// there may be many.
-async fn step(core: &Arc<Core>, all: bool) -> Result<Option<Turn>> {
+async fn step(
+    core: &Arc<Core>,
+    all: bool,
+    settled: &mut Option<ChronicleId>,
+) -> Result<Option<Turn>> {
     let pressure = Pressure::on(core);
     if pressure.is_high() {
         let _turn = core.moving.lock().await;
@@ -175,11 +192,16 @@ async fn step(core: &Arc<Core>, all: bool) -> Result<Option<Turn>> {
             return Ok(Some(turn));
         }
     }
-    tidy(core, &pressure, all).await
+    tidy(core, &pressure, all, settled).await
 }
 
 /// What there is to do when nothing is short.
-async fn tidy(core: &Arc<Core>, pressure: &Pressure, all: bool) -> Result<Option<Turn>> {
+async fn tidy(
+    core: &Arc<Core>,
+    pressure: &Pressure,
+    all: bool,
+    settled: &mut Option<ChronicleId>,
+) -> Result<Option<Turn>> {
     let dropped = !core.dropped.lock().is_empty();
     if dropped || (all && pressure.is_journal_long()) {
         let freed = floor::raise_floor(core).await?;
@@ -190,20 +212,33 @@ async fn tidy(core: &Arc<Core>, pressure: &Pressure, all: bool) -> Result<Option
     if !all {
         return Ok(None);
     }
-    let ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
-    // One whose files are out of reach does not keep the others waiting.
-    let mut failed = Ok(None);
-    for id in ids {
+    let mut ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
+    ids.sort_unstable();
+    let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));
+    let began_ns = core.clock.monotonic_ns();
+    let (mut useful, mut failed) = (false, false);
+    for id in ids.split_off(first) {
         match settle(core, id).await {
-            Ok(false) => {}
-            Ok(true) => return Ok(Some(Turn { useful: true })),
-            Err(error) => failed = Err(error),
+            Ok(moved) => useful |= moved,
+            // One whose files are out of reach does not keep the others waiting.
+            Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
+            Err(error) => {
+                failed = true;
+                tracing::error!(chronicle = %id, %error, "events stay where they are for now");
+            }
+        }
+        *settled = Some(id);
+        // Memory may be short by now.
+        let elapsed = Duration::from_nanos(core.clock.monotonic_ns().saturating_sub(began_ns));
+        if useful && elapsed >= PAUSE {
+            return Ok(Some(Turn { useful }));
         }
     }
+    *settled = None;
     if let Some(files) = &core.files {
         collect::remove_doomed(files).await;
     }
-    failed
+    Ok((useful || failed).then_some(Turn { useful: useful && !failed }))
 }
 
 /// One move of a chronicle that is due; whether there was any.

@@ -378,12 +378,10 @@ impl Applier<'_> {
                     }
                 }
             }
-            FrameKind::Delete => {
-                self.show();
-                if let Some(chronicle) = &decoded.chronicle {
-                    delete::replay(self.core, chronicle, frame)?;
-                }
+            FrameKind::StatementDelete if !crate::sabotage::active("delete-uncommitted") => {
+                self.hold(decoded)?;
             }
+            FrameKind::Delete | FrameKind::StatementDelete => self.delete(&decoded)?,
             FrameKind::Trim => {
                 self.show();
                 if let Some(chronicle) = &decoded.chronicle {
@@ -420,7 +418,19 @@ impl Applier<'_> {
         Ok(())
     }
 
+    /// Deletes what was committed so far.
+    fn delete(&mut self, decoded: &Decoded) -> Result<()> {
+        self.show();
+        match &decoded.chronicle {
+            Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
+            None => Ok(()),
+        }
+    }
+
     fn commit(&mut self, decoded: Decoded) -> Result<()> {
+        if decoded.frame.kind == FrameKind::StatementDelete {
+            return self.delete(&decoded);
+        }
         let Decoded { frame, chronicle, events } = decoded;
         let first_gsn = self.gsn + 1;
         self.gsn += u64::from(frame.count);

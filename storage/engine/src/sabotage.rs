@@ -1,13 +1,14 @@
 //! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 21] = [
+pub const FAULTS: [&str; 22] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
     "clock-unconfirmed",
     "collision-off",
     "delete-unlogged",
+    "delete-uncommitted",
     "border-off",
     "fence-ignored",
     "horizon-ignored",

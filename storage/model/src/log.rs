@@ -35,10 +35,13 @@ pub enum FrameKind {
     /// Events of `ticks` up to the gsn that the payload tells, eight bytes, are deleted: the
     /// beginning of a chronicle in the order of commits.
     Trim = 7,
+    /// As [`FrameKind::Delete`], of a statement: counts when the statement is complete, at its place
+    /// among the frames of the statement.
+    StatementDelete = 8,
 }
 
 /// Every kind.
-const KINDS: [FrameKind; 7] = [
+const KINDS: [FrameKind; 8] = [
     FrameKind::Events,
     FrameKind::Commit,
     FrameKind::Delete,
@@ -46,6 +49,7 @@ const KINDS: [FrameKind; 7] = [
     FrameKind::Manifest,
     FrameKind::Transaction,
     FrameKind::Trim,
+    FrameKind::StatementDelete,
 ];
 
 impl FrameKind {

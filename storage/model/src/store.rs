@@ -93,8 +93,21 @@ pub trait Append: Send + Sync {
         on_conflict: OnConflict,
     ) -> BoxFuture<'a, Result<Admitted>>;
 
+    /// Deletes the events of `range` that are committed before this append, and those that the append
+    /// took before this call. Events that the append takes later stay. The caller checks that the
+    /// range covers a prefix or a suffix of the chronicle (F22).
+    ///
+    /// # Errors
+    /// `LimitExceeded` for too many deletes; `DataCorrupted`, `Io`, `ConnectionFailure` when pieces
+    /// cannot be read.
+    fn delete<'a>(
+        &'a mut self,
+        chronicle: &'a Arc<ChronicleDefinition>,
+        range: TickRange,
+    ) -> BoxFuture<'a, Result<()>>;
+
     /// What the transaction sees that this append belongs to: `base`, a snapshot of the same
-    /// store, and over it the events that were taken so far, as if they were committed.
+    /// store, and over it the events that were taken and the deletes so far, as if they were committed.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure` when keys of events in pieces cannot be read.

@@ -48,6 +48,10 @@ const LEASE_NS: i64 = 1_000_000_000;
 /// ahead of the wall clock.
 const AHEAD_NS: i64 = 2 * LEASE_NS;
 
+/// How far ahead it is put while issued time is ahead of the wall clock, in place of either: each crash
+/// adds no more than this to the lead, and time at half speed makes up for it between two crashes.
+const CATCHING_UP_LEASE_NS: i64 = 500_000_000;
+
 /// How often it is looked whether the lease runs out, and whether the wall clock jumped.
 const RENEWAL: Duration = Duration::from_millis(250);
 
@@ -151,7 +155,7 @@ impl MasterClock {
         let floor_ns = floor_ns.filter(|_| !crate::sabotage::active("lease-ignored"));
         let issue = Issue::begin(settings, now, floor_ns, lease.mark());
         let start_ns = issue.start_ns();
-        let lease_ns = start_ns.saturating_add(LEASE_NS);
+        let lease_ns = start_ns.saturating_add(issue.lease_ns(LEASE_NS));
         lease.write_marked(lease_ns, issue.mark())?;
         let state = State {
             issue,
@@ -193,12 +197,13 @@ impl MasterClock {
             let now = read(self.source.as_ref());
             let time_ns = self.advance(&mut state, now);
             let idle = now.monotonic_ns.saturating_sub(state.used_monotonic_ns) > IDLE_NS;
-            let least_ns = if idle { -IDLE_LEASE_NS } else { LEASE_NS };
+            let ahead_ns = state.issue.lease_ns(AHEAD_NS);
+            let least_ns = if idle { -IDLE_LEASE_NS } else { ahead_ns / 2 };
             let enough = state.lease_ns.saturating_sub(time_ns) >= least_ns;
             if enough || state.settled || state.failed.is_some() {
                 return;
             }
-            time_ns.saturating_add(AHEAD_NS)
+            time_ns.saturating_add(ahead_ns)
         };
         let reached = self.lease.lock().reach(target_ns);
         let mut state = self.state.lock();
@@ -231,7 +236,8 @@ impl MasterClock {
         state.used_monotonic_ns = now.monotonic_ns;
         if time_ns > state.lease_ns && state.failed.is_none() {
             // Durable first, and only then taken.
-            match self.lease.lock().reach(time_ns.saturating_add(LEASE_NS)) {
+            let lease_ns = state.issue.lease_ns(LEASE_NS);
+            match self.lease.lock().reach(time_ns.saturating_add(lease_ns)) {
                 Ok(lease_ns) => state.lease_ns = lease_ns,
                 Err(error) => state.fail(&error),
             }

@@ -18,7 +18,7 @@ use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_query::Rows;
+use stratalog_query::{Held, Rows};
 use stratalog_text::{ColumnWriter, TextStyle};
 
 use super::{Ended, json};
@@ -26,6 +26,12 @@ use crate::state::busy;
 
 /// Rows of one row group.
 const GROUP_ROWS: usize = 131_072;
+
+/// Bytes of a row group while it is made, at most.
+const GROUP_BYTES: usize = 16 << 20;
+
+/// Bytes of rows that are written at a time, about.
+const PART_BYTES: usize = 256 << 10;
 
 /// How rows are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,45 +89,93 @@ impl Format {
     /// The answer: its first rows are there before it begins, so that an error is told as such.
     ///
     /// # Errors
-    /// What the query says first; `Internal` for columns that the form has no place for.
+    /// What the query says first; `OutOfMemory`; `Internal` for columns that the form has no place for.
     pub(super) async fn answer(
         self,
-        mut rows: Rows,
+        rows: Rows,
         style: TextStyle,
         ended: Ended,
     ) -> Result<Response> {
-        let first = rows.next().await.transpose()?;
-        let mut writer = Writer::begin(self, rows.schema(), style)?;
-        let mut opening = writer.output.take();
-        if let Some(batch) = &first {
-            busy(batch.get_array_memory_size(), || writer.write(batch))?;
-            opening.extend_from_slice(&writer.output.take());
-        }
-        let opening = stream::iter([Ok(Bytes::from(opening))]);
-        let state = Some((rows, writer, ended));
-        let others = stream::unfold(state, |state| async move {
-            let (mut rows, mut writer, ended) = state?;
-            match rows.next().await {
-                Some(Ok(batch)) => {
-                    match busy(batch.get_array_memory_size(), || writer.write(&batch)) {
-                        Ok(()) => {
-                            let bytes = Bytes::from(writer.output.take());
-                            Some((Ok(bytes), Some((rows, writer, ended))))
-                        }
-                        Err(error) => Some((Err(broken(&error)), None)),
-                    }
-                }
-                Some(Err(error)) => Some((Err(broken(&error)), None)),
-                None => match writer.end() {
-                    Ok(bytes) => Some((Ok(Bytes::from(bytes)), None)),
-                    Err(error) => Some((Err(broken(&error)), None)),
-                },
+        let writer = Writer::begin(self, rows.schema(), style)?;
+        let written = ended.session().share().hold(0)?;
+        let mut answer = Answer { rows, writer: Some(writer), sending: None, written, ended };
+        let opening = answer.part().await?.unwrap_or_default();
+        let opening = stream::iter([Ok(opening)]);
+        let others = stream::unfold(Some(answer), |answer| async move {
+            let mut answer = answer?;
+            match answer.part().await {
+                Ok(Some(part)) => Some((Ok(part), Some(answer))),
+                Ok(None) => None,
+                Err(error) => Some((Err(broken(&error)), None)),
             }
         });
         let mut response = Body::from_stream(opening.chain(others)).into_response();
         let kind = HeaderValue::from_static(self.content_type());
         response.headers_mut().insert(CONTENT_TYPE, kind);
         Ok(response)
+    }
+}
+
+/// An answer on its way to a client, who may read slowly: what it holds is charged to the client.
+struct Answer {
+    rows: Rows,
+    /// `None` once the answer is whole.
+    writer: Option<Writer>,
+    sending: Option<Sending>,
+    /// The memory of the writer.
+    written: Held,
+    ended: Ended,
+}
+
+/// A batch that is written in parts.
+struct Sending {
+    batch: RecordBatch,
+    /// The first row that is not written.
+    next: usize,
+    /// Rows of a part.
+    part_rows: usize,
+    _held: Held,
+}
+
+impl Sending {
+    /// Takes the next part.
+    fn part(&mut self) -> Option<RecordBatch> {
+        let left = self.batch.num_rows().checked_sub(self.next).filter(|left| *left > 0)?;
+        let part = self.batch.slice(self.next, left.min(self.part_rows));
+        self.next += part.num_rows();
+        Some(part)
+    }
+}
+
+impl Answer {
+    /// The next bytes; `None` behind the end.
+    async fn part(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            let Some(writer) = &mut self.writer else { return Ok(None) };
+            if let Some(part) = self.sending.as_mut().and_then(Sending::part) {
+                busy(PART_BYTES, || writer.write(&part))?;
+                let bytes = writer.output.take();
+                self.written.resize(bytes.len().saturating_add(writer.buffered()))?;
+                if !bytes.is_empty() {
+                    return Ok(Some(Bytes::from(bytes)));
+                }
+                continue;
+            }
+            self.sending = None;
+            match self.rows.next().await.transpose()? {
+                Some(batch) => {
+                    let bytes = batch.get_array_memory_size();
+                    let held = self.ended.session().share().hold(bytes)?;
+                    let part_rows = batch.num_rows().saturating_mul(PART_BYTES) / bytes.max(1);
+                    let part_rows = part_rows.max(1);
+                    self.sending = Some(Sending { batch, next: 0, part_rows, _held: held });
+                }
+                None => {
+                    let Some(writer) = self.writer.take() else { return Ok(None) };
+                    return Ok(Some(Bytes::from(writer.end()?)));
+                }
+            }
+        }
     }
 }
 
@@ -227,12 +281,21 @@ impl Writer {
             }
             Form::Parquet(writer) => {
                 writer.write(&as_plain(batch, &self.schema)?).map_err(no_parquet)?;
-                if writer.in_progress_rows() >= GROUP_ROWS {
+                let bytes = writer.memory_size();
+                if writer.in_progress_rows() >= GROUP_ROWS || bytes >= GROUP_BYTES {
                     writer.flush().map_err(no_parquet)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Bytes that the form holds back.
+    fn buffered(&self) -> usize {
+        match &self.form {
+            Form::Parquet(writer) => writer.memory_size(),
+            _ => 0,
+        }
     }
 
     fn end(self) -> Result<Vec<u8>> {

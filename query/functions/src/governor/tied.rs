@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayData, ArrayRef, AsArray, make_array},
+    array::{Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, make_array},
     buffer::Buffer,
     datatypes::DataType,
 };
@@ -45,7 +45,8 @@ pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     children.fold(own, usize::saturating_add)
 }
 
-/// The bytes of an array's own values, wherever their buffers are.
+/// The bytes of an array's own values, wherever their buffers are: those of a text that several values
+/// share count for each of them, as a copy of the array has them.
 pub fn value_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => {
@@ -56,7 +57,35 @@ pub fn value_bytes(array: &ArrayRef) -> usize {
             let values = array.as_binary_view();
             values.views().iter().map(|view| VIEW_BYTES + long_bytes(*view)).sum()
         }
+        DataType::List(_) => list_bytes(array.as_list::<i32>()),
+        DataType::LargeList(_) => list_bytes(array.as_list::<i64>()),
+        DataType::FixedSizeList(_, _) => value_bytes(array.as_fixed_size_list().values()),
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(value_bytes).fold(0, usize::saturating_add)
+        }
         _ => array.to_data().get_slice_memory_size().unwrap_or(0),
+    }
+}
+
+/// The bytes of lists: those of their elements, and the offsets.
+fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
+    let offsets = lists.value_offsets();
+    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return 0 };
+    let (first, last) = (first.as_usize(), last.as_usize());
+    let elements = lists.values().slice(first, last.saturating_sub(first));
+    value_bytes(&elements).saturating_add(size_of_val(offsets))
+}
+
+/// The bytes of the largest list of an array.
+pub fn largest_list_bytes(array: &ArrayRef) -> usize {
+    fn largest<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
+        let rows = (0..lists.len()).filter(|row| lists.is_valid(*row));
+        rows.map(|row| value_bytes(&lists.value(row))).max().unwrap_or(0)
+    }
+    match array.data_type() {
+        DataType::List(_) => largest(array.as_list::<i32>()),
+        DataType::LargeList(_) => largest(array.as_list::<i64>()),
+        _ => 0,
     }
 }
 

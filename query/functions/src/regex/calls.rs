@@ -454,9 +454,8 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
                 return true;
             }
             out.push_str(row.slice((copied, found.all.0)));
-            append(&mut out, by, &row, &found);
             copied = found.all.1;
-            enough = room.reach(out.len());
+            enough = append(&mut out, by, &row, &found, &mut room);
             n == 0 && enough.is_ok()
         })?;
         enough?;
@@ -487,7 +486,7 @@ fn first_digit(
 }
 
 /// Appends a replacement, in which `\1` … `\9` and `\&` are parts of the match.
-fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found) {
+fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found, room: &mut Room) -> Result<()> {
     let mut rest = by.chars();
     while let Some(letter) = rest.next() {
         if letter != '\\' {
@@ -495,10 +494,16 @@ fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found) {
             continue;
         }
         match rest.next() {
-            Some('&') => out.push_str(row.slice(found.all)),
+            Some('&') => {
+                let text = row.slice(found.all);
+                room.reach(out.len().saturating_add(text.len()))?;
+                out.push_str(text);
+            }
             Some(digit @ '1'..='9') => {
                 let number = i64::from(digit.to_digit(10).unwrap_or(0));
-                out.push_str(row.group(found, number).map_or("", |span| row.slice(span)));
+                let text = row.group(found, number).map_or("", |span| row.slice(span));
+                room.reach(out.len().saturating_add(text.len()))?;
+                out.push_str(text);
             }
             Some('\\') | None => out.push('\\'),
             Some(other) => {
@@ -507,4 +512,5 @@ fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found) {
             }
         }
     }
+    room.reach(out.len())
 }

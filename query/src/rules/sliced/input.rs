@@ -1,7 +1,12 @@
-//! Batches of few rows, for a node that writes long constants out in every row.
+//! Batches of few rows, for a node that writes long constants out in every row, or of lists with few
+//! elements, for one that makes a row of each element.
 
 use std::{fmt, sync::Arc};
 
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray as _, RecordBatch},
+    datatypes::DataType,
+};
 use datafusion::{
     common::{Result, tree_node::TreeNodeRecursion},
     execution::{SendableRecordBatchStream, TaskContext},
@@ -16,23 +21,83 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// The rows of a plan in batches of at most so many rows.
+/// How large a batch may be.
+#[derive(Debug, Clone)]
+pub enum BatchLimit {
+    /// Rows, at most.
+    Rows(usize),
+    /// Elements of the lists of these columns, at most; one row can have more.
+    Elements {
+        /// Positions of the columns.
+        columns: Vec<usize>,
+        /// Elements of the longest list of each row, together.
+        elements_max: usize,
+    },
+}
+
+impl BatchLimit {
+    /// The parts of a batch: the first row of each, and how many rows.
+    fn parts(&self, batch: &RecordBatch) -> Vec<(usize, usize)> {
+        let rows = batch.num_rows();
+        match self {
+            BatchLimit::Rows(rows_max) => {
+                let rows_max = (*rows_max).max(1);
+                (0..rows).step_by(rows_max).map(|at| (at, rows_max.min(rows - at))).collect()
+            }
+            BatchLimit::Elements { columns, elements_max } => {
+                let lists: Vec<&ArrayRef> =
+                    columns.iter().filter_map(|at| batch.columns().get(*at)).collect();
+                let (mut parts, mut start, mut elements) = (Vec::new(), 0, 0_usize);
+                for row in 0..rows {
+                    let longest = lists.iter().map(|list| length_at(list, row)).max();
+                    let more = longest.unwrap_or(0);
+                    if row > start && elements.saturating_add(more) > *elements_max {
+                        parts.push((start, row - start));
+                        (start, elements) = (row, 0);
+                    }
+                    elements = elements.saturating_add(more);
+                }
+                parts.push((start, rows - start));
+                parts
+            }
+        }
+    }
+}
+
+/// The number of elements of a row's list.
+fn length_at(list: &ArrayRef, row: usize) -> usize {
+    match list.data_type() {
+        DataType::List(_) => usize::try_from(list.as_list::<i32>().value_length(row)).unwrap_or(0),
+        DataType::LargeList(_) => {
+            usize::try_from(list.as_list::<i64>().value_length(row)).unwrap_or(0)
+        }
+        DataType::FixedSizeList(_, length) => usize::try_from(*length).unwrap_or(0),
+        _ => 1,
+    }
+}
+
+/// The rows of a plan in batches within a limit.
 #[derive(Debug)]
 pub struct SlicedInput {
     input: Arc<dyn ExecutionPlan>,
-    rows_max: usize,
+    limit: BatchLimit,
 }
 
 impl SlicedInput {
-    /// `input`, in batches of at most so many rows.
-    pub fn new(input: Arc<dyn ExecutionPlan>, rows_max: usize) -> Self {
-        Self { input, rows_max }
+    /// `input`, in batches within `limit`.
+    pub fn new(input: Arc<dyn ExecutionPlan>, limit: BatchLimit) -> Self {
+        Self { input, limit }
     }
 }
 
 impl DisplayAs for SlicedInput {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SlicedInput: rows_max={}", self.rows_max)
+        match &self.limit {
+            BatchLimit::Rows(rows_max) => write!(f, "SlicedInput: rows_max={rows_max}"),
+            BatchLimit::Elements { elements_max, .. } => {
+                write!(f, "SlicedInput: elements_max={elements_max}")
+            }
+        }
     }
 }
 
@@ -65,7 +130,7 @@ impl ExecutionPlan for SlicedInput {
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.into_iter().next() {
-            Some(input) => Ok(Arc::new(Self::new(input, self.rows_max))),
+            Some(input) => Ok(Arc::new(Self::new(input, self.limit.clone()))),
             None => Err(to_datafusion(Error::internal("sliced batches have one input"))),
         }
     }
@@ -76,13 +141,10 @@ impl ExecutionPlan for SlicedInput {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let (schema, rows_max) = (input.schema(), self.rows_max.max(1));
+        let (schema, limit) = (input.schema(), self.limit.clone());
         let batches = input.map_ok(move |batch| {
-            let starts = (0..batch.num_rows()).step_by(rows_max);
-            let slices: Vec<_> = starts
-                .map(|start| Ok(batch.slice(start, rows_max.min(batch.num_rows() - start))))
-                .collect();
-            stream::iter(slices)
+            let parts = limit.parts(&batch).into_iter();
+            stream::iter(parts.map(move |(start, rows)| Ok(batch.slice(start, rows))))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten().boxed())))
     }

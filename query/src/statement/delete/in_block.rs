@@ -1,10 +1,12 @@
-//! A DELETE of a block: what it removes for the block now, and for everybody with COMMIT.
+//! A DELETE of a block: removes rows for the block now, and for everybody with COMMIT. The block's append
+//! keeps the range, so that one record commits the DELETE and all that the block writes.
 
 use std::sync::Arc;
 
 use futures::TryStreamExt;
 use stratalog_model::{
     ChronicleDefinition, Error, ErrorKind, Result, Snapshot, Tick, TickRange, TickRanges,
+    store::AppendOptions,
     tier::{ScanOrder, ScanRequest},
 };
 
@@ -16,8 +18,8 @@ const BATCH_ROWS_MAX: usize = 8_192;
 /// Removes the events of `range` from what the open block sees. Returns how many that were.
 ///
 /// # Errors
-/// `FeatureNotSupported` when the block sees events on both sides of `range`; what
-/// [`Transaction::delete`](crate::session::transaction::Transaction::delete) refuses.
+/// `FeatureNotSupported` when the block sees events on both sides of `range`, and for a table that was there
+/// before in a block that defines something; `LimitExceeded` for too many in one block.
 pub async fn delete(
     session: &Session,
     chronicle: &Arc<ChronicleDefinition>,
@@ -44,7 +46,12 @@ pub async fn delete(
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
     if rows > 0 {
-        session.transaction.delete(chronicle, range)?;
+        session.transaction.check_target(chronicle.id)?;
+        let options =
+            AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() };
+        let mut lent = session.transaction.lend(false, || session.store().begin(options))?;
+        lent.append()?.delete(chronicle, range).await?;
+        lent.finish(chronicle.id);
     }
     Ok(rows)
 }

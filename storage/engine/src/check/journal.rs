@@ -105,7 +105,10 @@ impl Journaled {
             return;
         }
         let id = frame.chronicle;
-        if matches!(frame.kind, FrameKind::Events | FrameKind::Delete | FrameKind::Trim) {
+        if matches!(
+            frame.kind,
+            FrameKind::Events | FrameKind::Delete | FrameKind::StatementDelete | FrameKind::Trim
+        ) {
             match (subject.definitions)(id) {
                 Known::Chronicle(definition) => {
                     if let Err(error) = self.decode(&definition, &frame) {
@@ -175,9 +178,11 @@ impl Journaled {
                 let statements = frame.completes().unwrap_or_default().into_iter();
                 statements.filter_map(|statement| self.open.remove(&statement)).flatten().collect()
             }
-            FrameKind::Delete | FrameKind::Trim | FrameKind::Catalog | FrameKind::Manifest => {
-                return;
-            }
+            FrameKind::Delete
+            | FrameKind::StatementDelete
+            | FrameKind::Trim
+            | FrameKind::Catalog
+            | FrameKind::Manifest => return,
         };
         for held in committed {
             let Some(gsn) = &mut self.gsn else { continue };

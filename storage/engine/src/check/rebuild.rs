@@ -70,7 +70,7 @@ impl<'a> Rebuild<'a> {
         }
         match frame.kind {
             FrameKind::Events if frame.commits() => self.commit(&frame),
-            FrameKind::Events => {
+            FrameKind::Events | FrameKind::StatementDelete => {
                 // Only what this is about need stay in memory.
                 let ours = frame.chronicle == self.definition.id;
                 let payload = if ours { frame.payload.clone() } else { Default::default() };
@@ -85,8 +85,8 @@ impl<'a> Rebuild<'a> {
                 }
                 Ok(())
             }
-            FrameKind::Delete if frame.chronicle == self.definition.id => {
-                self.fences.push(Fence { ticks: frame.ticks, gsn: Gsn(self.gsn), raised: None });
+            FrameKind::Delete => {
+                self.delete(&frame);
                 Ok(())
             }
             FrameKind::Trim if frame.chronicle == self.definition.id => {
@@ -94,13 +94,21 @@ impl<'a> Rebuild<'a> {
                 self.fences.push(Fence { ticks: frame.ticks, gsn, raised });
                 Ok(())
             }
-            FrameKind::Delete | FrameKind::Trim | FrameKind::Catalog | FrameKind::Manifest => {
-                Ok(())
-            }
+            FrameKind::Trim | FrameKind::Catalog | FrameKind::Manifest => Ok(()),
+        }
+    }
+
+    fn delete(&mut self, frame: &Frame) {
+        if frame.chronicle == self.definition.id {
+            self.fences.push(Fence { ticks: frame.ticks, gsn: Gsn(self.gsn), raised: None });
         }
     }
 
     fn commit(&mut self, frame: &Frame) -> Result<()> {
+        if frame.kind == FrameKind::StatementDelete {
+            self.delete(frame);
+            return Ok(());
+        }
         let first = self.gsn + 1;
         self.gsn += u64::from(frame.count);
         let record = &self.record;

@@ -50,7 +50,12 @@ pub async fn trim(
     }
     let through = Gsn(before.0 - 1);
     let payload = Bytes::copy_from_slice(&through.0.to_le_bytes());
-    let frame = Frame { payload, ticks: found.ticks, ..frame(&definition, FrameKind::Trim) };
+    let frame = Frame {
+        schema_version: definition.schema_version,
+        payload,
+        ticks: found.ticks,
+        ..frame(definition.id, FrameKind::Trim)
+    };
     let raising = Arc::clone(&chronicle);
     let raise = move |core: &Core| raise_fence(core, &raising, found.ticks, through);
     submit(&core, &definition, frame, raise).await?;

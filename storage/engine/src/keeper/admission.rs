@@ -21,6 +21,7 @@ use super::{
     chunk::Chunk,
     keys::Groups,
     outcome::Outcome,
+    step::Vacated,
     ticks, violation,
 };
 use crate::{
@@ -52,6 +53,8 @@ pub struct Push<'a> {
     pub on_conflict: OnConflict,
     /// What is accepted of its sender.
     pub acceptance: Acceptance,
+    /// Ticks whose earlier events its statement deletes.
+    pub vacated: Vec<Vacated>,
 }
 
 /// What a piece of a push became.
@@ -89,6 +92,7 @@ impl<'a> Push<'a> {
         rows: RecordBatch,
         on_conflict: OnConflict,
         acceptance: Acceptance,
+        vacated: Vec<Vacated>,
     ) -> Result<Self> {
         violation::check_rows(definition, &rows)?;
         let shape = chronicle.shape(definition, definition.schema_version)?;
@@ -97,7 +101,7 @@ impl<'a> Push<'a> {
             None => Default::default(),
         };
         let ticks = ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?;
-        Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance })
+        Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
     }
 
     /// The stored columns of the longest piece from `start` on that fits a frame of
@@ -167,6 +171,7 @@ impl<'a> Push<'a> {
                 on_conflict: self.on_conflict,
                 outcome,
                 taken: &taken,
+                vacated: &self.vacated,
                 late: self.definition.late,
                 window: now.map(|now| self.window(&now)),
                 restores,

@@ -4,6 +4,7 @@
 //!   push          one small push:  [chunk held] ──────────────► Events frame, statement 0
 //!   push, push …  more:            Events, Events … (statement n, as they come) ─► Commit n
 //!   savepoints    between them:    Events … (n), Events … (n + 3) ─► Transaction n, n + 3
+//!   delete        after events:    Events … (n), StatementDelete (n) ─► Commit n
 //!
 //!   frame durable ─► gsn's ─► version published ─► waiters woken ─► commit returns
 //! ```
@@ -20,7 +21,7 @@ use std::{
 use arrow::array::RecordBatch;
 use stratalog_model::{
     Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind,
-    Gsn, Lsn, ProducerId, Result, StatementId,
+    Gsn, Lsn, ProducerId, Result, StatementId, TickRange,
     batch::EventBatch,
     store::{Admitted, AppendOptions, Appended, OnConflict, Snapshot},
 };
@@ -28,18 +29,27 @@ use tokio::sync::oneshot;
 
 use super::{
     admission::{Push, Tally},
-    chunk::{Chunk, commit_frame},
+    chronicle::Chronicle,
+    chunk::commit_frame,
     outcome::{Ending, Outcome},
     part::Part,
     producers::{self, Earlier},
+    step::{Step, Vacated},
 };
-use crate::{engine::Core, player::snapshot::PinnedSnapshot};
+use crate::{
+    delete::{self, deletion::Deletion},
+    engine::Core,
+    player::snapshot::PinnedSnapshot,
+};
 
 /// Streamed bytes after which one frame is synced, so that the commit's sync stays short.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
 /// Parts of an append at most: the ids that the frame names which commits it.
 const PARTS_MAX: usize = 1 << 16;
+
+/// Deletes of an append at most: the publisher raises a fence for each.
+const DELETES_MAX: usize = 1024;
 
 /// An open append.
 #[derive(Debug)]
@@ -110,7 +120,11 @@ impl OpenAppend {
         }
         let chronicle = self.core.chronicle(definition)?;
         let acceptance = self.acceptance(definition.id);
-        let push = Push::new(definition, chronicle, rows, on_conflict, acceptance)?;
+        let vacated = self.vacated(&chronicle);
+        let push = Push::new(definition, chronicle, rows, on_conflict, acceptance, vacated)?;
+        if self.parts.last().is_some_and(|part| !part.deletes().is_empty()) {
+            self.extend_parts()?;
+        }
         self.strictest = self.strictest.max(Some(definition.durability));
         let total = push.ticks.len();
         let first_seq = push.chronicle.take_seqs(total as u64);
@@ -187,6 +201,50 @@ impl OpenAppend {
             .with_hint("send it again, under the same number, when the server was restarted"))
     }
 
+    /// The ticks of a chronicle whose earlier events this append deletes.
+    fn vacated(&self, chronicle: &Arc<Chronicle>) -> Vec<Vacated> {
+        let deletes = self.parts.iter().flat_map(Part::deletes);
+        let ours = deletes.filter(|deletion| Arc::ptr_eq(&deletion.chronicle, chronicle));
+        ours.map(|deletion| Vacated { ticks: deletion.ticks, before_seq: deletion.before_seq })
+            .collect()
+    }
+
+    async fn take_delete(
+        &mut self,
+        definition: &ChronicleDefinition,
+        ticks: TickRange,
+    ) -> Result<()> {
+        if self.duplicate || ticks.is_empty() {
+            return Ok(());
+        }
+        if self.parts.iter().map(|part| part.deletes().len()).sum::<usize>() >= DELETES_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("a transaction has at most {DELETES_MAX} statements that delete"),
+            )
+            .with_hint("commit more often"));
+        }
+        let deletion = Deletion::new(&self.core, definition, ticks).await?;
+        self.strictest = self.strictest.max(Some(definition.durability));
+        self.parts.last_mut().ok_or_else(no_part)?.delete(deletion);
+        Ok(())
+    }
+
+    /// Begins a part, for a savepoint or behind a delete.
+    fn extend_parts(&mut self) -> Result<()> {
+        if self.parts.len() >= PARTS_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "a transaction has at most {PARTS_MAX} savepoints and deletes with rows between"
+                ),
+            )
+            .with_hint("commit more often"));
+        }
+        self.begin_part();
+        Ok(())
+    }
+
     fn begin_part(&mut self) {
         let (core, statement) = (Arc::clone(&self.core), self.core.next_statement());
         self.parts.push(Part::new(core, statement, self.outcome.id()));
@@ -234,7 +292,7 @@ impl OpenAppend {
                 duplicate: false,
             });
         }
-        self.core.check_known(parts.iter().flat_map(Part::chunks))?;
+        self.core.check_known(parts.iter().flat_map(Part::steps))?;
         let producer = self.options.producer;
         let alone = match parts.as_mut_slice() {
             [part] => part.alone().map(|chunk| chunk.frame(StatementId(0), producer)),
@@ -248,6 +306,7 @@ impl OpenAppend {
                         let durability = self.streamed_at(chunk.payload.len());
                         part.stream(chunk, durability).await?;
                     }
+                    part.stream_deletes(Durability::Relaxed).await?;
                 }
                 for part in &parts {
                     part.landed().await?;
@@ -260,6 +319,10 @@ impl OpenAppend {
             }
         };
         let core = Arc::clone(&self.core);
+        let deletes = parts.iter().flat_map(Part::deletes);
+        let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
+            .map(|deletion| (deletion.chronicle.id(), Arc::clone(&deletion.chronicle)))
+            .collect();
         let reservation = core.log.reserve(frame.payload.len()).await?;
         let ending = self.ending.take();
         let completed = Completed { parts, producer, ending, core: Arc::clone(&core), durability };
@@ -285,6 +348,9 @@ impl OpenAppend {
             Error::new(ErrorKind::Shutdown, "the log was closed before it stored the statement")
         })?;
         let appended = answer?;
+        for chronicle in deleted.values() {
+            delete::free(&core, chronicle)?;
+        }
         core.tidy();
         Ok(appended)
     }
@@ -340,27 +406,33 @@ impl Append for OpenAppend {
         })
     }
 
+    fn delete<'a>(
+        &'a mut self,
+        chronicle: &'a Arc<ChronicleDefinition>,
+        range: TickRange,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if self.broken {
+                return Err(Error::internal("delete of an append after one of its pushes failed"));
+            }
+            self.take_delete(chronicle, range).await
+        })
+    }
+
     fn over<'a>(&'a self, base: &'a Arc<dyn Snapshot>) -> BoxFuture<'a, Result<Arc<dyn Snapshot>>> {
         Box::pin(async move {
             let base: &dyn Any = base.as_ref();
             let base = base.downcast_ref::<PinnedSnapshot>();
             let base = base.ok_or_else(|| Error::internal("a snapshot of another store"))?;
-            let chunks = self.parts.iter().flat_map(Part::chunks);
-            let seen = base.with(chunks, &self.core.budget).await?;
+            let steps = self.parts.iter().flat_map(Part::steps);
+            let seen = base.with(steps, &self.core.budget).await?;
             Ok(Arc::new(seen) as Arc<dyn Snapshot>)
         })
     }
 
     fn savepoint(&mut self) -> Result<usize> {
         if self.parts.last().is_none_or(|part| !part.is_empty()) {
-            if self.parts.len() >= PARTS_MAX {
-                return Err(Error::new(
-                    ErrorKind::LimitExceeded,
-                    format!("a transaction has at most {PARTS_MAX} savepoints with rows between"),
-                )
-                .with_hint("commit more often"));
-            }
-            self.begin_part();
+            self.extend_parts()?;
         }
         Ok(self.parts.len() - 1)
     }
@@ -396,9 +468,9 @@ impl Completed {
     fn publish(self, lsn: Lsn) -> Result<Appended> {
         let Self { mut parts, producer, ending, core, durability } = self;
         parts.iter().for_each(Part::end);
-        let chunks: Vec<Chunk> = parts.iter_mut().flat_map(Part::take).collect();
-        let rows: u64 = chunks.iter().map(|chunk| chunk.rows() as u64).sum();
-        let first = core.publish(chunks, producer, lsn)?;
+        let rows: u64 = parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum();
+        let steps: Vec<Step> = parts.iter_mut().flat_map(Part::take).collect();
+        let first = core.publish(steps, producer, lsn)?;
         drop((parts, ending));
         let stored = rows > 0;
         Ok(Appended {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stratalog_model::{LatePolicy, acceptance::Window, store::OnConflict};
 
-use super::{chunk::Reserved, keys::Groups, outcome::Outcome};
+use super::{chunk::Reserved, keys::Groups, outcome::Outcome, step::Vacated};
 pub use crate::pieces::lookup::Taken;
 
 /// Why events were not admitted. Nothing is reserved then.
@@ -41,6 +41,8 @@ pub struct Candidates<'a> {
     pub outcome: &'a Arc<Outcome>,
     /// Keys that events in pieces have.
     pub taken: &'a Taken,
+    /// Ticks whose earlier events their statement deletes.
+    pub vacated: &'a [Vacated],
     /// What happens to late ones.
     pub late: LatePolicy,
     /// Which ticks are accepted; `None` for any.

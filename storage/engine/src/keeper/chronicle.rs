@@ -165,7 +165,9 @@ impl Chronicle {
     /// Frees what a chunk reserved.
     pub fn roll_back(&self, reserved: &Reserved) {
         let mut state = self.state.lock();
-        state.pending.remove(&reserved.first_seq);
+        if let Some(pending) = state.pending.remove(&reserved.first_seq) {
+            state.forget_successors(&pending);
+        }
         state.remove_entries(reserved);
         state.account();
     }
@@ -188,6 +190,9 @@ impl Chronicle {
         let state = &mut *state;
         reserved.committed = true;
         let pending = state.pending.remove(&reserved.first_seq);
+        if let Some(pending) = &pending {
+            state.forget_successors(pending);
+        }
         if state.forgotten {
             return None;
         }

@@ -174,6 +174,11 @@ impl Feed {
         ring.from = committed.0 + 1;
     }
 
+    /// Wakes all followers: history has something for them that the ring does not have.
+    pub fn announce(&self) {
+        self.pushed.notify_one();
+    }
+
     fn empty(&self, ring: &mut Ring) {
         self.all_bytes.used.fetch_sub(ring.bytes, Ordering::Relaxed);
         ring.commits = VecDeque::new();

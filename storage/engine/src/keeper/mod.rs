@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod part;
 pub mod producers;
 pub mod series;
+pub mod step;
 pub mod ticks;
 pub mod violation;
 

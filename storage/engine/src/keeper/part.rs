@@ -1,4 +1,5 @@
-//! What an append has taken since a savepoint, and may have to give back alone.
+//! What an append has taken since a savepoint, and may have to give back alone: events, and then
+//! deletes.
 //!
 //! Each part has a statement id of its own: the frame that commits the append names those that
 //! count.
@@ -6,14 +7,17 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use stratalog_model::{Durability, Error, ErrorKind, Lsn, Result, StatementId};
+use stratalog_model::{
+    Durability, Error, ErrorKind, Frame, Lsn, Result, StatementId, log::Reservation,
+};
 use tokio::sync::Notify;
 
 use super::{
     chunk::Chunk,
     outcome::{Ending, Outcome},
+    step::Step,
 };
-use crate::engine::Core;
+use crate::{delete::deletion::Deletion, engine::Core};
 
 /// The events of a part. Dropping it rolls it back, unless its chunks were taken.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub struct Part {
     /// Bytes of those.
     kept_bytes: usize,
     streamed: Vec<Chunk>,
+    /// Of events before these, and of those of this part.
+    deletes: Vec<Deletion>,
     /// Who waits for keys of these chunks. Fields drop in this order: keys are freed before
     /// those who wait for them wake.
     outcome: Arc<Outcome>,
@@ -39,7 +45,8 @@ impl Part {
         let outcome = Outcome::new(waiter);
         let endings = vec![Ending(Arc::clone(&outcome))];
         let (kept, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
-        Self { core, statement, kept, kept_bytes: 0, streamed, outcome, endings, flight }
+        let deletes = Vec::new();
+        Self { core, statement, kept, kept_bytes: 0, streamed, deletes, outcome, endings, flight }
     }
 
     /// How it ends.
@@ -52,14 +59,29 @@ impl Part {
         self.statement
     }
 
-    /// Whether it took no event.
+    /// Whether it took nothing.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty() && self.streamed.is_empty()
+        self.kept.is_empty() && self.streamed.is_empty() && self.deletes.is_empty()
+    }
+
+    /// Its deletes, which follow its events.
+    pub fn deletes(&self) -> &[Deletion] {
+        &self.deletes
+    }
+
+    /// Takes a delete of its events and of those before them. The part takes no more events.
+    pub fn delete(&mut self, deletion: Deletion) {
+        self.deletes.push(deletion);
     }
 
     /// Its events.
     pub fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         self.streamed.iter().chain(&self.kept)
+    }
+
+    /// Its events and deletes, in their order.
+    pub fn steps(&self) -> impl Iterator<Item = Step<&Chunk, &Deletion>> {
+        self.chunks().map(Step::Events).chain(self.deletes.iter().map(Step::Delete))
     }
 
     /// Keeps a chunk; gives back those before it when together they have more than
@@ -72,15 +94,17 @@ impl Part {
         before
     }
 
-    /// Takes over the events of the part after it, if both together keep no more than
-    /// `bytes_max`, and the log has none of them.
+    /// Takes over the events and deletes of the part after it, if both together keep no more than
+    /// `bytes_max`, the log has none of them, and no event would come behind a delete.
     pub fn join(&mut self, mut next: Part, bytes_max: usize) -> Option<Part> {
         let bytes = self.kept_bytes + next.kept_bytes;
-        if !next.streamed.is_empty() || bytes > bytes_max {
+        let follows_delete = !self.deletes.is_empty() && !next.kept.is_empty();
+        if !next.streamed.is_empty() || bytes > bytes_max || follows_delete {
             return Some(next);
         }
         self.kept_bytes = bytes;
         self.kept.append(&mut next.kept);
+        self.deletes.append(&mut next.deletes);
         self.endings.append(&mut next.endings);
         None
     }
@@ -94,23 +118,24 @@ impl Part {
     /// Its only chunk, if the log has not got it: it may commit by itself. It counts as
     /// streamed then.
     pub fn alone(&mut self) -> Option<&Chunk> {
-        if !self.streamed.is_empty() || self.kept.len() != 1 {
+        if !self.streamed.is_empty() || self.kept.len() != 1 || !self.deletes.is_empty() {
             return None;
         }
         self.streamed = self.release();
         self.streamed.first()
     }
 
-    /// Forgets all events: what they reserved is free.
+    /// Forgets everything: what the events reserved is free.
     pub fn clear(&mut self) {
         drop(self.take());
     }
 
-    /// Its events, to be committed.
-    pub fn take(&mut self) -> Vec<Chunk> {
+    /// Its events and deletes, to be committed.
+    pub fn take(&mut self) -> Vec<Step> {
         let mut chunks = std::mem::take(&mut self.streamed);
         chunks.append(&mut self.release());
-        chunks
+        let deletes = std::mem::take(&mut self.deletes);
+        chunks.into_iter().map(Step::Events).chain(deletes.into_iter().map(Step::Delete)).collect()
     }
 
     /// Hands a chunk to the log; it does not count before the commit frame.
@@ -118,12 +143,34 @@ impl Part {
     /// # Errors
     /// Those of the log, of earlier chunks too.
     pub async fn stream(&mut self, chunk: Chunk, durability: Durability) -> Result<()> {
+        let reservation = self.reserve(chunk.payload.len()).await?;
+        let frame = chunk.frame(self.statement, None);
+        self.streamed.push(chunk);
+        self.submit(frame, reservation, durability);
+        Ok(())
+    }
+
+    /// Hands the deletes to the log, after all events; they do not count before the commit frame.
+    ///
+    /// # Errors
+    /// Those of the log, of earlier chunks too.
+    pub async fn stream_deletes(&self, durability: Durability) -> Result<()> {
+        for deletion in &self.deletes {
+            let frame = deletion.frame(self.statement);
+            let reservation = self.reserve(frame.payload.len()).await?;
+            self.submit(frame, reservation, durability);
+        }
+        Ok(())
+    }
+
+    async fn reserve(&self, bytes: usize) -> Result<Reservation> {
         if let Some(error) = &self.flight.state.lock().failed {
             return Err(error.duplicate());
         }
-        let reservation = self.core.log.reserve(chunk.payload.len()).await?;
-        let frame = chunk.frame(self.statement, None);
-        self.streamed.push(chunk);
+        self.core.log.reserve(bytes).await
+    }
+
+    fn submit(&self, frame: Frame, reservation: Reservation, durability: Durability) {
         self.flight.state.lock().outstanding += 1;
         let landing = Landing { flight: Arc::clone(&self.flight), landed: false };
         let (core, statement) = (Arc::clone(&self.core), self.statement);
@@ -134,7 +181,6 @@ impl Part {
             landing.land(result.err());
         });
         self.core.log.submit(frame, reservation, durability, done);
-        Ok(())
     }
 
     /// Waits until every streamed frame is written.

@@ -5,6 +5,7 @@
 //!   snapshot: [batch][batch] pieces          at gsn 90
 //!   own:                     [chunk][chunk]  as if committed next, at 91 …
 //!   last:     replaced rows are marked in copies, so that nobody else sees the marks
+//!   delete:   a fence that hides the rows before it
 //! ```
 
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use stratalog_model::{Collision, Gsn, Result, TickRange};
 
 use crate::{
     budget::Budget,
-    keeper::{chunk::Chunk, keys::Groups},
+    delete::deletion::Deletion,
+    keeper::{chunk::Chunk, keys::Groups, step::Step},
     memtable::batch::{MemoryBatch, Run, Superseded},
     pieces::lookup::Taken,
-    version::published::Pinned,
+    version::{Fence, published::Pinned},
 };
 
 /// A version that one transaction sees, and the gsn up to which it sees it.
@@ -28,27 +30,37 @@ pub struct Own {
     pub pinned: Pinned,
     /// Its own events have gsn's up to this one, which others will get in the end.
     pub visible: Gsn,
+    /// Whether there are own events.
+    pub wrote: bool,
 }
 
 /// Of each key and tick, the gsn of its last own event.
 type Latest = HashMap<Box<[u8]>, HashMap<i64, u64, RandomState>, RandomState>;
 
-/// `chunks`, all of one chronicle, over what a snapshot at `visible` sees of it.
+/// `steps`, all of one chronicle, over what a snapshot at `visible` sees of it.
 ///
 /// # Errors
 /// Those of pieces that must be looked into.
 pub async fn over(
     below: Option<&Pinned>,
     visible: Gsn,
-    chunks: &[&Chunk],
+    steps: &[Step<&Chunk, &Deletion>],
     budget: &Arc<Budget>,
 ) -> Result<Option<Own>> {
-    let Some(first) = chunks.first() else { return Ok(None) };
-    let chronicle = Arc::clone(&first.reserved.chronicle);
+    let Some(first) = steps.first() else { return Ok(None) };
+    let chronicle = Arc::clone(first.chronicle());
     let base = below.map(|pinned| Arc::clone(&pinned.version)).unwrap_or_default();
     let mut gsn = visible.0;
-    let mut own = Vec::with_capacity(chunks.len());
-    for chunk in chunks {
+    let mut own = Vec::with_capacity(steps.len());
+    let mut fences = base.fences().to_vec();
+    for step in steps {
+        let chunk = match step {
+            Step::Events(chunk) => chunk,
+            Step::Delete(deletion) => {
+                fences.push(Fence { ticks: deletion.ticks, gsn: Gsn(gsn), raised: None });
+                continue;
+            }
+        };
         let run = Run { row: 0, seq: chunk.reserved.first_seq, gsn: gsn + 1 };
         gsn += chunk.rows() as u64;
         let (shape, columns, ticks) = (&chunk.shape, &chunk.columns, &chunk.ticks);
@@ -87,9 +99,12 @@ pub async fn over(
             mark(batch, &latest)?;
         }
     }
+    let wrote = !own.is_empty();
     batches.extend(own);
-    let version = Arc::new(base.private(batches, pieces));
-    Ok(Some(Own { pinned: Pinned { chronicle, version }, visible: Gsn(gsn) }))
+    let version = base.private(batches, pieces);
+    let lost = version.lost().clone();
+    let version = Arc::new(version.with_fences(fences, lost));
+    Ok(Some(Own { pinned: Pinned { chronicle, version }, visible: Gsn(gsn), wrote }))
 }
 
 fn groups_of(batch: &MemoryBatch) -> Result<Groups> {

@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    keeper::chunk::Chunk,
+    delete::deletion::Deletion,
+    keeper::{chunk::Chunk, step::Step},
     memtable::batch::MemoryBatch,
     pieces::{piece::OpenPiece, read::FiledTier},
     version::published::{Pinned, Published},
@@ -47,23 +48,23 @@ impl PinnedSnapshot {
         Self { published, own: HashMap::default() }
     }
 
-    /// The same, and over it `chunks` in their order.
+    /// The same, and over it the events and deletes of `steps` in their order.
     ///
     /// # Errors
     /// Those of pieces that must be looked into.
-    pub async fn with(
+    pub async fn with<'a>(
         &self,
-        chunks: impl Iterator<Item = &Chunk>,
+        steps: impl Iterator<Item = Step<&'a Chunk, &'a Deletion>>,
         budget: &Arc<Budget>,
     ) -> Result<Self> {
-        let mut by_chronicle: BTreeMap<ChronicleId, Vec<&Chunk>> = BTreeMap::new();
-        for chunk in chunks {
-            by_chronicle.entry(chunk.reserved.chronicle.id()).or_default().push(chunk);
+        let mut by_chronicle: BTreeMap<ChronicleId, Vec<Step<&Chunk, &Deletion>>> = BTreeMap::new();
+        for step in steps {
+            by_chronicle.entry(step.chronicle().id()).or_default().push(step);
         }
         let mut own = HashMap::default();
-        for (id, chunks) in by_chronicle {
+        for (id, steps) in by_chronicle {
             let below = self.published.versions.get(&id);
-            let over = own::over(below, self.published.gsn, &chunks, budget).await?;
+            let over = own::over(below, self.published.gsn, &steps, budget).await?;
             own.extend(over.map(|over| (id, over)));
         }
         Ok(Self { published: Arc::clone(&self.published), own })
@@ -83,10 +84,12 @@ impl PinnedSnapshot {
         let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
         let unknown = |name: &&&str| GIVEN_BY_COMMIT.contains(*name);
         match request.projection.iter().filter_map(named).find(unknown) {
-            Some(name) if self.own.contains_key(&chronicle.id) => Err(Error::not_yet(format!(
-                "{name} of a table that was written to in the same transaction"
-            ))
-            .with_hint("events get it when they are committed")),
+            Some(name) if self.own.get(&chronicle.id).is_some_and(|own| own.wrote) => {
+                Err(Error::not_yet(format!(
+                    "{name} of a table that was written to in the same transaction"
+                ))
+                .with_hint("events get it when they are committed"))
+            }
             _ => Ok(()),
         }
     }

@@ -83,6 +83,96 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
     }
 }
 
+/// One transaction: rows, a delete of earlier rows and of some of these, a delete of another chronicle,
+/// and rows with the keys that are free again.
+#[tokio::test]
+async fn a_delete_without_its_commit_frame_is_dropped() {
+    for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
+        let (cpu, other) = (chronicle(1, collision, true), chronicle(2, collision, true));
+        let (log, both) = (MemoryLog::default(), [Arc::clone(&cpu), Arc::clone(&other)]);
+        let engine = open(&log, &both);
+        append(&engine, &cpu, &[row(1, "a", 1.0), row(5, "a", 2.0), row(9, "b", 3.0)])
+            .await
+            .unwrap();
+        append(&engine, &other, &[row(1, "a", 1.0)]).await.unwrap();
+        let frames_before = log.frames().len();
+        let before = (rows(&engine, &cpu).await, rows(&engine, &other).await);
+
+        let mut open_append = engine.begin(AppendOptions::default()).unwrap();
+        push(&mut open_append, &cpu, &[row(2, "a", 4.0), row(20, "a", 5.0)]).await.unwrap();
+        open_append.delete(&cpu, range(i64::MIN, 6)).await.unwrap();
+        open_append.delete(&other, TickRange::ALL).await.unwrap();
+        push(&mut open_append, &cpu, &[row(1, "a", 6.0), row(2, "a", 7.0)]).await.unwrap();
+        let seen = (rows(&engine, &cpu).await, rows(&engine, &other).await);
+        assert_eq!(seen, before, "{collision}: not yet for others");
+        let base = engine.snapshot();
+        let own = open_append.over(&base).await.unwrap();
+        assert_eq!(own.extent(&cpu, &TickRanges::all()).map_or(4, |extent| extent.rows), 4);
+        open_append.commit().await.unwrap();
+
+        let expected = [row(1, "a", 6.0), row(2, "a", 7.0), row(9, "b", 3.0), row(20, "a", 5.0)];
+        let after = (expected.to_vec(), Vec::new());
+        let seen = (rows(&engine, &cpu).await, rows(&engine, &other).await);
+        assert_eq!(seen, after, "{collision}");
+        let frames = log.frames();
+        for count in frames_before..=frames.len() {
+            let log = MemoryLog::with_frames(frames.iter().take(count).cloned().collect());
+            let reopened = open(&log, &both);
+            let found = (rows(&reopened, &cpu).await, rows(&reopened, &other).await);
+            let whole = count == frames.len();
+            assert_eq!(found, if whole { after.clone() } else { before.clone() }, "{count} frames");
+        }
+        let reopened = open(&MemoryLog::with_frames(frames), &both);
+        assert_eq!(
+            read(reopened.snapshot().as_ref(), &cpu).await,
+            read(engine.snapshot().as_ref(), &cpu).await
+        );
+    }
+}
+
+#[tokio::test]
+async fn keys_that_a_statement_deletes_are_taken_for_others_until_it_commits() {
+    let (_, cpu, engine) = opened(Collision::First, true);
+    append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    let mut first = engine.begin(AppendOptions::default()).unwrap();
+    first.delete(&cpu, TickRange::ALL).await.unwrap();
+    let taken = error(append(&engine, &cpu, &[row(1, "a", 2.0)]).await);
+    assert_eq!(taken.kind(), ErrorKind::UniqueViolation);
+    push(&mut first, &cpu, &[row(1, "a", 3.0)]).await.unwrap();
+    // Whoever comes now waits for the statement that took the key over.
+    let waiting = tokio::spawn({
+        let (engine, cpu) = (engine.clone(), cpu.clone());
+        async move { append(&engine, &cpu, &[row(1, "a", 4.0)]).await.map(drop) }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    assert!(!waiting.is_finished());
+    // The event goes before the statement commits: its key is still not free.
+    assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    assert!(!waiting.is_finished());
+    first.commit().await.unwrap();
+    assert_eq!(error(waiting.await.unwrap()).kind(), ErrorKind::UniqueViolation);
+    assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 3.0)]);
+}
+
+#[tokio::test]
+async fn a_key_is_taken_over_once() {
+    let (_, cpu, engine) = opened(Collision::First, true);
+    append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    let mut one = engine.begin(AppendOptions::default()).unwrap();
+    one.delete(&cpu, TickRange::ALL).await.unwrap();
+    push(&mut one, &cpu, &[row(1, "a", 2.0)]).await.unwrap();
+    let savepoint = one.savepoint().unwrap();
+    one.delete(&cpu, TickRange::ALL).await.unwrap();
+    push(&mut one, &cpu, &[row(1, "a", 3.0)]).await.unwrap();
+    one.roll_back_to(savepoint);
+    let again = push(&mut one, &cpu, &[row(1, "a", 4.0)]).await;
+    assert_eq!(error(again).kind(), ErrorKind::UniqueViolation);
+    one.roll_back_to(savepoint);
+    one.commit().await.unwrap();
+    assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 2.0)]);
+}
+
 #[tokio::test]
 async fn deletes_cut_merged_and_unordered_batches() {
     let (log, cpu, engine) = opened(Collision::Last, true);

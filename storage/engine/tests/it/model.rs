@@ -41,10 +41,51 @@ struct Event {
 
 struct Statement {
     append: Box<dyn Append>,
-    /// What it stores when it commits, in order.
-    rows: Vec<Row>,
-    /// Names of savepoints, and how many rows there were.
+    /// What it does when it commits, in order.
+    acts: Vec<Act>,
+    /// Names of savepoints, and how many acts there were.
     savepoints: Vec<(usize, usize)>,
+}
+
+/// A row that a statement stores, or a range that it deletes.
+#[derive(Debug, Clone)]
+enum Act {
+    Store(Row),
+    Delete(TickRange),
+}
+
+/// The rows of acts, deleted ones included.
+fn stored(acts: &[Act]) -> impl Iterator<Item = &Row> {
+    acts.iter().filter_map(|act| match act {
+        Act::Store(row) => Some(row),
+        Act::Delete(_) => None,
+    })
+}
+
+/// Whether acts delete the events of a tick that come before them.
+fn vacates(acts: &[Act], tick: i64) -> bool {
+    acts.iter().any(|act| matches!(act, Act::Delete(range) if range.contains(Tick(tick))))
+}
+
+/// The rows that acts leave of what there was before, in order.
+fn after(collision: Collision, before: Vec<Row>, acts: &[Act]) -> Vec<Row> {
+    let mut rows = before;
+    for act in acts {
+        match act {
+            Act::Store(row) => {
+                if collision == Collision::Last {
+                    rows.retain(|other| !same_key(other, row));
+                }
+                rows.push(row.clone());
+            }
+            Act::Delete(range) => rows.retain(|row| !range.contains(Tick(row.tick))),
+        }
+    }
+    rows
+}
+
+fn same_key(a: &Row, b: &Row) -> bool {
+    a.tick == b.tick && a.host == b.host
 }
 
 struct Model {
@@ -59,18 +100,36 @@ impl Model {
     }
 
     fn taken(&self, row: &Row) -> bool {
-        self.alive().any(|event| event.row.tick == row.tick && event.row.host == row.host)
+        self.alive().any(|event| same_key(&event.row, row))
     }
 
-    fn commit(&mut self, rows: Vec<Row>) {
-        for row in rows {
+    /// Whether a statement that did `acts` finds the key of a row taken, by others or by itself.
+    fn taken_for(&self, acts: &[Act], row: &Row) -> bool {
+        let own = after(self.collision, Vec::new(), acts).iter().any(|other| same_key(other, row));
+        own || (self.taken(row) && !vacates(acts, row.tick))
+    }
+
+    fn commit(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            let row = match act {
+                Act::Store(row) => row,
+                Act::Delete(range) => {
+                    self.delete(range);
+                    continue;
+                }
+            };
             self.gsn += 1;
             if self.collision == Collision::Last {
-                let same =
-                    |event: &&mut Event| event.row.tick == row.tick && event.row.host == row.host;
+                let same = |event: &&mut Event| same_key(&event.row, &row);
                 self.events.iter_mut().filter(same).for_each(|event| event.dead = true);
             }
             self.events.push(Event { row, gsn: self.gsn, dead: false });
+        }
+    }
+
+    fn delete(&mut self, range: TickRange) {
+        for event in &mut self.events {
+            event.dead |= range.contains(Tick(event.row.tick));
         }
     }
 
@@ -143,21 +202,38 @@ impl World {
             .collect()
     }
 
+    /// One of the open statements, or a new one.
+    fn statement(&mut self) -> Statement {
+        if self.open.len() < 4 && (self.open.is_empty() || self.random.chance(40)) {
+            let append = self.engine.begin(AppendOptions::default()).unwrap();
+            self.open.push(Statement { append, acts: Vec::new(), savepoints: Vec::new() });
+        }
+        let at = self.random.below(self.open.len() as u64) as usize;
+        self.open.swap_remove(at)
+    }
+
+    /// Deletes within a statement.
+    async fn delete_within(&mut self) {
+        let mut statement = self.statement();
+        let part = self.random.below(60) as i64;
+        let range = match self.random.below(10) {
+            0 => TickRange::ALL,
+            1 | 2 => TickRange::new(Tick(self.clock - part), Tick::END),
+            _ => TickRange::new(Tick::MIN, Tick(self.clock - 2 * part)),
+        };
+        statement.append.delete(&self.definition, range).await.unwrap();
+        statement.acts.push(Act::Delete(range));
+        self.open.push(statement);
+    }
+
     async fn push(&mut self) {
         let rows = self.rows();
         let on_conflict = if self.random.chance(60) { OnConflict::Skip } else { OnConflict::Error };
-        if self.open.len() < 4 && (self.open.is_empty() || self.random.chance(40)) {
-            let append = self.engine.begin(AppendOptions::default()).unwrap();
-            self.open.push(Statement { append, rows: Vec::new(), savepoints: Vec::new() });
-        }
-        let at = self.random.below(self.open.len() as u64) as usize;
-        let mut statement = self.open.swap_remove(at);
-        // What the statement may rely on: committed and its own.
-        let own = |rows: &[Row], row: &Row| {
-            rows.iter().any(|other| other.tick == row.tick && other.host == row.host)
+        let mut statement = self.statement();
+        let pending = |open: &[Statement], row: &Row| {
+            open.iter().any(|other| stored(&other.acts).any(|other| same_key(other, row)))
         };
-        let pending_elsewhere =
-            rows.iter().any(|row| self.open.iter().any(|other| own(&other.rows, row)));
+        let pending_elsewhere = rows.iter().any(|row| pending(&self.open, row));
         let first = self.model.collision == Collision::First;
         let batch = batch(&self.definition, &rows);
         let pushed = statement.append.push(&self.definition, batch, on_conflict);
@@ -175,11 +251,11 @@ impl World {
             Err(refused) => {
                 assert_eq!(refused.kind(), ErrorKind::UniqueViolation);
                 assert!(first && on_conflict == OnConflict::Error);
-                let mut before = statement.rows.clone();
+                let mut before = statement.acts.clone();
                 let mut clash = false;
                 for row in &rows {
-                    clash |= self.model.taken(row) || own(&before, row);
-                    before.push(row.clone());
+                    clash |= self.model.taken_for(&before, row);
+                    before.push(Act::Store(row.clone()));
                 }
                 assert!(clash, "refused without a reason");
                 return self.roll_back(statement);
@@ -190,19 +266,16 @@ impl World {
             Collision::All | Collision::Last => {
                 assert_eq!(admitted.skipped, 0);
                 assert_eq!(ticks, rows.iter().map(|row| row.tick).collect::<Vec<_>>());
-                statement.rows.extend(rows);
+                statement.acts.extend(rows.into_iter().map(Act::Store));
             }
             Collision::First => {
                 let mut skipped = 0;
                 for row in rows {
-                    if self.model.taken(&row) || own(&statement.rows, &row) {
+                    if self.model.taken_for(&statement.acts, &row) {
                         skipped += 1;
                     } else {
-                        assert!(
-                            !self.open.iter().any(|other| own(&other.rows, &row)),
-                            "a pending key was judged"
-                        );
-                        statement.rows.push(row);
+                        assert!(!pending(&self.open, &row), "a pending key was judged");
+                        statement.acts.push(Act::Store(row));
                     }
                 }
                 assert_eq!(admitted.skipped, skipped);
@@ -210,15 +283,21 @@ impl World {
             }
             Collision::Next => {
                 for (mut row, tick) in rows.into_iter().zip(ticks) {
-                    let free = (row.tick..).find(|tick| {
+                    // The given tick is free where the statement deleted its events; of later ticks
+                    // only those without any event are.
+                    let given = row.tick;
+                    let free = (given..).find(|tick| {
                         let there = Row { tick: *tick, ..row.clone() };
-                        !self.model.taken(&there)
-                            && !own(&statement.rows, &there)
-                            && !self.open.iter().any(|other| own(&other.rows, &there))
+                        let own = stored(&statement.acts).any(|other| same_key(other, &there));
+                        let elsewhere = pending(&self.open, &there);
+                        let vacant = !self.model.taken(&there) && !own;
+                        let vacated = *tick == given && vacates(&statement.acts, *tick);
+                        let cleared = vacated && !self.model.taken_for(&statement.acts, &there);
+                        !elsewhere && (vacant || cleared)
                     });
                     assert_eq!(Some(tick), free);
                     row.tick = tick;
-                    statement.rows.push(row);
+                    statement.acts.push(Act::Store(row));
                 }
             }
         }
@@ -244,7 +323,7 @@ impl World {
             return;
         }
         let name = statement.append.savepoint().unwrap();
-        statement.savepoints.push((name, statement.rows.len()));
+        statement.savepoints.push((name, statement.acts.len()));
     }
 
     /// Goes back to one of a statement's savepoints; without any, it is over.
@@ -254,9 +333,9 @@ impl World {
         }
         let at = self.random.below(statement.savepoints.len() as u64) as usize;
         statement.savepoints.truncate(at + 1);
-        let (name, rows) = statement.savepoints[at];
+        let (name, acts) = statement.savepoints[at];
         statement.append.roll_back_to(name);
-        statement.rows.truncate(rows);
+        statement.acts.truncate(acts);
         self.open.push(statement);
     }
 
@@ -268,18 +347,18 @@ impl World {
         let statement = self.open.swap_remove(at);
         match self.random.below(10) {
             0 | 1 => drop(statement),
-            2 if !statement.rows.is_empty() => {
+            2 if !statement.acts.is_empty() => {
                 self.log.fail(Some(ErrorKind::DiskFull));
                 assert!(statement.append.commit().await.is_err());
                 self.log.fail(None);
             }
             _ => {
                 let appended = statement.append.commit().await.unwrap();
-                assert_eq!(appended.rows, statement.rows.len() as u64);
+                assert_eq!(appended.rows, stored(&statement.acts).count() as u64);
                 if appended.rows > 0 {
                     assert_eq!(appended.first_gsn.unwrap().0, self.model.gsn + 1);
                 }
-                self.model.commit(statement.rows);
+                self.model.commit(statement.acts);
             }
         }
     }
@@ -302,9 +381,7 @@ impl World {
             return;
         }
         assert_eq!(result.unwrap() as usize, ticks.iter().filter(|tick| inside(tick)).count());
-        for event in &mut self.model.events {
-            event.dead |= inside(&event.row.tick);
-        }
+        self.model.delete(range);
     }
 
     fn add_column(&mut self) {
@@ -408,20 +485,15 @@ impl World {
         let at = self.random.below(self.open.len() as u64) as usize;
         let statement = &self.open[at];
         let over = statement.append.over(snapshot).await.unwrap();
-        let mut expected: Vec<Row> = below.iter().map(|read| read.row.clone()).collect();
-        for row in &statement.rows {
-            if self.model.collision == Collision::Last {
-                expected.retain(|other| other.tick != row.tick || other.host != row.host);
-            }
-            expected.push(row.clone());
-        }
+        let below = below.iter().map(|read| read.row.clone()).collect();
+        let expected = after(self.model.collision, below, &statement.acts);
         let sorted = |mut rows: Vec<Row>| {
             rows.sort_by(|a, b| (a.tick, a.value).partial_cmp(&(b.tick, b.value)).unwrap());
             rows
         };
         // Nobody knows their gsn's yet: arrival numbers in their place.
         let mut wanted = request(&self.definition, ScanOrder::Ascending);
-        if !statement.rows.is_empty() {
+        if stored(&statement.acts).next().is_some() {
             assert!(over.scan(wanted.clone()).is_err());
         }
         wanted.projection[4] = self.definition.columns.len() + 1;
@@ -476,7 +548,8 @@ async fn run(seed: u64, collision: Collision, tablets: bool, steps: usize) {
             0..=49 => world.push().await,
             50..=79 => world.end().await,
             80..=89 => world.savepoint(),
-            90..=92 => world.delete().await,
+            90 => world.delete_within().await,
+            91..=92 => world.delete().await,
             93 if world.definition.columns.len() < 9 => world.add_column(),
             94 => world.reopen().await,
             95 => world.flush().await,

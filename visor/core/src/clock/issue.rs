@@ -2,7 +2,7 @@
 
 use stratalog_model::clock::{ClockReading, RATE_ONE_PPB, TimeLine};
 
-use super::{AHEAD_NS, ClockSettings, lease::Mark, source::Instant};
+use super::{AHEAD_NS, CATCHING_UP_LEASE_NS, ClockSettings, lease::Mark, source::Instant};
 
 /// The wall clock went another way than the monotonic one by more than this: it was stepped, not
 /// read a little late.
@@ -96,6 +96,14 @@ impl Issue {
     /// What a start must know.
     pub(super) fn mark(&self) -> Mark {
         self.mark
+    }
+
+    /// How far ahead of the issued time a lease is put, of at most `most_ns`.
+    pub(super) fn lease_ns(&self, most_ns: i64) -> i64 {
+        match self.behind_ns > STEP_NS {
+            true => most_ns.min(CATCHING_UP_LEASE_NS),
+            false => most_ns,
+        }
     }
 
     /// How often a jump was not followed.

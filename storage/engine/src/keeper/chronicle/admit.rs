@@ -95,6 +95,7 @@ impl Chronicle {
                     (admission_kept, moved) = (judged.kept, judged.moved);
                 }
                 Err(refused) => {
+                    state.forget_successors(&pending);
                     state.remove_entries(&reserved);
                     return Err(refused);
                 }
@@ -132,10 +133,25 @@ impl Chronicle {
             let series = *series;
             let holder = match self.collision {
                 Collision::All => None,
-                _ => state.series.series(series).and_then(|series| series.find(*tick)),
+                _ => state.holder(series, *tick),
             };
             let group = candidates.groups.group(row);
             let filed = taken.seq(group, *tick);
+            if matches!(self.collision, Collision::First | Collision::Next)
+                && !holder.is_some_and(|seq| (candidates.first_seq..next).contains(&seq))
+                && state.is_vacated(candidates, *tick, holder)
+            {
+                match holder {
+                    None => state.series.insert(series, *tick, next),
+                    Some(_) => {
+                        state.successors.entry((series, *tick)).or_default().push(next);
+                        pending.overrides.push(Override { series, tick: *tick, seq: next });
+                    }
+                }
+                *lowest = (*lowest).min(*tick);
+                next += 1;
+                continue;
+            }
             if let (Collision::Last, Some(filed)) = (self.collision, filed) {
                 pending.replaced.push((filed, next));
             }
@@ -188,7 +204,7 @@ fn free_tick(
     let mut free = tick;
     loop {
         free = state.series.next_free(series, free).ok_or(Refused::NoTickLeft)?;
-        if taken.seq(group, free).is_none() {
+        if taken.seq(group, free).is_none() && !state.successors.contains_key(&(series, free)) {
             return Ok(free);
         }
         free = free.checked_add(1).filter(|free| *free < i64::MAX).ok_or(Refused::NoTickLeft)?;

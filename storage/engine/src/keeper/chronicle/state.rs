@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use ahash::RandomState;
-use hashbrown::HashSet;
-use stratalog_model::TickRange;
+use hashbrown::{HashMap, HashSet, hash_map::Entry};
+use stratalog_model::{Tick, TickRange};
 
 use super::seal::Horizon;
 use crate::{
     budget::{Budget, Claim},
     keeper::{
+        candidates::Candidates,
         chunk::Reserved,
         locator::Locator,
         outcome::Outcome,
@@ -31,6 +32,8 @@ pub struct State {
     /// The current version; what readers see is in `Published`.
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, Pending>,
+    /// Of keys whose events are to be deleted, the pending events that take them over, by arrival.
+    pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
     pub(super) next_seq: u64,
     /// The highest tick that was ever committed: with `late = 'reject'`, events before it are late.
     pub highest: Option<i64>,
@@ -69,6 +72,7 @@ impl State {
             locator: Locator::default(),
             version: Arc::new(Version::default()),
             pending: BTreeMap::new(),
+            successors: HashMap::default(),
             next_seq: 1,
             highest: None,
             emptied: 0,
@@ -102,6 +106,48 @@ impl State {
     pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut Pending> {
         let (_, pending) = self.pending.range_mut(..=seq).next_back()?;
         (seq < pending.end_seq).then_some(pending)
+    }
+
+    /// The event that has a key, or will have it when its statement commits.
+    pub(super) fn holder(&self, series: SeriesId, tick: i64) -> Option<u64> {
+        let successor = match self.successors.is_empty() {
+            true => None,
+            false => self.successors.get(&(series, tick)).and_then(|seqs| seqs.last().copied()),
+        };
+        successor.or_else(|| self.series.series(series)?.find(tick))
+    }
+
+    /// Whether the statement of `candidates` deletes the events that have a tick, `holder` among them,
+    /// which is none of `candidates`.
+    pub(super) fn is_vacated(
+        &mut self,
+        candidates: &Candidates<'_>,
+        tick: i64,
+        holder: Option<u64>,
+    ) -> bool {
+        let mut vacated =
+            candidates.vacated.iter().filter(|vacated| vacated.ticks.contains(Tick(tick)));
+        let Some(seq) = holder else { return vacated.next().is_some() };
+        match self.pending_of(seq) {
+            Some(other) if other.outcome.id() != candidates.outcome.id() => false,
+            Some(_) => vacated.any(|vacated| seq < vacated.before_seq),
+            None => vacated.next().is_some(),
+        }
+    }
+
+    /// The events of `pending` wait for no key any more.
+    pub(super) fn forget_successors(&mut self, pending: &Pending) {
+        if self.successors.is_empty() {
+            return;
+        }
+        for Override { series, tick, seq } in &pending.overrides {
+            if let Entry::Occupied(mut seqs) = self.successors.entry((*series, *tick)) {
+                seqs.get_mut().retain(|known| known != seq);
+                if seqs.get().is_empty() {
+                    seqs.remove();
+                }
+            }
+        }
     }
 
     pub(super) fn remove_entries(&mut self, reserved: &Reserved) {

@@ -1,0 +1,181 @@
+//! Parameters of a statement in JSON.
+//!
+//! Each value becomes its text at once. A tree of JSON values would take many times the bytes of the body.
+
+use std::fmt::{self, Formatter};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
+};
+
+/// Parameters of a statement at most, as in the Postgres protocol.
+const PARAMETERS_MAX: usize = u16::MAX as usize;
+
+/// The texts of parameters; `None` is NULL.
+#[derive(Debug, Default)]
+pub(super) struct Parameters(pub(super) Vec<Option<String>>);
+
+impl<'de> Deserialize<'de> for Parameters {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(List)
+    }
+}
+
+struct List;
+
+impl<'de> Visitor<'de> for List {
+    type Value = Parameters;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of parameters")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parameters, A::Error> {
+        let mut texts = Vec::new();
+        loop {
+            let mut text = String::new();
+            let Some(kind) = list.next_element_seed(Written { out: &mut text, nested: false })?
+            else {
+                return Ok(Parameters(texts));
+            };
+            if texts.len() >= PARAMETERS_MAX {
+                return Err(A::Error::custom(format!(
+                    "a statement has at most {PARAMETERS_MAX} parameters"
+                )));
+            }
+            texts.push(match kind {
+                Kind::Null => None,
+                Kind::Value => Some(text),
+            });
+        }
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Null,
+    Value,
+}
+
+/// Appends a value to a text: as JSON where `nested`, else a string without its quotes.
+struct Written<'a> {
+    out: &'a mut String,
+    nested: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Written<'_> {
+    type Value = Kind;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Written<'_> {
+    fn push(self, text: &str) -> Kind {
+        self.out.push_str(text);
+        Kind::Value
+    }
+}
+
+impl<'de> Visitor<'de> for Written<'_> {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Kind, E> {
+        self.push("null");
+        Ok(Kind::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Kind, E> {
+        Ok(self.push(if value { "true" } else { "false" }))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Kind, E> {
+        Ok(self.push(&value.to_string()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Kind, E> {
+        Ok(self.push(&value.to_string()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Kind, E> {
+        Ok(self.push(&serde_json::Value::from(value).to_string()))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Kind, E> {
+        match self.nested {
+            true => {
+                let quoted = serde_json::to_string(value).map_err(E::custom)?;
+                Ok(self.push(&quoted))
+            }
+            false => Ok(self.push(value)),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+        self.out.push('[');
+        while list.next_element_seed(Written { out: &mut *self.out, nested: true })?.is_some() {
+            self.out.push(',');
+        }
+        if self.out.ends_with(',') {
+            self.out.pop();
+        }
+        self.out.push(']');
+        Ok(Kind::Value)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+        self.out.push('{');
+        while let Some(key) = map.next_key::<String>()? {
+            let quoted = serde_json::to_string(&key).map_err(A::Error::custom)?;
+            self.out.push_str(&quoted);
+            self.out.push(':');
+            map.next_value_seed(Written { out: &mut *self.out, nested: true })?;
+            self.out.push(',');
+        }
+        if self.out.ends_with(',') {
+            self.out.pop();
+        }
+        self.out.push('}');
+        Ok(Kind::Value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(json: &str) -> Vec<Option<String>> {
+        serde_json::from_str::<Parameters>(json).unwrap().0
+    }
+
+    #[test]
+    fn values_are_texts_as_json_has_them() {
+        let json = r#"[null, true, -1, 18446744073709551615, 1.50, "a\"b", [], {}, [1, [null, "x,"], {"k": "v\n", "n": 1}]]"#;
+        let found = texts(json);
+        let whole: Vec<serde_json::Value> = serde_json::from_str(json).unwrap();
+        let wanted: Vec<Option<String>> = whole
+            .into_iter()
+            .map(|value| match value {
+                serde_json::Value::Null => None,
+                serde_json::Value::String(text) => Some(text),
+                other => Some(other.to_string()),
+            })
+            .collect();
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn the_number_of_parameters_is_bounded() {
+        let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
+        assert_eq!(texts(&list(PARAMETERS_MAX)).len(), PARAMETERS_MAX);
+        let error = serde_json::from_str::<Parameters>(&list(PARAMETERS_MAX + 1)).unwrap_err();
+        assert!(error.to_string().contains("at most 65535 parameters"), "{error}");
+    }
+}

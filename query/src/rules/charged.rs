@@ -1,0 +1,146 @@
+//! Aggregates of one group, or of a window, whose memory counts before it is taken (CL-10).
+//!
+//! DataFusion asks for the size of an aggregate after each batch. Two things come too late then:
+//! - A hash table that doubles has the old and the new entries at once. So an aggregate of many rows
+//!   holds room for one more copy of itself.
+//! - A window keeps the results of all rows of a batch. So the results of the last rows are charged.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow::array::{Array, ArrayRef};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{Accumulator, AggregateUDF, function::AccumulatorArgs},
+};
+use stratalog_functions::{
+    governor::{self, CHARGED_BYTES_MIN, Charge},
+    scalar_bytes,
+};
+
+use super::layers::{self, AggregateLayer};
+use crate::errors::to_datafusion;
+
+/// Rows between two looks at the size of an aggregate.
+const ROWS_BETWEEN_LOOKS: usize = 1 << 20;
+
+/// Results that a window keeps, at most: those of the rows of a batch.
+const RESULTS_KEPT: usize = 8_192;
+
+/// `function`, charged, if its results or its memory can be large.
+pub fn charged(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    let fixed = matches!(
+        function.name(),
+        "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "bool_and" | "bool_or"
+    );
+    match fixed {
+        true => function,
+        false => layers::aggregate(function, Charged),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Charged;
+
+impl AggregateLayer for Charged {
+    fn accumulator(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        Ok(ChargedAccumulator::over(inner.accumulator(arguments)?))
+    }
+
+    fn sliding_accumulator(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        Ok(ChargedAccumulator::over(inner.create_sliding_accumulator(arguments)?))
+    }
+}
+
+#[derive(Debug)]
+struct ChargedAccumulator {
+    inner: Box<dyn Accumulator>,
+    /// Rows since the last look.
+    rows: usize,
+    /// Room for a copy of the aggregate.
+    headroom: Option<Charge>,
+    /// Charges for large results, with the number of the result.
+    results: VecDeque<(usize, Charge)>,
+    evaluated: usize,
+}
+
+impl ChargedAccumulator {
+    fn over(inner: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+        let results = VecDeque::new();
+        Box::new(Self { inner, rows: 0, headroom: None, results, evaluated: 0 })
+    }
+
+    fn look(&mut self, rows: usize) -> Result<()> {
+        self.rows = self.rows.saturating_add(rows);
+        if self.rows < ROWS_BETWEEN_LOOKS {
+            return Ok(());
+        }
+        self.rows = 0;
+        governor::check()?;
+        let bytes = self.inner.size();
+        match &mut self.headroom {
+            Some(headroom) => headroom.resize(bytes).map_err(to_datafusion),
+            None => {
+                self.headroom = Some(governor::charge(bytes).map_err(to_datafusion)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn charge_result(&mut self, value: &ScalarValue) -> Result<()> {
+        self.evaluated += 1;
+        while let Some((number, _)) = self.results.front()
+            && number.saturating_add(RESULTS_KEPT) < self.evaluated
+        {
+            self.results.pop_front();
+        }
+        let bytes = scalar_bytes(value);
+        if bytes >= CHARGED_BYTES_MIN {
+            governor::check()?;
+            let charge = governor::charge(bytes).map_err(to_datafusion)?;
+            self.results.push_back((self.evaluated, charge));
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for ChargedAccumulator {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.look(values.first().map_or(0, |values| values.len()))?;
+        self.inner.update_batch(values)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.look(states.first().map_or(0, |states| states.len()))?;
+        self.inner.merge_batch(states)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let value = self.inner.evaluate()?;
+        self.charge_result(&value)?;
+        Ok(value)
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size() + size_of::<Self>()
+    }
+}
