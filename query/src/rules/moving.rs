@@ -33,9 +33,8 @@ mod parts;
 pub fn without_subtraction(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "corr" | "covar_samp"
-        | "covar_pop" | "bool_and" | "bool_or" | "string_agg" => {
-            layers::aggregate(function, Moving)
-        }
+        | "covar_pop" | "bool_and" | "bool_or" | "string_agg" | "bit_and" | "bit_or"
+        | "any_value" => layers::aggregate(function, Moving),
         name if name.starts_with("regr_") => layers::aggregate(function, Moving),
         _ => function,
     }

@@ -1,6 +1,9 @@
-//! Constants of the side of an outer join that may be missing. DataFusion takes a column that
-//! is one value on that side for one value above the join too, where it may be NULL, and leaves
-//! it out of what it sorts and groups by.
+//! Constants and orders of rows below a node that may show NULL in their place. DataFusion takes
+//! a column that is one value on the side of an outer join for one value above the join too,
+//! where the side may be missing, and leaves the column out of what it sorts and groups by. The
+//! same holds below an aggregation with several grouping sets, where DataFusion also takes the
+//! order of the rows for the order of the groups: a sort is left out, and the groups of the set
+//! `()` are emitted while more of them may come.
 
 use std::{fmt, sync::Arc};
 
@@ -12,6 +15,7 @@ use datafusion::{
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
         ReplaceChildrenOptions, StatisticsArgs,
+        aggregates::AggregateExec,
         joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec},
         replace_children_if_necessary,
     },
@@ -21,10 +25,18 @@ use stratalog_model::Error;
 use super::each_node::EachNode;
 use crate::errors::to_datafusion;
 
-/// Hides such constants.
+/// Hides such constants and orders.
 pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hidden);
 
 fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        let mut flags = aggregate.group_expr().groups().iter().flatten();
+        if !flags.any(|is_null| *is_null) || knows_nothing(aggregate.input()) {
+            return Ok(None);
+        }
+        let input = Arc::new(OuterSide::new(Arc::clone(aggregate.input())));
+        return replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some);
+    }
     let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         *join.join_type()
     } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
@@ -54,6 +66,12 @@ fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
         return Ok(None);
     }
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
+}
+
+/// Whether neither an order nor equal columns are known of the rows of a plan.
+fn knows_nothing(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let known = plan.equivalence_properties();
+    known.oeq_class().is_empty() && known.eq_group().is_empty()
 }
 
 /// The rows of a plan, of which no more is known.
@@ -108,7 +126,7 @@ impl ExecutionPlan for OuterSide {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
             Some(input) => Ok(Arc::new(Self::new(input))),
-            None => Err(to_datafusion(Error::internal("the side of a join has an input"))),
+            None => Err(to_datafusion(Error::internal("the node has an input"))),
         }
     }
 

@@ -419,3 +419,22 @@ async fn replays_are_as_limited_as_other_statements() {
     assert_eq!(db.rows(&of(1_000)).await, ["1", "2"]);
     assert_eq!(db.kind(&of(1_001)).await, ErrorKind::LimitExceeded);
 }
+
+/// Groups of several sets are not in the order of the input: none is complete before the last row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_grand_total_is_one_row_however_little_memory_there_is() {
+    let settings = QuerySettings { memory_bytes_max: 40 << 20, ..QuerySettings::default() };
+    let db = Database::with(settings);
+    for (groups, rows, totals) in
+        [("ROLLUP (a)", 300_001, 1), ("CUBE (a, b)", 600_005, 1), ("a, ROLLUP (b)", 600_000, 0)]
+    {
+        let total = db
+            .rows(&format!(
+                "SELECT count(*), count(*) FILTER (WHERE n = 300000) FROM (SELECT count(*) AS n \
+                 FROM (SELECT a, a % 4 AS b FROM generate_series(1, 300000) AS g(a)) AS q \
+                 GROUP BY {groups}) AS q"
+            ))
+            .await;
+        assert_eq!(total, [format!("{rows}|{totals}")], "{groups}");
+    }
+}
