@@ -22,7 +22,10 @@ use std::{
 use stratalog_model::ColumnType;
 
 use crate::{
-    import::{CsvArguments, FileFormat, TableName, progress::Progress, quote, source::Size},
+    import::{
+        CsvArguments, FileFormat, METADATA, TableName, TableNote, progress::Progress, quote,
+        source::Size,
+    },
     sql::{
         ConnectArguments,
         connection::{Canceller, Connection, Receiver},
@@ -97,13 +100,17 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
         (None, Some(query)) => (checked(query)?, "the query"),
         (None, None) => return Err(SqlError::local("give --table or --query")),
     };
+    let note = match &arguments.table {
+        Some(table) => note_of(table, &mut connection).await?,
+        None => None,
+    };
     // What is wrong with it is said before there is a file.
     connection.describe(&statement).await?;
     let start = Instant::now();
     let written = Arc::new(AtomicU64::new(0));
     let (target, file) = place.open(&written)?;
     let mut rows = Rows {
-        output: form.output(target),
+        output: form.output(target, note.as_ref()),
         rows: 0,
         written: Arc::clone(&written),
         progress: Progress::new(Size::Unknown),
@@ -136,6 +143,10 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
         eprintln!("{line}")
     } else {
         println!("{line}")
+    }
+    // The other forms have no place for the note.
+    if let (Some(note), true) = (&note, form.format != FileFormat::Parquet) {
+        eprintln!("the same event ids again: stratalog import … {}", note.flags());
     }
     Ok(())
 }
@@ -203,6 +214,14 @@ async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlE
     })
 }
 
+/// What the file says of its table.
+async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<TableNote>, SqlError> {
+    let mut note = OneText(None);
+    let question = TableNote::question(&TableName::parse(table)?.quoted());
+    connection.run(&question, &mut note).await?;
+    Ok(note.0.and_then(|text| TableNote::parse(&text)))
+}
+
 /// How rows are written.
 struct Form {
     format: FileFormat,
@@ -223,11 +242,14 @@ impl Form {
         Ok(Self { format, csv })
     }
 
-    fn output(&self, target: Target) -> Box<dyn Output> {
+    fn output(&self, target: Target, note: Option<&TableNote>) -> Box<dyn Output> {
         match self.format {
             FileFormat::Csv => csv(target, self.csv.clone()),
             FileFormat::Ndjson => ndjson(target),
-            FileFormat::Parquet => parquet(target),
+            FileFormat::Parquet => {
+                let note = note.map(|note| (METADATA.to_string(), note.json()));
+                parquet(target, note.into_iter().collect())
+            }
         }
     }
 }

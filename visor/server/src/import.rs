@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 mod create;
 mod infer;
+mod note;
 pub(crate) mod progress;
 pub mod source;
 mod table;
@@ -39,6 +40,7 @@ use crate::sql::{
 };
 
 pub use create::{Shape, create_statement};
+pub use note::{METADATA, TableNote};
 pub use table::{TableName, quote};
 
 /// Bytes of COPY data handed over at a time.
@@ -95,6 +97,10 @@ pub struct ImportArguments {
     /// Time column of the table to make; by default the first that holds times.
     #[arg(long, requires = "create")]
     time: Option<String>,
+    /// Option of the table to make, as in CREATE TABLE … WITH; may be given several times. A Parquet file
+    /// that `stratalog export --table` made brings granularity, base and collision of its table.
+    #[arg(long = "with", value_name = "NAME=VALUE", requires = "create", value_parser = option_of)]
+    options: Vec<(String, String)>,
     /// Rows looked at to find the types of the table to make.
     #[arg(long, default_value_t = 100_000, value_name = "ROWS", requires = "create")]
     infer_rows: usize,
@@ -151,7 +157,12 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         .await
         .map_err(|error| SqlError::local(error.to_string()))??;
     if arguments.create {
-        let shape = Shape { key: arguments.key.clone(), time: arguments.time.clone() };
+        let shape = Shape {
+            key: arguments.key.clone(),
+            time: arguments.time.clone(),
+            options: arguments.options.clone(),
+        };
+        let shape = shape.with_note(source.note(), &source.columns()?);
         let statement = create_statement(&table.quoted(), &source.columns()?, &shape)
             .map_err(|error| with_odd_times(error, &source.odd_times()))?;
         connection.run(&statement, &mut Ignoring).await?;
@@ -192,6 +203,17 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
             Ok(())
         }
         Err(error) => Err(load.explained(error, arguments)),
+    }
+}
+
+/// An option of CREATE TABLE on the command line.
+fn option_of(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let (name, value) = (name.trim(), value.trim());
+    let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    match is_name && !name.is_empty() && !value.is_empty() {
+        true => Ok((name.to_string(), value.to_string())),
+        false => Err(format!("\"{text}\" is no option with a value, such as granularity=1ms")),
     }
 }
 

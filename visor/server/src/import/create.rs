@@ -2,7 +2,7 @@
 
 use stratalog_model::ColumnType;
 
-use super::quote;
+use super::{TableNote, quote};
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
 /// Names that a time column usually has, likeliest first.
@@ -16,6 +16,33 @@ pub struct Shape {
     pub key: Vec<String>,
     /// Time column.
     pub time: Option<String>,
+    /// Options, each with its value.
+    pub options: Vec<(String, String)>,
+}
+
+impl Shape {
+    /// With what the file tells of its table, if the file still has that table's time and key. What the
+    /// command line says goes first.
+    pub fn with_note(mut self, note: Option<TableNote>, columns: &[ResultColumn]) -> Self {
+        let has = |name: &String| columns.iter().any(|column| column.name == *name);
+        let Some(note) = note.filter(|note| has(&note.time) && note.key.iter().all(has)) else {
+            return self;
+        };
+        let options = note.options();
+        let is_same_key = self.key.is_empty() || self.key == note.key;
+        if self.key.is_empty() {
+            self.key = note.key;
+        }
+        self.time.get_or_insert(note.time);
+        for (name, value) in options {
+            // Events that one key tells apart may collide under another.
+            let applies = is_same_key || name != "collision";
+            if applies && !self.options.iter().any(|(given, _)| *given == name) {
+                self.options.push((name, value));
+            }
+        }
+        self
+    }
 }
 
 /// CREATE TABLE IF NOT EXISTS for an input of `columns`; `table` is quoted already.
@@ -73,7 +100,16 @@ pub fn create_statement(
     let primary: Vec<String> =
         shape.key.iter().chain([&time.name]).map(|name| quote(name)).collect();
     // Without key columns several rows may have the same time, and all are kept.
-    let options = if shape.key.is_empty() { " WITH (collision = 'all')" } else { "" };
+    let keeps_all =
+        shape.key.is_empty() && !shape.options.iter().any(|(name, _)| name == "collision");
+    let keeping = keeps_all.then(|| "collision = 'all'".to_string());
+    let written =
+        |(name, value): &(String, String)| format!("{name} = '{}'", value.replace('\'', "''"));
+    let options: Vec<String> = shape.options.iter().map(written).chain(keeping).collect();
+    let options = match options.is_empty() {
+        true => String::new(),
+        false => format!(" WITH ({})", options.join(", ")),
+    };
     Ok(format!(
         "CREATE TABLE IF NOT EXISTS {table} (\n{},\n  PRIMARY KEY ({})\n){options}",
         lines.join(",\n"),

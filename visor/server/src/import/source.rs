@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use super::FileFormat;
+use super::{FileFormat, TableNote};
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
 mod csv;
@@ -68,6 +68,10 @@ pub struct Batch {
 pub trait Source: Send {
     /// Names and types of the columns, from the rows looked at.
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
+    /// What an export wrote about its table.
+    fn note(&self) -> Option<TableNote> {
+        None
+    }
     /// Columns some of whose values are times, each with one that is not.
     fn odd_times(&self) -> Vec<(String, String)> {
         Vec::new()

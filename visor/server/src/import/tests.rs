@@ -16,13 +16,56 @@ fn weather() -> Vec<ResultColumn> {
 
 #[test]
 fn a_table_is_made_from_the_inputs_columns() {
-    let shape = Shape { key: vec!["origin".to_string()], time: None };
+    let shape = Shape { key: vec!["origin".to_string()], time: None, ..Shape::default() };
     assert_eq!(
         create_statement("\"weather\"", &weather(), &shape).unwrap(),
         "CREATE TABLE IF NOT EXISTS \"weather\" (\n  \"origin\" text NOT NULL,\n  \"temp\" double precision,\n  \"time_hour\" timestamp(9) with time zone NOT NULL,\n  PRIMARY KEY (\"origin\", \"time_hour\")\n)"
     );
     let keyless = create_statement("w", &weather(), &Shape::default()).unwrap();
     assert!(keyless.ends_with("PRIMARY KEY (\"time_hour\")\n) WITH (collision = 'all')"));
+}
+
+#[test]
+fn an_export_tells_the_base_of_its_table() {
+    let note = TableNote {
+        time: "time_hour".to_string(),
+        key: vec!["origin".to_string()],
+        granularity: "1us".to_string(),
+        base_ns: -5_000,
+        collision: "last".to_string(),
+    };
+    assert_eq!(TableNote::parse(&note.json()), Some(note.clone()));
+    assert_eq!(
+        note.flags(),
+        "--create --time time_hour --key origin --with granularity=1us --with base=-5000ns --with collision=last"
+    );
+    let made = |shape: Shape, columns: &[ResultColumn]| {
+        let shape = shape.with_note(Some(note.clone()), columns);
+        create_statement("w", columns, &shape).unwrap()
+    };
+    let whole = made(Shape::default(), &weather());
+    assert!(whole.ends_with(
+        "PRIMARY KEY (\"origin\", \"time_hour\")\n) WITH (granularity = '1us', base = '-5000ns', collision = 'last')"
+    ), "{whole}");
+    let own = Shape { options: vec![("base".to_string(), "7'ns".to_string())], ..Shape::default() };
+    let own = made(own, &weather());
+    assert!(
+        own.contains("WITH (base = '7''ns', granularity = '1us', collision = 'last')"),
+        "{own}"
+    );
+    // Another key, and a file that lost the key.
+    let key = Shape { key: vec!["temp".to_string()], ..Shape::default() };
+    let other = made(key, &weather());
+    assert!(
+        other.ends_with("\"temp\", \"time_hour\")\n) WITH (granularity = '1us', base = '-5000ns')"),
+        "{other}"
+    );
+    let cut = made(Shape::default(), &weather()[1..]);
+    assert!(cut.ends_with("PRIMARY KEY (\"time_hour\")\n) WITH (collision = 'all')"), "{cut}");
+    assert!(option_of("base=5ns").is_ok());
+    for wrong in ["base", "=5ns", "base=", "Base=1", "a b=1", "base) --=1"] {
+        assert!(option_of(wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]
@@ -46,10 +89,10 @@ fn dates_are_the_time_where_there_are_no_timestamps() {
 #[test]
 fn what_cannot_be_a_table_is_said_by_name() {
     let error = |shape: Shape| create_statement("w", &weather(), &shape).unwrap_err();
-    let unknown = error(Shape { key: vec!["nope".to_string()], time: None });
+    let unknown = error(Shape { key: vec!["nope".to_string()], time: None, ..Shape::default() });
     assert!(unknown.message.contains("no column \"nope\" (--key)"));
     assert_eq!(&*unknown.hint.unwrap(), "its columns are: origin, temp, time_hour");
-    let number = error(Shape { key: vec![], time: Some("temp".to_string()) });
+    let number = error(Shape { key: vec![], time: Some("temp".to_string()), ..Shape::default() });
     assert!(number.message.contains("holds double precision, no timestamps or dates"));
     let timeless = create_statement("w", &weather()[..2], &Shape::default()).unwrap_err();
     assert!(timeless.hint.unwrap().contains("--time"));

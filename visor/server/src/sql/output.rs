@@ -1,6 +1,7 @@
 //! Forms in which results are written: for people, for programs, for files.
 
 use std::{
+    collections::HashMap,
     io::{self, Write},
     path::PathBuf,
     str::FromStr,
@@ -100,9 +101,9 @@ pub fn ndjson(target: Target) -> Box<dyn Output> {
     Box::new(json::JsonOutput::lines(target))
 }
 
-/// A Parquet file's bytes.
-pub fn parquet(target: Target) -> Box<dyn Output> {
-    Box::new(ParquetOutput::stream(target))
+/// A Parquet file's bytes, with metadata.
+pub fn parquet(target: Target, metadata: HashMap<String, String>) -> Box<dyn Output> {
+    Box::new(ParquetOutput::stream(target).with_metadata(metadata))
 }
 
 #[cfg(test)]

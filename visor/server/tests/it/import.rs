@@ -65,6 +65,66 @@ fn each_format_makes_its_table_over_the_wire_and_in_process() {
 }
 
 #[test]
+fn an_export_and_import_keep_the_ids_of_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let bench = Bench::new();
+    let port = bench.port();
+    good(&bench.sql(&[
+        "-c",
+        "CREATE TABLE a (host TEXT NOT NULL, \"at time\" TIMESTAMPTZ NOT NULL, v BIGINT, PRIMARY KEY (host, \"at time\"))
+         WITH (granularity = '10us', base = '1764132000000000000ns', collision = 'last')",
+        "-c",
+        "INSERT INTO a VALUES ('x', '2026-01-01 00:00:00.5', 1), ('y', '1999-01-01', 2), ('z', '2026-01-01', 3)",
+    ]));
+    let ids = |table: &str| {
+        bench.value(&format!(
+            "SELECT string_agg(host || _tick || ' ' || v, ' ' ORDER BY host) FROM {table}"
+        ))
+    };
+    let tick = |table: &str| {
+        bench.value(&format!(
+            "SELECT base_ns || native_granularity || collision || array_to_string(key_columns, ',') || tick_column FROM stratalog.chronicles WHERE name = '{table}'"
+        ))
+    };
+    let export = |name: &str| run(&["export", &file(name), "-t", "a", "-p", &port]);
+    let output = export("a.parquet");
+    good(&output);
+    assert!(!stderr(&output).contains("event ids"));
+    good(&import(&bench, &[&file("a.parquet"), "-t", "b", "--create"]));
+    assert_eq!((ids("b"), tick("b")), (ids("a"), tick("a")));
+    // What the command line says goes first.
+    let own = ["--with", "base=0ns", "--with", "granularity=1s"];
+    good(&import(
+        &bench,
+        &[&[file("a.parquet").as_str(), "-t", "c", "--create"][..], &own].concat(),
+    ));
+    assert_eq!(tick("c"), "01slasthostat time");
+    for form in ["csv", "ndjson"] {
+        let output = export(&format!("a.{form}"));
+        good(&output);
+        let told = stderr(&output);
+        let flags = told.split_once("import … ").expect("the flags are told").1.trim();
+        assert_eq!(
+            flags,
+            "--create --time 'at time' --key host --with granularity=10us --with base=1764132000000000000ns --with collision=last"
+        );
+        let flags = flags.replace("'at time'", "at_time");
+        let flags = flags.split(' ').map(|flag| if flag == "at_time" { "at time" } else { flag });
+        let file = file(&format!("a.{form}"));
+        let flags: Vec<&str> = [file.as_str(), "-t", form].into_iter().chain(flags).collect();
+        good(&import(&bench, &flags));
+        assert_eq!((ids(form), tick(form)), (ids("a"), tick("a")), "{form}");
+    }
+    // A query is no table.
+    good(&run(&["export", &file("q.parquet"), "--query", "SELECT * FROM a", "-p", &port]));
+    good(&import(&bench, &[&file("q.parquet"), "-t", "q", "--create"]));
+    assert_ne!(ids("q"), ids("a"));
+    let wrong = import(&bench, &[&file("a.csv"), "-t", "w", "--create", "--with", "base"]);
+    assert!(stderr(&wrong).contains("is no option with a value"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn dates_become_times_of_their_midnight() {
     let bench = Bench::new();
     let path = bench.directory.path().join("days.csv");

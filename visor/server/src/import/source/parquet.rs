@@ -8,7 +8,10 @@ use stratalog_model::ColumnType;
 use stratalog_text::{ColumnWriter, TextStyle};
 
 use super::{Batch, Input, Lines, Size, Source, ndjson::escape};
-use crate::sql::{error::SqlError, rows::ResultColumn};
+use crate::{
+    import::{METADATA, TableNote},
+    sql::{error::SqlError, rows::ResultColumn},
+};
 
 const ROWS_READ: usize = 8192;
 
@@ -99,6 +102,10 @@ impl Source for ParquetSource {
                 )),
             })
             .collect()
+    }
+
+    fn note(&self) -> Option<TableNote> {
+        self.schema.metadata().get(METADATA).and_then(|text| TableNote::parse(text))
     }
 
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError> {

@@ -1,6 +1,7 @@
 //! A Parquet file of one result.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -42,6 +43,8 @@ pub struct ParquetOutput {
     writer: Option<ArrowWriter<Target>>,
     file: Option<(NewFile, File)>,
     style: TextStyle,
+    /// Told in the file besides the rows.
+    metadata: HashMap<String, String>,
 }
 
 impl ParquetOutput {
@@ -63,7 +66,14 @@ impl ParquetOutput {
             writer: None,
             file: None,
             style: TextStyle::default(),
+            metadata: HashMap::new(),
         }
+    }
+
+    /// Says more in the file's metadata.
+    pub fn with_metadata(mut self, metadata: HashMap<String, String>) -> Self {
+        self.metadata = metadata;
+        self
     }
 
     fn open(&mut self) -> io::Result<Target> {
@@ -93,7 +103,7 @@ impl Output for ParquetOutput {
             check_writable(field, column)?;
         }
         self.types = columns.iter().map(|column| column.column_type.clone()).collect();
-        self.schema = Arc::new(Schema::new(fields));
+        self.schema = Arc::new(Schema::new_with_metadata(fields, self.metadata.clone()));
         let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))

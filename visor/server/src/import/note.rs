@@ -1,0 +1,77 @@
+//! What an export tells of its table, so that an import gives the events the same ids: a tick counts
+//! units of the granularity from the base.
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the note in the metadata of a Parquet file.
+pub const METADATA: &str = "stratalog.table";
+
+/// The part of a table's definition that its rows do not show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableNote {
+    /// Time column.
+    pub time: String,
+    /// Key columns.
+    pub key: Vec<String>,
+    /// The length of a tick, as CREATE TABLE takes the length.
+    pub granularity: String,
+    /// The time of tick 0, in nanoseconds since 1970.
+    pub base_ns: i64,
+    /// What happens to events of one tick and key.
+    pub collision: String,
+}
+
+impl TableNote {
+    /// The query for the note of a table whose name is quoted: one text, or no row.
+    pub fn question(quoted: &str) -> String {
+        format!(
+            "SELECT jsonb_build_object('time', c.tick_column, 'key', to_jsonb(c.key_columns), \
+             'granularity', c.native_granularity, 'base_ns', c.base_ns, 'collision', c.collision)::text \
+             FROM stratalog.chronicles c \
+             JOIN pg_catalog.pg_namespace n ON n.nspname = c.schema \
+             JOIN pg_catalog.pg_class t ON t.relname = c.name AND t.relnamespace = n.oid \
+             WHERE c.tick_column IS NOT NULL AND t.oid = '{}'::regclass",
+            quoted.replace('\'', "''")
+        )
+    }
+
+    /// Reads what [`TableNote::question`] or a file's metadata says.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The note for the metadata of a file.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Options of CREATE TABLE, each with its value.
+    pub fn options(&self) -> Vec<(String, String)> {
+        let option = |name: &str, value: &str| (name.to_string(), value.to_string());
+        vec![
+            option("granularity", &self.granularity),
+            option("base", &format!("{}ns", self.base_ns)),
+            option("collision", &self.collision),
+        ]
+    }
+
+    /// The flags of `import` that make the same table of a file without metadata.
+    pub fn flags(&self) -> String {
+        let name = |name: &String| match name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        {
+            true => name.clone(),
+            false => format!("'{}'", name.replace('\'', "'\\''")),
+        };
+        let mut flags = format!("--create --time {}", name(&self.time));
+        if !self.key.is_empty() {
+            let key: Vec<String> = self.key.iter().map(name).collect();
+            flags.push_str(&format!(" --key {}", key.join(",")));
+        }
+        for (name, value) in self.options() {
+            flags.push_str(&format!(" --with {name}={value}"));
+        }
+        flags
+    }
+}
