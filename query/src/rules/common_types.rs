@@ -21,7 +21,9 @@ mod typed;
 mod unions;
 
 pub use choices::{CommonTypes, gives_an_argument, unified};
-pub use unions::{UnionTypes, ValuesTypes, columns_of, unaliased};
+pub use unions::{
+    UnionTypes, ValuesTypes, check_recursion, columns_of, outside_recursion, unaliased,
+};
 
 /// Decimal digits that a numeric has at most.
 const DIGITS_MAX: u8 = 38;

@@ -28,10 +28,12 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "asin" | "acos" => Domain::UpToOne,
         "acosh" => Domain::FromOne,
         "atanh" => Domain::BelowOne,
-        "abs" | "ceil" | "floor" | "radians" | "degrees" | "atan" | "cbrt" | "tanh" | "asinh" => {
+        "sin" | "cos" | "tan" | "cot" => Domain::Finite,
+        "abs" | "ceil" | "floor" | "radians" | "atan" | "cbrt" | "tanh" | "asinh" | "sinh"
+        | "cosh" => {
             return layers::scalar(function, Plain);
         }
-        "exp" | "sinh" | "cosh" => return layers::scalar(function, Ranged),
+        "exp" | "degrees" => return layers::scalar(function, Ranged),
         "power" => return layers::scalar(function, Power),
         "cardinality" | "array_position" => return layers::scalar(function, Counted),
         "chr" => return layers::scalar(function, Character),
@@ -53,6 +55,8 @@ enum Domain {
     FromOne,
     /// From -1 to 1, which gives infinity at both ends.
     BelowOne,
+    /// Not infinite.
+    Finite,
 }
 
 const OUTSIDE: (ErrorKind, &str) = (ErrorKind::NumericOutOfRange, "input is out of range");
@@ -71,6 +75,7 @@ impl Domain {
             }
             Domain::UpToOne | Domain::BelowOne if value.abs() > 1.0 => OUTSIDE,
             Domain::FromOne if value < 1.0 => OUTSIDE,
+            Domain::Finite if value.is_infinite() => OUTSIDE,
             _ => return Ok(()),
         };
         Err(Error::new(kind, text))
@@ -83,35 +88,51 @@ impl Domain {
     }
 }
 
-/// What is finite has no infinite result.
+/// What is finite has no infinite result, and no power of what is not zero is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Ranged;
 
 impl ScalarLayer for Ranged {
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let given = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let of_zero = inner.name() != "exp";
         let result = inner.invoke_with_args(arguments)?;
         let values = result.to_array(given.first().map_or(1, |array| array.len()))?;
-        check_range(&given, &values)?;
+        check_range(&given, &values, of_zero)?;
         Ok(result)
     }
 }
 
-fn check_range(given: &[ArrayRef], results: &ArrayRef) -> Result<()> {
+/// `of_zero` says that zero is the result of zero.
+fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<()> {
     let results = cast(results, &DataType::Float64)?;
     let results = results.as_primitive::<Float64Type>();
-    let wrong = |row: usize| {
-        let result = results.iter().nth(row).flatten()?;
-        let finite = given.iter().all(|array| {
-            cast(array, &DataType::Float64)
-                .is_ok_and(|array| array.as_primitive::<Float64Type>().value(row).is_finite())
-        });
-        (finite && result.is_infinite()).then_some("value out of range: overflow")
+    let is_odd = |result: f64| result.is_infinite() || result == 0.0;
+    // Such results are rare: only they are looked at again.
+    if !results.iter().flatten().any(is_odd) {
+        return Ok(());
+    }
+    let given: Vec<ArrayRef> = given
+        .iter()
+        .map(|array| cast(array, &DataType::Float64))
+        .collect::<std::result::Result<_, _>>()?;
+    let wrong = |(row, result): (usize, Option<f64>)| {
+        let result = result.filter(|result| is_odd(*result))?;
+        let values = || given.iter().map(|array| array.as_primitive::<Float64Type>().value(row));
+        if !values().all(f64::is_finite) {
+            return None;
+        }
+        match result.is_infinite() {
+            true => Some("value out of range: overflow"),
+            // The first is the base, or the exponent of e; of degrees only zero gives zero.
+            false if values().len() == 1 && !of_zero => Some("value out of range: underflow"),
+            false if values().len() == 2 && values().next() != Some(0.0) => {
+                Some("value out of range: underflow")
+            }
+            false => None,
+        }
     };
-    // Infinite results are rare: only they are looked at again.
-    let rows = results.iter().enumerate();
-    let mut infinite = rows.filter(|(_, value)| value.is_some_and(f64::is_infinite));
-    match infinite.find_map(|(row, _)| wrong(row)) {
+    match results.iter().enumerate().find_map(wrong) {
         Some(text) => Err(to_datafusion(Error::new(ErrorKind::NumericOutOfRange, text))),
         None => Ok(()),
     }
@@ -149,7 +170,7 @@ impl ScalarLayer for Power {
         }
         let result = inner.invoke_with_args(arguments)?;
         let values = result.to_array(arrays.first().map_or(1, |array| array.len()))?;
-        check_range(&arrays, &values)?;
+        check_range(&arrays, &values, true)?;
         Ok(result)
     }
 }
@@ -206,6 +227,14 @@ impl ScalarLayer for Domain {
             match value {
                 ColumnarValue::Array(array) => self.check_all(array)?,
                 ColumnarValue::Scalar(value) => self.check_all(&value.to_array()?)?,
+            }
+        }
+        // The logarithm of the base divides that of the number.
+        if let (Domain::Logarithm, [base, _]) = (self, arguments.args.as_slice()) {
+            let base = cast(&base.to_array(1)?, &DataType::Float64)?;
+            if base.as_primitive::<Float64Type>().iter().flatten().any(|base| base == 1.0) {
+                let error = Error::new(ErrorKind::DivisionByZero, "division by zero");
+                return Err(to_datafusion(error));
             }
         }
         inner.invoke_with_args(arguments)

@@ -17,6 +17,8 @@ use datafusion::{
     sql::sqlparser::ast::BinaryOperator,
 };
 
+use super::common_types::outside_recursion;
+
 /// Narrows constants beside operators when they are planned: the type of what holds the result,
 /// `coalesce(v * 2, 1)` or `lead(v * 2, 1, -1)`, follows from theirs. Runs after all others.
 #[derive(Debug)]
@@ -64,13 +66,9 @@ impl AnalyzerRule for IntegerLiterals {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        // The two terms of a recursive query were planned to one type.
-        if is_recursive(&plan)? {
-            return Ok(plan);
-        }
-        plan.transform_up_with_subqueries(|node| {
-            // The types of VALUES were settled when they were planned.
-            if matches!(node, LogicalPlan::Values(_)) {
+        outside_recursion(plan, |node| {
+            // The types of VALUES and of recursive queries were settled when they were planned.
+            if matches!(node, LogicalPlan::Values(_) | LogicalPlan::RecursiveQuery(_)) {
                 return Ok(Transformed::no(node));
             }
             let names = NamePreserver::new(&node);
@@ -85,7 +83,6 @@ impl AnalyzerRule for IntegerLiterals {
             // Types of what lies below may have changed too.
             changed.map_data(LogicalPlan::recompute_schema)
         })
-        .map(|plan| plan.data)
     }
 }
 
@@ -99,16 +96,6 @@ fn column(expr: Expr) -> Transformed<Expr> {
         }
         other => narrow(other),
     }
-}
-
-/// Whether it, or a subquery of it, is one.
-fn is_recursive(plan: &LogicalPlan) -> Result<bool> {
-    let mut recursive = false;
-    plan.apply_with_subqueries(|node| {
-        recursive |= matches!(node, LogicalPlan::RecursiveQuery(_));
-        Ok(if recursive { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(recursive)
 }
 
 fn arithmetic(expr: Expr) -> Result<Transformed<Expr>> {

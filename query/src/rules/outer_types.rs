@@ -13,6 +13,8 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
+use super::common_types::UnionTypes;
+
 /// Brings the types of such columns up to date. Runs before type coercion.
 #[derive(Debug)]
 pub struct OuterTypes;
@@ -22,7 +24,7 @@ impl AnalyzerRule for OuterTypes {
         "outer_types"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut names_outside = false;
         plan.apply_with_subqueries(|node| {
             names_outside = names_outside || node.contains_outer_reference();
@@ -31,18 +33,54 @@ impl AnalyzerRule for OuterTypes {
                 false => TreeNodeRecursion::Continue,
             })
         })?;
-        if names_outside { updated(plan, &[]) } else { Ok(plan) }
+        if !names_outside {
+            return Ok(plan);
+        }
+        // A UNION takes the types of such columns, and its own type may be that of others.
+        let mut plan = plan;
+        for _ in 0..ROUNDS {
+            plan = UnionTypes.analyze(updated(plan, &[])?, config)?;
+        }
+        updated(plan, &[])
     }
 }
 
+/// How often types may follow from types through a UNION.
+const ROUNDS: usize = 2;
+
 /// The plan, within the schemas outside of it, the nearest last.
 fn updated(plan: LogicalPlan, outside: &[DFSchema]) -> Result<LogicalPlan> {
-    plan.transform_up(|node| {
-        let mut schemas = outside.to_vec();
-        schemas.push(merge_schema(&node.inputs()));
-        node.map_expressions(|expr| expr.transform_up(|expr| of_expression(expr, &schemas)))
-    })
+    plan.transform_down_up(
+        |node| of_lateral(node, outside),
+        |node| {
+            let mut schemas = outside.to_vec();
+            if let LogicalPlan::Subquery(mut subquery) = node {
+                schemas.push(DFSchema::empty());
+                subquery.outer_ref_columns = of_columns(subquery.outer_ref_columns, &schemas)?;
+                return Ok(Transformed::yes(LogicalPlan::Subquery(subquery)));
+            }
+            schemas.push(merge_schema(&node.inputs()));
+            node.map_expressions(|expr| expr.transform_up(|expr| of_expression(expr, &schemas)))
+        },
+    )
     .map(|plan| plan.data)
+}
+
+/// For the right side of a LATERAL join the columns of the left side are outside.
+fn of_lateral(node: LogicalPlan, outside: &[DFSchema]) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
+    let is_lateral = join.right.exists(|node| {
+        Ok(matches!(node, LogicalPlan::Subquery(subquery) if !subquery.outer_ref_columns.is_empty()))
+    })?;
+    if !is_lateral {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let left = updated(Arc::unwrap_or_clone(join.left), outside)?;
+    let mut within = outside.to_vec();
+    within.push(left.clone().recompute_schema()?.schema().as_ref().clone());
+    join.right = Arc::new(updated(Arc::unwrap_or_clone(join.right), &within)?);
+    join.left = Arc::new(left);
+    Ok(Transformed::new(LogicalPlan::Join(join), true, TreeNodeRecursion::Jump))
 }
 
 /// `schemas` are those outside, and last that of the node itself.
@@ -79,18 +117,18 @@ fn of_expression(expr: Expr, schemas: &[DFSchema]) -> Result<Transformed<Expr>> 
 }
 
 fn of_subquery(mut subquery: Subquery, schemas: &[DFSchema]) -> Result<Subquery> {
-    if subquery.outer_ref_columns.is_empty() {
-        return Ok(subquery);
-    }
     let plan = Arc::unwrap_or_clone(subquery.subquery);
     subquery.subquery = Arc::new(updated(plan, schemas)?.recompute_schema()?);
     let nowhere = DFSchema::empty();
     let mut within = schemas.to_vec();
     within.push(nowhere);
-    subquery.outer_ref_columns = subquery
-        .outer_ref_columns
-        .into_iter()
-        .map(|column| column.transform_up(|expr| of_expression(expr, &within)).map(|new| new.data))
-        .collect::<Result<_>>()?;
+    subquery.outer_ref_columns = of_columns(subquery.outer_ref_columns, &within)?;
     Ok(subquery)
+}
+
+fn of_columns(columns: Vec<Expr>, schemas: &[DFSchema]) -> Result<Vec<Expr>> {
+    columns
+        .into_iter()
+        .map(|column| column.transform_up(|expr| of_expression(expr, schemas)).map(|new| new.data))
+        .collect()
 }

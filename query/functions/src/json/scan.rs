@@ -103,6 +103,15 @@ pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     members(json).find(|(name, _)| says(name, key)).map(|(_, value)| value)
 }
 
+/// What `->` with a position gives: an element of an array, or a scalar as the one element that it
+/// counts as for PostgreSQL.
+pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
+    match json.starts_with(['[', '{']) {
+        true => element(json, position),
+        false => matches!(position, 0 | -1).then_some(json),
+    }
+}
+
 /// The element at a position, from the end when negative; `None` beyond the ends and for
 /// what is no array.
 pub fn element(json: &str, position: i64) -> Option<&str> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         DFSchema, Result,
@@ -10,16 +9,18 @@ use datafusion::{
         tree_node::{Transformed, TreeNodeRecursion},
     },
     logical_expr::{
-        Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Union, Values,
+        Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, RecursiveQuery,
+        Union, Values,
     },
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
 use stratalog_functions::literal::style_of;
-use stratalog_model::ColumnType;
+use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::TextStyle;
 
 use super::{Given, common_type, in_type};
+use crate::errors::to_datafusion;
 
 /// Gives the columns of a UNION their common types, and the integers of VALUES PostgreSQL's.
 /// Runs before type coercion.
@@ -32,11 +33,8 @@ impl AnalyzerRule for UnionTypes {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        if was_settled(&plan)? {
-            return Ok(plan);
-        }
         let style = style_of(config);
-        plan.transform_up_with_subqueries(|node| {
+        outside_recursion(plan, |node| {
             let node = node.recompute_schema()?;
             match node {
                 LogicalPlan::Union(union) => in_one_type(union, &style),
@@ -44,20 +42,82 @@ impl AnalyzerRule for UnionTypes {
                 other => Ok(Transformed::no(other)),
             }
         })
-        .map(|plan| plan.data)
     }
 }
 
-/// Whether types were settled when it was planned: those of the two terms of a recursive
-/// query, and those of columns that a subquery names from outside.
-fn was_settled(plan: &LogicalPlan) -> Result<bool> {
-    let mut settled = false;
+/// Changes the nodes of a plan from the bottom up, except for the terms of recursive queries, whose
+/// types were settled when the planner brought the second term to the types of the first.
+pub fn outside_recursion(
+    plan: LogicalPlan,
+    change: impl FnMut(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+) -> Result<LogicalPlan> {
+    let stop = |node: LogicalPlan| {
+        let recursion = match node {
+            LogicalPlan::RecursiveQuery(_) => TreeNodeRecursion::Jump,
+            _ => TreeNodeRecursion::Continue,
+        };
+        Ok(Transformed::new(node, false, recursion))
+    };
+    plan.transform_down_up_with_subqueries(stop, change).map(|plan| plan.data)
+}
+
+/// Checks the recursive queries of a plan as it was planned, before casts become functions.
+///
+/// # Errors
+/// `DatatypeMismatch` and `FeatureNotSupported`; see [`check_terms`].
+pub fn check_recursion(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
-        settled |=
-            matches!(node, LogicalPlan::RecursiveQuery(_)) || node.contains_outer_reference();
-        Ok(if settled { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(settled)
+        if let LogicalPlan::RecursiveQuery(query) = node {
+            check_terms(query)?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map(|_| ())
+}
+
+/// Refuses a second term whose values the types of the first do not hold: the planner has cast them.
+fn check_terms(query: &RecursiveQuery) -> Result<()> {
+    let (exprs, input) = columns_of(&query.recursive_term);
+    for (at, (expr, field)) in exprs.iter().zip(query.static_term.schema().fields()).enumerate() {
+        let Some(first) = ColumnType::from_arrow_field(field) else { continue };
+        let Given::Typed(second, true) = Given::of(uncast(unaliased(expr)), input.schema()) else {
+            continue;
+        };
+        let what = format!("recursive query \"{}\" column {}", query.name, at + 1);
+        let error = match (&first, &second) {
+            (ColumnType::Numeric { scale, .. }, ColumnType::Numeric { scale: digits, .. })
+                if digits > scale =>
+            {
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("{what} has {digits} digits behind the point in its recursive term, but {scale} in the other"),
+                )
+                .with_hint("cast both to one type, such as numeric(38,10)")
+            }
+            _ if is_wider(&first, &second) => Error::new(
+                ErrorKind::DatatypeMismatch,
+                format!("{what} has type {first} in non-recursive term but type {second} overall"),
+            )
+            .with_hint("cast the output of the non-recursive term to the correct type"),
+            _ => continue,
+        };
+        return Err(to_datafusion(error));
+    }
+    Ok(())
+}
+
+/// Whether the second type holds values that a cast to the first would round or cut. The widths of
+/// integers are no matter: what is too large fails when it is cast.
+fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
+    use ColumnType as T;
+    match (first, second) {
+        (T::SmallInt | T::Integer | T::BigInt, T::Numeric { .. } | T::Real | T::Double)
+        | (T::Numeric { .. }, T::Real | T::Double)
+        | (T::Real, T::Double)
+        | (T::Date, T::Timestamp { .. } | T::TimestampTz { .. })
+        | (T::Timestamp { .. }, T::TimestampTz { .. }) => true,
+        _ => false,
+    }
 }
 
 fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
@@ -167,8 +227,8 @@ fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
 }
 
-/// Gives the numerics of VALUES one scale again, where a function among them has changed its
-/// own since they were planned. Runs after the functions have their types.
+/// Gives the cells of VALUES one type again, where an expression among the cells has another type than when
+/// VALUES was planned. Runs after the functions have their types.
 #[derive(Debug)]
 pub struct ValuesTypes;
 
@@ -197,12 +257,9 @@ fn rescaled(mut values: Values, style: &TextStyle) -> Result<Transformed<Logical
     let none = DFSchema::empty();
     let mut changed = false;
     for (at, field) in values.schema.fields().iter().enumerate() {
-        if !matches!(field.data_type(), DataType::Decimal128(..)) {
-            continue;
-        }
         let cells = || values.values.iter().filter_map(|row| row.get(at));
         let is_other = |cell: &Expr| {
-            matches!(uncast(cell), Expr::ScalarFunction(_))
+            !matches!(uncast(cell), Expr::Literal(..))
                 && uncast(cell).get_type(&none).is_ok_and(|given| given != *field.data_type())
         };
         if !cells().any(is_other) {

@@ -17,8 +17,10 @@ const DIGITS_MAX: usize = 76;
 pub fn respell(expr: &mut Expr) {
     match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, .. } => {
+            fold_signs(expr);
             keep_smallest(expr);
             bind_sign(expr);
+            number(expr);
         }
         Expr::BinaryOp { op: BinaryOperator::PGExp, .. } => regroup_power(expr),
         Expr::Value(ValueWithSpan { value: Value::Number(_, _), .. }) => number(expr),
@@ -145,6 +147,28 @@ fn read_byte(expr: &mut Expr) {
 
 fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+/// `-(-2147483648)` is the constant 2147483648, and no negative of an integer: signs of a constant
+/// belong to the constant, also through parentheses.
+fn fold_signs(expr: &mut Expr) {
+    let (mut signs, mut inner) = (0_u32, &*expr);
+    let value = loop {
+        match inner {
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                signs = signs.wrapping_add(1);
+                inner = expr;
+            }
+            Expr::Nested(expr) => inner = expr,
+            Expr::Value(value @ ValueWithSpan { value: Value::Number(_, _), .. }) => break value,
+            _ => return,
+        }
+    };
+    let value = Expr::Value(value.clone());
+    *expr = match signs % 2 {
+        0 => value,
+        _ => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(value) },
+    };
 }
 
 /// The smallest bigint is one, though without its sign it would be none.

@@ -4,7 +4,7 @@ use std::any::TypeId;
 
 use datafusion::sql::sqlparser::{
     dialect::{Dialect, PostgreSqlDialect, Precedence},
-    keywords::Keyword,
+    keywords::{self, Keyword},
     parser::{Parser, ParserError},
 };
 
@@ -15,6 +15,33 @@ use datafusion::sql::sqlparser::{
 /// PostgreSQL's own grammar wants an identifier there.
 #[derive(Debug)]
 pub struct ParserDialect;
+
+/// Keywords that name a column only behind AS, beside those that the parser knows of.
+const NAMES_WITH_AS: &[Keyword] = &[
+    Keyword::ARRAY,
+    Keyword::CHAR,
+    Keyword::CHARACTER,
+    Keyword::CREATE,
+    Keyword::DAY,
+    Keyword::FILTER,
+    Keyword::FOR,
+    Keyword::GRANT,
+    Keyword::HOUR,
+    Keyword::MINUTE,
+    Keyword::MONTH,
+    Keyword::NOTNULL,
+    Keyword::ON,
+    Keyword::OVER,
+    Keyword::OVERLAPS,
+    Keyword::PRECISION,
+    Keyword::SECOND,
+    Keyword::TO,
+    Keyword::VARYING,
+    Keyword::WINDOW,
+    Keyword::WITHIN,
+    Keyword::WITHOUT,
+    Keyword::YEAR,
+];
 
 impl Dialect for ParserDialect {
     // The parser asks for PostgreSQL's syntax by the type of the dialect.
@@ -48,6 +75,10 @@ impl Dialect for ParserDialect {
 
     fn is_reserved_for_identifier(&self, kw: Keyword) -> bool {
         PostgreSqlDialect {}.is_reserved_for_identifier(kw)
+    }
+
+    fn is_column_alias(&self, kw: &Keyword, _: &mut Parser) -> bool {
+        !keywords::RESERVED_FOR_COLUMN_ALIAS.contains(kw) && !NAMES_WITH_AS.contains(kw)
     }
 
     fn is_custom_operator_part(&self, ch: char) -> bool {

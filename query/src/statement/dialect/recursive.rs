@@ -1,0 +1,78 @@
+//! The types of recursive queries, which the first term settles for the second: integer constants
+//! there are of type integer, where the planner would take them for bigint.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Ident, Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
+    ValueWithSpan,
+};
+
+/// Gives the constants of each recursive query's first term their type.
+pub fn type_constants(query: &mut Query) {
+    let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return };
+    for cte in &mut with.cte_tables {
+        let has_names = !cte.alias.columns.is_empty();
+        if let SetExpr::SetOperation { left, .. } = cte.query.body.as_mut() {
+            in_term(left, has_names);
+        }
+    }
+}
+
+fn in_term(term: &mut SetExpr, has_names: bool) {
+    // The depth of a statement is bounded where it is parsed.
+    match term {
+        SetExpr::Select(select) => in_select(select, has_names),
+        SetExpr::Query(query) => in_term(query.body.as_mut(), has_names),
+        SetExpr::SetOperation { left, right, .. } => {
+            in_term(left, has_names);
+            in_term(right, has_names);
+        }
+        SetExpr::Values(values) => {
+            values.rows.iter_mut().flat_map(|row| &mut row.content).for_each(as_integer);
+        }
+        _ => {}
+    }
+}
+
+fn in_select(select: &mut Select, has_names: bool) {
+    for item in &mut select.projection {
+        match item {
+            SelectItem::ExprWithAlias { expr, .. } => as_integer(expr),
+            // Without a name, a cast would give the column another one.
+            SelectItem::UnnamedExpr(expr) if is_integer(expr) => {
+                as_integer(expr);
+                if !has_names {
+                    let alias = Ident::with_quote('"', "?column?");
+                    let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn as_integer(expr: &mut Expr) {
+    if !is_integer(expr) {
+        return;
+    }
+    let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+    *expr = Expr::Cast {
+        kind: CastKind::DoubleColon,
+        expr: Box::new(inner),
+        data_type: DataType::Integer(None),
+        array: false,
+        format: None,
+    };
+}
+
+/// Whether an expression is a constant of type integer.
+fn is_integer(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => {
+            digits.parse::<i32>().is_ok()
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_integer(expr),
+        Expr::Nested(inner) => is_integer(inner),
+        _ => false,
+    }
+}

@@ -1,0 +1,72 @@
+//! WITH queries that the planner would compute anew wherever they are read, though each time gives
+//! something else: `WITH q AS (SELECT random()) SELECT … FROM q a, q b`.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query, Visit};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::statement::{names::fold, walk};
+
+/// Functions that give another value each time.
+const VOLATILE: &[&str] = &["random", "gen_random_uuid", "clock_timestamp", "timeofday"];
+
+/// Refuses such a query that is read more than once.
+///
+/// # Errors
+/// `FeatureNotSupported`.
+pub fn read_once(query: &Query) -> Result<()> {
+    let Some(with) = &query.with else { return Ok(()) };
+    // The function that makes a WITH query volatile, by the name of the query.
+    let mut volatile: HashMap<String, String> = HashMap::new();
+    for cte in &with.cte_tables {
+        let called = call_in(cte.query.as_ref());
+        let read = || {
+            let mut read = volatile.iter().filter(|(name, _)| reads(cte.query.as_ref(), name) > 0);
+            read.next().map(|(_, function)| function.clone())
+        };
+        if let Some(function) = called.or_else(read) {
+            volatile.insert(fold(&cte.alias.name), function);
+        }
+    }
+    for (name, function) in volatile {
+        let own = with.cte_tables.iter().filter(|cte| fold(&cte.alias.name) == name);
+        let own: usize = own.map(|cte| reads(cte.query.as_ref(), &name)).sum();
+        if reads(query, &name) > own + 1 {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("WITH query \"{name}\" calls {function}() and is read more than once, which is not supported"),
+            )
+            .with_hint("store its rows in a table first"));
+        }
+    }
+    Ok(())
+}
+
+/// The first volatile function that is called.
+fn call_in(tree: &impl Visit) -> Option<String> {
+    let mut found = None;
+    let _ = walk::expressions(tree, |expr| {
+        if let Expr::Function(call) = expr
+            && let Some(ObjectNamePart::Identifier(name)) = call.name.0.last()
+            && VOLATILE.contains(&fold(name).as_str())
+        {
+            found = Some(fold(name));
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    found
+}
+
+/// How often a query is read.
+fn reads(tree: &impl Visit, name: &str) -> usize {
+    let mut count = 0;
+    let _ = walk::relations(tree, |relation: &ObjectName| {
+        if let [ObjectNamePart::Identifier(ident)] = relation.0.as_slice() {
+            count += usize::from(fold(ident) == name);
+        }
+        ControlFlow::Continue(())
+    });
+    count
+}
