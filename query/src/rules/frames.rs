@@ -1,22 +1,24 @@
 //! Frames of windows with the bounds that PostgreSQL takes: a negative offset is an error
 //! (22013), and a frame that ends before it begins has no rows. DataFusion counts with the
-//! former, and refuses the latter.
+//! former, and refuses the latter. Offsets that are no written numbers are computed here.
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::{
     common::{
         Column, DFSchema, Result, ScalarValue,
         config::ConfigOptions,
         tree_node::{Transformed, TreeNode},
     },
+    error::DataFusionError,
     logical_expr::{
-        Expr, ExprSchemable, LogicalPlan, Projection, Window, WindowFrame, WindowFrameBound,
-        WindowFrameUnits, WindowFunctionDefinition, expr::WindowFunction,
-        expr_rewriter::NamePreserver, lit, utils::merge_schema,
+        ColumnarValue, Expr, ExprSchemable, LogicalPlan, Projection, ReturnFieldArgs,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, Window, WindowFrame,
+        WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, cast, expr::WindowFunction,
+        expr_rewriter::NamePreserver, lit, simplify::SimplifyContext, utils::merge_schema, when,
     },
-    optimizer::AnalyzerRule,
+    optimizer::{AnalyzerRule, simplify_expressions::ExprSimplifier},
 };
 use stratalog_model::{Error, ErrorKind};
 
@@ -33,7 +35,7 @@ impl AnalyzerRule for Frames {
         "frames"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| {
             if !matches!(node, LogicalPlan::Window(_)) {
                 return Ok(Transformed::no(node));
@@ -47,7 +49,7 @@ impl AnalyzerRule for Frames {
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let checked = expr.transform_up(|expr| match expr {
-                    Expr::WindowFunction(call) => of_call(*call, &schema, widens),
+                    Expr::WindowFunction(call) => of_call(*call, &schema, widens, config),
                     other => Ok(Transformed::no(other)),
                 })?;
                 Ok(checked.update_data(|expr| name.restore(expr)))
@@ -55,6 +57,139 @@ impl AnalyzerRule for Frames {
             .transform_data(each_once)
         })
         .map(|plan| plan.data)
+    }
+}
+
+/// The function whose calls are offsets; no user can write the name.
+pub const OFFSET_FUNCTION: &str = "$frame_offset";
+
+/// The function.
+pub fn offset_function() -> Arc<ScalarUDF> {
+    let signature = Signature::any(2, Volatility::Volatile);
+    Arc::new(ScalarUDF::new_from_impl(Offset { signature }))
+}
+
+/// Puts computed offsets into the frame of a call. Returns whether there are some.
+fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
+    let params = &mut call.params;
+    let mut found = Vec::new();
+    params.partition_by.retain(|expr| match unaliased(expr) {
+        Expr::ScalarFunction(offset) if offset.func.inner().is::<Offset>() => {
+            found.push(offset.args.clone());
+            false
+        }
+        _ => true,
+    });
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let frame = &params.window_frame;
+    let (units, mut start, mut end) =
+        (frame.units, frame.start_bound.clone(), frame.end_bound.clone());
+    for arguments in found {
+        let [at, offset] = arguments.as_slice() else { return Err(unread()) };
+        let Expr::Literal(at, _) = unaliased(at) else { return Err(unread()) };
+        let is_start = at.cast_to(&DataType::Int64)? == ScalarValue::Int64(Some(0));
+        let (bound, which) = if is_start { (&mut start, "starting") } else { (&mut end, "ending") };
+        let (WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value)) = bound
+        else {
+            return Err(unread());
+        };
+        let given = constant(offset, schema, config)?;
+        if given.is_null() {
+            return Err(to_datafusion(Error::new(
+                ErrorKind::NullNotAllowed,
+                format!("frame {which} offset must not be null"),
+            )));
+        }
+        *value = in_type(given, &value.data_type())?;
+    }
+    params.window_frame = WindowFrame::new_bounds(units, start, end);
+    Ok(true)
+}
+
+fn unread() -> DataFusionError {
+    to_datafusion(Error::internal("the offset of a frame has a place"))
+}
+
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
+
+/// The value of an offset.
+fn constant(offset: &Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<ScalarValue> {
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(schema.clone()))
+        .with_config_options(Arc::new(config.clone()))
+        .build();
+    match ExprSimplifier::new(context).simplify(offset.clone())? {
+        Expr::Literal(value, _) => Ok(value),
+        _ => Err(to_datafusion(Error::not_yet("this expression as the offset of a frame"))),
+    }
+}
+
+/// An offset in the type that the frame counts with.
+fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
+    let of = given.data_type();
+    if of.is_numeric() && *wanted == DataType::UInt64 {
+        return match given.cast_to(&DataType::Int64)? {
+            ScalarValue::Int64(Some(rows)) if rows >= 0 => given.cast_to(wanted),
+            _ => Err(negative_offset()),
+        };
+    }
+    // Text is read as the type, and an offset of another kind is none.
+    let fits = of.is_string()
+        || of == *wanted
+        || (of.is_integer() && wanted.is_numeric())
+        || (of.is_decimal() && (wanted.is_decimal() || wanted.is_floating()))
+        || (of.is_floating() && wanted.is_floating());
+    if !fits {
+        return Err(to_datafusion(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "RANGE with an offset of this type is not supported for the type of the ORDER BY",
+        )));
+    }
+    let offset = given.cast_to(wanted)?;
+    match offset {
+        // The difference of two infinities would be none.
+        ScalarValue::Float64(Some(value)) if value.is_infinite() => {
+            Err(to_datafusion(Error::not_yet("a frame with an infinite offset")))
+        }
+        ScalarValue::Float32(Some(value)) if value.is_infinite() => {
+            Err(to_datafusion(Error::not_yet("a frame with an infinite offset")))
+        }
+        offset => Ok(offset),
+    }
+}
+
+/// An offset until it is computed.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Offset {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Offset {
+    fn name(&self) -> &str {
+        OFFSET_FUNCTION
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(arrow::datatypes::Field::new(OFFSET_FUNCTION, DataType::Int64, true)))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Err(to_datafusion(Error::internal("the offset of a frame is computed before it is used")))
     }
 }
 
@@ -85,7 +220,15 @@ fn each_once(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(all)))
 }
 
-fn of_call(mut call: WindowFunction, schema: &DFSchema, widens: bool) -> Result<Transformed<Expr>> {
+fn of_call(
+    mut call: WindowFunction,
+    schema: &DFSchema,
+    widens: bool,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    // A computed offset may need the wide type.
+    let widened = widens && widen(&mut call, schema)?;
+    let computed = compute(&mut call, schema, config)?;
     let frame = &call.params.window_frame;
     for bound in [&frame.start_bound, &frame.end_bound] {
         if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
@@ -94,32 +237,65 @@ fn of_call(mut call: WindowFunction, schema: &DFSchema, widens: bool) -> Result<
             return Err(negative_offset());
         }
     }
-    let is_empty = is_empty(frame);
-    let widened = widens && widen(&mut call, schema)?;
-    if !is_empty {
-        let call = Expr::WindowFunction(Box::new(call));
-        return Ok(Transformed::new_transformed(call, widened));
+    if is_empty(frame) {
+        leave_none(&mut call, schema)?;
+        return Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))));
     }
+    let call = Expr::WindowFunction(Box::new(call));
+    Ok(Transformed::new_transformed(call, widened || computed))
+}
+
+/// Leaves a call whose frame is empty no rows. An offset from NULL is NULL, and one from infinity is
+/// infinity, so a RANGE frame of such a row has the peers of the row.
+fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
+    let params = &mut call.params;
+    let key = match params.order_by.as_slice() {
+        [key] if params.window_frame.units == WindowFrameUnits::Range => Some(&key.expr),
+        _ => None,
+    };
+    let is_float = |key: &Expr| key.get_type(schema).is_ok_and(|of| of.is_floating());
+    let key = match key {
+        Some(key) if key.nullable(schema)? || is_float(key) => Some(key.clone()),
+        _ => None,
+    };
+    let is_left = match &key {
+        Some(key) if is_float(key) => {
+            let double = cast(key.clone(), DataType::Float64);
+            let far = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(lit).to_vec();
+            key.clone().is_null().or(double.in_list(far, false))
+        }
+        Some(key) => key.clone().is_null(),
+        None => lit(false),
+    };
     match &call.fun {
         WindowFunctionDefinition::AggregateUDF(_) => {
-            call.params.filter = Some(Box::new(lit(false)));
+            let filter = match (params.filter.take(), &key) {
+                (Some(filter), Some(_)) => filter.and(is_left),
+                _ => is_left,
+            };
+            params.filter = Some(Box::new(filter));
         }
         WindowFunctionDefinition::WindowUDF(function) => {
             if matches!(function.name(), "first_value" | "last_value" | "nth_value")
-                && let Some(value) = call.params.args.first_mut()
+                && let Some(value) = params.args.first_mut()
             {
-                *value = Expr::Literal(ScalarValue::try_new_null(&value.get_type(schema)?)?, None);
+                let none = ScalarValue::try_new_null(&value.get_type(schema)?)?;
+                let none = Expr::Literal(none, None);
+                *value = match &key {
+                    Some(_) => when(is_left, std::mem::take(value)).otherwise(none)?,
+                    None => none,
+                };
             }
         }
     }
-    // A frame of rows that the filter leaves out, or whose value is NULL. It only grows: not every
-    // aggregate can take rows out again.
-    call.params.window_frame = WindowFrame::new_bounds(
-        WindowFrameUnits::Rows,
-        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
-        WindowFrameBound::CurrentRow,
-    );
-    Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))))
+    // Frames of rows that the filter leaves out, or whose value is NULL. Without a key that may be NULL
+    // the frame only grows: not every aggregate can take rows out again.
+    let (start, units) = match key {
+        Some(_) => (WindowFrameBound::CurrentRow, WindowFrameUnits::Range),
+        None => (WindowFrameBound::Preceding(ScalarValue::UInt64(None)), WindowFrameUnits::Rows),
+    };
+    params.window_frame = WindowFrame::new_bounds(units, start, WindowFrameBound::CurrentRow);
+    Ok(())
 }
 
 /// Whether the frame of a call adds an offset to its key.
@@ -165,12 +341,12 @@ fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         let (start, end) = bounds?;
         params.window_frame = WindowFrame::new_bounds(WindowFrameUnits::Range, start, end);
     }
-    key.expr = datafusion::logical_expr::cast(std::mem::take(&mut key.expr), wide);
+    key.expr = cast(std::mem::take(&mut key.expr), wide);
     Ok(true)
 }
 
 /// The error of a negative offset.
-pub fn negative_offset() -> datafusion::error::DataFusionError {
+pub fn negative_offset() -> DataFusionError {
     to_datafusion(Error::new(
         ErrorKind::InvalidFrameOffset,
         "invalid preceding or following size in window function",

@@ -17,6 +17,7 @@ use datafusion::{
         utils::AggregateOrderSensitivity,
     },
 };
+use stratalog_functions::governor;
 
 /// What a layer changes of a scalar function.
 pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
@@ -97,6 +98,8 @@ impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        // Asked again and again for each level of a deep expression.
+        governor::check()?;
         self.layer.return_field(&self.inner, arguments)
     }
 
@@ -239,8 +242,35 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
         self.layer.return_type(&self.inner, arguments)
     }
 
+    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
+        let field = self.inner.return_field(arguments);
+        let types: Vec<DataType> =
+            arguments.iter().map(|field| field.data_type().clone()).collect();
+        match (self.layer.return_type(&self.inner, &types), field) {
+            (Ok(of), Ok(field)) if of == *field.data_type() => Ok(field),
+            (Ok(of), _) => Ok(Arc::new(Field::new(self.name(), of, self.is_nullable()))),
+            // Some functions tell the field alone.
+            (Err(_), field) => field,
+        }
+    }
+
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.layer.state_fields(&self.inner, arguments)
+    }
+
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        is_ordered: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let ordered = Arc::clone(self.inner.inner()).with_beneficial_ordering(is_ordered)?;
+        Ok(ordered.map(|ordered| {
+            let inner = Arc::new(AggregateUDF::new_from_shared_impl(ordered));
+            Arc::new(Self { inner, layer: self.layer.clone() }) as Arc<dyn AggregateUDFImpl>
+        }))
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.inner.inner().supports_null_handling_clause()
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {

@@ -16,6 +16,9 @@ use super::{
 /// Aggregates whose result shows the order of the rows.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
+/// Aggregates that become such.
+const DOCUMENTS: &[&str] = &["jsonb_agg", "json_agg", "jsonb_object_agg", "json_object_agg"];
+
 /// Writes down the orders of a query that its rows depend on: of subqueries with an OFFSET or
 /// DISTINCT, of subqueries whose rows go through as they come, and of `array_agg(DISTINCT v)`.
 /// `is_aggregate` tells of the name of a function.
@@ -129,12 +132,14 @@ fn make_endless(query: &mut Query) {
     }
 }
 
-/// `array_agg(DISTINCT v)` is `array_agg(DISTINCT v ORDER BY v)`.
+/// `array_agg(DISTINCT v)` is `array_agg(DISTINCT v ORDER BY v)`. The elements of a document would
+/// have another order as text.
 fn sort_distinct(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
     let [part] = call.name.0.as_slice() else { return };
-    let collects =
-        part.as_ident().is_some_and(|name| COLLECTING.contains(&names::fold(name).as_str()));
+    let collects = part.as_ident().map(names::fold).is_some_and(|name| {
+        COLLECTING.contains(&name.as_str()) || DOCUMENTS.contains(&name.as_str())
+    });
     let FunctionArguments::List(list) = &mut call.args else { return };
     if !collects || list.duplicate_treatment != Some(DuplicateTreatment::Distinct) {
         return;
@@ -142,10 +147,23 @@ fn sort_distinct(expr: &mut Expr) {
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first() else {
         return;
     };
-    if list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))) {
+    // A constant has one place in an order, and a number would be a position.
+    if list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
+        || is_constant(first)
+    {
         return;
     }
     let options = OrderByOptions { asc: None, nulls_first: None };
     let by = OrderByExpr { expr: first.clone(), options, with_fill: None };
     list.clauses.push(FunctionArgumentClause::OrderBy(vec![by]));
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::Nested(inner)
+        | Expr::UnaryOp { expr: inner, .. }
+        | Expr::Cast { expr: inner, .. } => is_constant(inner),
+        _ => false,
+    }
 }

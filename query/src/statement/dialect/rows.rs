@@ -488,36 +488,51 @@ fn with_numbers(
 ) -> Result<TableFactor> {
     let called = fold(function);
     let not_yet = || Error::not_yet("WITH ORDINALITY of this function");
-    let (list, is_json) = match called.as_str() {
-        "unnest" => match <[Expr; 1]>::try_from(arguments) {
-            Ok([only]) => (only, false),
-            Err(_) => return Err(not_yet()),
-        },
-        "generate_series" => (call("series_list", arguments).ok_or_else(not_yet)?, false),
+    let (lists, is_json) = match called.as_str() {
+        "unnest" if arguments.is_empty() => return Err(not_yet()),
+        "unnest" => (arguments, false),
+        "generate_series" => (vec![call("series_list", arguments).ok_or_else(not_yet)?], false),
         name => {
             let (list, is_json) = list_of(name).ok_or_else(not_yet)?;
-            (call(list, arguments).ok_or_else(not_yet)?, is_json)
+            (vec![call(list, arguments).ok_or_else(not_yet)?], is_json)
         }
     };
     let one = Expr::Value(Value::Number("1".to_string(), false).into());
-    let numbers = call("cardinality", vec![list.clone()])
+    let lengths: Option<Vec<Expr>> =
+        lists.iter().map(|list| call("cardinality", vec![list.clone()])).collect();
+    // The shorter lists go on with NULL.
+    let length = match lists.len() {
+        1 => lengths.and_then(|mut lengths| lengths.pop()),
+        _ => lengths.and_then(|lengths| call("greatest", lengths)),
+    };
+    let numbers = length
         .and_then(|length| call("series_list", vec![one, length]))
         .and_then(|numbers| call("unnest", vec![numbers]));
-    let elements = call("unnest", vec![list]).map(|rows| as_json(rows, is_json));
-    let (Some(elements), Some(numbers)) = (elements, numbers) else { return Err(not_yet()) };
+    let mut values: Vec<Expr> = Vec::with_capacity(lists.len() + 1);
+    for list in lists {
+        values.push(as_json(call("unnest", vec![list]).ok_or_else(not_yet)?, is_json));
+    }
+    values.push(numbers.ok_or_else(not_yet)?);
     let column = match &alias {
-        Some(alias) => fold(&alias.name),
-        None => called,
+        Some(alias) if values.len() == 2 => fold(&alias.name),
+        _ => called,
     };
-    let column = Ident::with_quote('"', column);
-    let mut subquery =
-        query(&format!("SELECT 1 AS {column}, 1 AS ordinality")).ok_or_else(not_yet)?;
+    // Of equal names, what follows the mark is not shown.
+    let last = values.len() - 1;
+    let names: Vec<Ident> = (0..=last)
+        .map(|at| match at {
+            _ if at == last => Ident::new("ordinality"),
+            0 => Ident::with_quote('"', &column),
+            _ => Ident::with_quote('"', format!("{column}\u{1}{at}")),
+        })
+        .collect();
+    let mut subquery = query("SELECT 1").ok_or_else(not_yet)?;
     if let SetExpr::Select(select) = subquery.body.as_mut() {
-        for (item, value) in select.projection.iter_mut().zip([elements, numbers]) {
-            if let SelectItem::ExprWithAlias { expr, .. } = item {
-                *expr = value;
-            }
-        }
+        select.projection = values
+            .into_iter()
+            .zip(&names)
+            .map(|(expr, name)| SelectItem::ExprWithAlias { expr, alias: name.clone() })
+            .collect();
     }
     let mut alias = alias.unwrap_or(TableAlias {
         explicit: true,
@@ -525,9 +540,10 @@ fn with_numbers(
         columns: Vec::new(),
         at: None,
     });
-    if alias.columns.len() == 1 {
-        let name = Ident::new("ordinality");
-        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    if !alias.columns.is_empty() {
+        let unnamed = names.into_iter().skip(alias.columns.len());
+        let unnamed = unnamed.map(|name| TableAliasColumnDef { name, data_type: None });
+        alias.columns.extend(unnamed);
     }
     Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }

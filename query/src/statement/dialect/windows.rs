@@ -23,7 +23,7 @@ pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<
         // One that is another's name alone is looked up by the planner.
         if let NamedWindowExpr::WindowSpec(spec) = window {
             copy(spec, &named)?;
-            spec.window_frame.as_mut().map_or(Ok(()), offsets::write_out)?;
+            offsets::write_out(spec)?;
             named.insert(fold(name), spec.clone());
         }
     }
@@ -37,15 +37,33 @@ pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<
 fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Result<()> {
     let mut outcome = Ok(());
     let _ = walk::own_expressions_mut(tree, |expr| {
-        if let Expr::Function(call) = expr
-            && let Some(WindowType::WindowSpec(spec)) = &mut call.over
-        {
-            outcome = copy(spec, named)
-                .and_then(|()| spec.window_frame.as_mut().map_or(Ok(()), offsets::write_out));
+        if let Expr::Function(call) = expr {
+            match &mut call.over {
+                Some(WindowType::WindowSpec(spec)) => {
+                    outcome = copy(spec, named).and_then(|()| offsets::write_out(spec));
+                }
+                // The planner would look the name up in the query around, too.
+                Some(over @ WindowType::NamedWindow(_)) => outcome = write_in(over, named),
+                None => {}
+            }
         }
         if outcome.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     outcome
+}
+
+/// Puts a window in the place of its name.
+fn write_in(over: &mut WindowType, named: &HashMap<String, WindowSpec>) -> Result<()> {
+    let WindowType::NamedWindow(name) = over else { return Ok(()) };
+    let name = fold(name);
+    match named.get(&name) {
+        Some(spec) => *over = WindowType::WindowSpec(spec.clone()),
+        None => {
+            let message = format!("window \"{name}\" does not exist");
+            return Err(Error::new(ErrorKind::UndefinedObject, message));
+        }
+    }
+    Ok(())
 }
 
 /// Takes over what the window that `spec` names says.

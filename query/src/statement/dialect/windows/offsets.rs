@@ -1,26 +1,119 @@
-//! Offsets of frames that are written as constant expressions, `ROWS (1+1) PRECEDING` or
-//! `RANGE 1::bigint PRECEDING`, in the form that the planner takes: one number.
+//! Offsets of frames that are written as constant expressions, in the form that the planner takes: one
+//! number. An offset that only the run of the statement tells, as a parameter, stands as a call
+//! among the expressions of PARTITION BY until `rules::frames` computes it.
+//!
+//! ```text
+//!   OVER (ORDER BY i ROWS (1+1) PRECEDING)  ─►  OVER (ORDER BY i ROWS 2 PRECEDING)
+//!   OVER (ORDER BY i ROWS $1 PRECEDING)     ─►
+//!       OVER (PARTITION BY $frame_offset(0, $1::bigint) ORDER BY i ROWS 0 PRECEDING)
+//! ```
+
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, UnaryOperator, Value, WindowFrame, WindowFrameBound,
-    WindowFrameUnits,
+    BinaryOperator, CastKind, DataType, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
+    WindowFrameBound, WindowFrameUnits, WindowSpec,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Writes the offsets of a frame as numbers, where they are computed from integers.
+use crate::{
+    rules::frames::OFFSET_FUNCTION,
+    statement::{dialect::operators::call, walk},
+};
+
+/// Writes the offsets of a window's frame as numbers, or as calls.
 ///
 /// # Errors
-/// `InvalidFrameOffset` for a negative one, `InvalidColumnReference` for a column.
-pub fn write_out(frame: &mut WindowFrame) -> Result<()> {
+/// `InvalidFrameOffset` for a negative one, `InvalidColumnReference` for a column,
+/// `FeatureNotSupported` for a subquery.
+pub fn write_out(window: &mut WindowSpec) -> Result<()> {
+    let Some(frame) = &mut window.window_frame else { return Ok(()) };
     let units = frame.units;
-    for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
-        if let WindowFrameBound::Preceding(Some(offset))
-        | WindowFrameBound::Following(Some(offset)) = bound
+    let bounds = [Some(&mut frame.start_bound), frame.end_bound.as_mut()];
+    for (at, bound) in bounds.into_iter().enumerate() {
+        if let Some(
+            WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset)),
+        ) = bound
         {
             of_bound(offset, units)?;
+            if is_computed(offset, units) {
+                check_constant(offset, units)?;
+                let zero = Expr::value(Value::Number("0".to_string(), false));
+                let offset = std::mem::replace(offset.as_mut(), zero);
+                window.partition_by.extend(computed(offset, at, units));
+            }
         }
     }
     Ok(())
+}
+
+/// Whether the planner does not read an offset. One that the type of a key does not hold would have no
+/// bound to the planner.
+fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
+    match offset {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })
+            if matches!(units, WindowFrameUnits::Range) =>
+        {
+            digits.parse::<i64>().is_ok_and(|offset| offset > i64::from(i16::MAX))
+        }
+        Expr::Value(ValueWithSpan { value: Value::Number(..), .. }) => false,
+        // The parser takes each text for an interval.
+        Expr::Interval(Interval { value, leading_field: None, .. }) => {
+            let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
+                value.as_ref()
+            else {
+                return false;
+            };
+            text.trim().parse::<f64>().is_ok()
+        }
+        Expr::Interval(_) => false,
+        _ => true,
+    }
+}
+
+/// The call that computes an offset.
+fn computed(offset: Expr, at: usize, units: WindowFrameUnits) -> Option<Expr> {
+    let offset = match offset {
+        Expr::Interval(Interval { value, .. }) => *value,
+        other => other,
+    };
+    let offset = match units {
+        WindowFrameUnits::Range => offset,
+        WindowFrameUnits::Rows | WindowFrameUnits::Groups => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(offset),
+            data_type: DataType::BigInt(None),
+            array: false,
+            format: None,
+        },
+    };
+    let at = Expr::value(Value::Number(at.to_string(), false));
+    let mut call = call("f", vec![at, offset])?;
+    if let Expr::Function(function) = &mut call {
+        function.name = datafusion::sql::sqlparser::ast::ObjectName::from(vec![
+            datafusion::sql::sqlparser::ast::Ident::new(OFFSET_FUNCTION),
+        ]);
+    }
+    Some(call)
+}
+
+/// An offset is the same for all rows.
+fn check_constant(offset: &Expr, units: WindowFrameUnits) -> Result<()> {
+    let mut outcome = Ok(());
+    let _ = walk::own_expressions(offset, |expr| {
+        outcome = match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => Err(Error::new(
+                ErrorKind::InvalidColumnReference,
+                format!("argument of {units} must not contain variables"),
+            )),
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
+                Err(Error::not_yet("a subquery as the offset of a frame"))
+            }
+            _ => return ControlFlow::Continue(()),
+        };
+        ControlFlow::Break(())
+    });
+    outcome
 }
 
 fn of_bound(offset: &mut Expr, units: WindowFrameUnits) -> Result<()> {
