@@ -40,5 +40,5 @@ pub use session::{
 };
 pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind, names::quoted};
-pub use stratalog_functions::governor::count_allocated;
+pub use stratalog_functions::governor::{batch_bytes, count_allocated};
 pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};

@@ -24,7 +24,7 @@ use crate::failed;
 
 mod tied;
 
-pub use tied::{array_bytes, largest_list_bytes, tied, value_bytes};
+pub use tied::{array_bytes, batch_bytes, largest_list_bytes, tied, value_bytes};
 
 /// Bytes of one value, at most: the same limit as in PostgreSQL.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;

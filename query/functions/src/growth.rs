@@ -182,6 +182,8 @@ enum Shape {
     Split,
     /// The first argument as elements of an array, so many as the second says.
     Copies,
+    /// The first argument, and the third as often as the second says.
+    Resized,
 }
 
 fn shape_of(name: &str) -> Option<Shape> {
@@ -194,7 +196,8 @@ fn shape_of(name: &str) -> Option<Shape> {
         "concat_ws" => Shape::JoinedBy,
         "array_to_string" => Shape::Elements,
         "string_to_array" => Shape::Split,
-        "array_repeat" | "array_resize" => Shape::Copies,
+        "array_repeat" => Shape::Copies,
+        "array_resize" => Shape::Resized,
         "concat" | "text_concat" | "overlay" | "bytea_overlay" | "bytea_concat" | "make_array"
         | "array_append" | "array_prepend" | "array_concat" | "jsonb_concat" | "jsonb_set"
         | "jsonb_insert" | "jsonb_build_array" | "jsonb_build_object" | "format" => {
@@ -293,6 +296,10 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
                 None => text.chars().count(),
             };
             text.len().saturating_add(parts.saturating_mul(ELEMENT_BYTES))
+        }
+        Shape::Resized => {
+            let element = third.map_or(0, |element| element.bytes(row)).max(size_of::<i64>());
+            first.bytes(row).saturating_add(element.saturating_mul(counts.at(row)))
         }
         Shape::Copies => first.bytes(row).max(size_of::<i64>()).saturating_mul(counts.at(row)),
     })))

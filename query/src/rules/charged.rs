@@ -28,13 +28,10 @@ const RESULTS_KEPT: usize = 8_192;
 
 /// `function`, charged, if its results or its memory can be large.
 pub fn charged(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-    let fixed = matches!(
-        function.name(),
-        "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "bool_and" | "bool_or"
-    );
-    match fixed {
-        true => function,
-        false => layers::aggregate(function, Charged),
+    match function.name() {
+        "string_agg" | "array_agg" | "min" | "max" | "count" | "first_value" | "last_value"
+        | "nth_value" => layers::aggregate(function, Charged),
+        _ => function,
     }
 }
 

@@ -10,11 +10,14 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
-use stratalog_functions::governor::{self, within};
+use stratalog_functions::governor::{self, CHARGED_BYTES_MIN, Charge, batch_bytes, within};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{
     runtime::Handle,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        OwnedSemaphorePermit, Semaphore,
+        mpsc::{Receiver, Sender, channel},
+    },
     task::JoinHandle,
 };
 
@@ -27,6 +30,20 @@ use crate::{
 /// Batches that wait for a slow client, at most.
 const BATCHES_AHEAD: usize = 2;
 
+/// Bytes of those batches, at most, unless one batch has more. A plan goes on while fewer wait.
+const BYTES_AHEAD: usize = 4 << 20;
+
+/// Bytes of one permit.
+const PERMIT_BYTES: usize = 4 << 10;
+
+/// A batch that waits for its reader.
+struct Waiting {
+    batch: Result<RecordBatch>,
+    /// Of a large batch: the memory counts until the reader has it.
+    _charge: Option<Charge>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
 /// The batches of a plan. Dropping them stops it.
 pub struct Running {
     place: Place,
@@ -38,7 +55,7 @@ enum Place {
     /// With its reader, so many turns more.
     Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
     /// On other threads.
-    There { batches: Receiver<Result<RecordBatch>>, task: JoinHandle<()> },
+    There { batches: Receiver<Waiting>, task: JoinHandle<()> },
     /// It could not start.
     Failed(Error),
     /// Nowhere any more.
@@ -69,7 +86,7 @@ impl Running {
         let run = async move {
             match start() {
                 Ok(rows) => pump(rows, sender).await,
-                Err(error) => drop(sender.send(Err(error)).await),
+                Err(error) => drop(sender.send(Waiting::failed(error)).await),
             }
         };
         let task = threads.spawn(governor::task(own.governor(), run));
@@ -90,13 +107,48 @@ impl Running {
 }
 
 /// Sends what comes, until it ends, or nobody wants it.
-async fn pump(mut rows: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
-    while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(from_datafusion);
-        let failed = batch.is_err();
-        if sender.send(batch).await.is_err() || failed {
+async fn pump(mut rows: SendableRecordBatchStream, sender: Sender<Waiting>) {
+    let places = Arc::new(Semaphore::new(BYTES_AHEAD / PERMIT_BYTES));
+    loop {
+        // Room for one byte more, or nobody reads any more.
+        let room = tokio::select! {
+            room = places.acquire() => room.map(drop),
+            () = sender.closed() => return,
+        };
+        let Some(batch) = rows.next().await.filter(|_| room.is_ok()) else { return };
+        let waiting = match batch.map_err(from_datafusion) {
+            Ok(batch) => tokio::select! {
+                waiting = Waiting::of(batch, &places) => waiting,
+                () = sender.closed() => return,
+            },
+            Err(error) => Waiting::failed(error),
+        };
+        let failed = waiting.batch.is_err();
+        if sender.send(waiting).await.is_err() || failed {
             return;
         }
+    }
+}
+
+impl Waiting {
+    fn failed(error: Error) -> Self {
+        Self { batch: Err(error), _charge: None, _place: None }
+    }
+
+    /// A batch, once there is a place for it.
+    async fn of(batch: RecordBatch, places: &Arc<Semaphore>) -> Self {
+        let bytes = batch_bytes(&batch);
+        let charge = match bytes >= CHARGED_BYTES_MIN {
+            true => match governor::charge(bytes) {
+                Ok(charge) => Some(charge),
+                Err(error) => return Self::failed(error),
+            },
+            false => None,
+        };
+        let permits = (bytes / PERMIT_BYTES).clamp(1, BYTES_AHEAD / PERMIT_BYTES);
+        let permits = u32::try_from(permits).unwrap_or(1);
+        let place = Arc::clone(places).acquire_many_owned(permits).await.ok();
+        Self { batch: Ok(batch), _charge: charge, _place: place }
     }
 }
 
@@ -152,12 +204,13 @@ impl Stream for Running {
                     Poll::Ready(_) => None,
                     Poll::Pending => return Poll::Pending,
                 },
-                other => {
-                    if let Poll::Ready(Some(Ok(batch))) = &other {
+                Poll::Ready(Some(waiting)) => {
+                    if let Ok(batch) = &waiting.batch {
                         own.hand_on(batch);
                     }
-                    return other;
+                    return Poll::Ready(Some(waiting.batch));
                 }
+                Poll::Pending => return Poll::Pending,
             };
             self.place = Place::Ended;
             return Poll::Ready(next);

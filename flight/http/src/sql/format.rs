@@ -18,7 +18,7 @@ use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_query::{Held, Rows};
+use stratalog_query::{Held, Rows, batch_bytes};
 use stratalog_text::{ColumnWriter, TextStyle};
 
 use super::{Ended, json};
@@ -164,7 +164,7 @@ impl Answer {
             self.sending = None;
             match self.rows.next().await.transpose()? {
                 Some(batch) => {
-                    let bytes = batch.get_array_memory_size();
+                    let bytes = batch_bytes(&batch);
                     let held = self.ended.session().share().hold(bytes)?;
                     let part_rows = batch.num_rows().saturating_mul(PART_BYTES) / bytes.max(1);
                     let part_rows = part_rows.max(1);

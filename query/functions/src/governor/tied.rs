@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, make_array},
+    array::{
+        Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch,
+        make_array,
+    },
     buffer::Buffer,
     datatypes::DataType,
 };
@@ -74,6 +77,17 @@ fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     let (first, last) = (first.as_usize(), last.as_usize());
     let elements = lists.values().slice(first, last.saturating_sub(first));
     value_bytes(&elements).saturating_add(size_of_val(offsets))
+}
+
+/// The bytes of a batch's own rows: those of a larger batch that it is a part of do not count.
+pub fn batch_bytes(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    columns
+        .map(|column| match column.get_array_memory_size() {
+            small if small < TIED_BYTES_MIN => small,
+            most => most.min(value_bytes(column)),
+        })
+        .fold(0, usize::saturating_add)
 }
 
 /// The bytes of the largest list of an array.
