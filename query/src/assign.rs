@@ -109,6 +109,9 @@ impl Assignment<'_> {
                 stratalog_functions::to_integer(array, self.column_type)
             }
             (_, ColumnType::Real) => self.to_real(array),
+            (ColumnType::Real | ColumnType::Double, ColumnType::Numeric { precision, scale }) => {
+                stratalog_functions::to_numeric(array, *precision, *scale)
+            }
             (_, ColumnType::Numeric { .. }) => {
                 cast_with_options(array, &wanted, &CAST).map_err(|error| {
                     Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")

@@ -43,6 +43,7 @@ pub mod list_order;
 pub mod literals;
 pub mod long_text;
 pub mod marks;
+pub mod members;
 pub mod moving;
 pub mod named_casts;
 pub mod newest_rows;

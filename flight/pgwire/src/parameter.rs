@@ -12,7 +12,7 @@ use stratalog_text::{
     TextStyle,
     parse::{
         datetime::parse_timestamp,
-        number::{parse_bigint, parse_double, parse_integer},
+        number::{exact_type, parse_bigint, parse_double, parse_integer},
         parse_boolean,
     },
     parse_value, write_value,
@@ -24,7 +24,9 @@ use crate::{
 };
 
 /// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type
-/// on the wire: the one that the client declared, or that of `target`.
+/// on the wire: the one that the client declared, or that of `target`. A numeric with more digits
+/// than `target` keeps the digits, and a time that nanoseconds do not hold counts microseconds: the
+/// statement decides what becomes of them.
 ///
 /// # Errors
 /// What PostgreSQL says of text that is no value of the type; `InvalidBinaryRepresentation`
@@ -71,21 +73,32 @@ fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<Scala
         ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. } => {
             let unit_ns = target.timestamp_unit_ns().unwrap_or(1);
             let zoned = matches!(target, ColumnType::TimestampTz { .. });
-            let units = parse_timestamp(text, unit_ns, zoned, style)?;
-            binary::timestamp(units, unit_ns, zoned)
+            match parse_timestamp(text, unit_ns, zoned, style) {
+                Err(error) if error.kind() == ErrorKind::DatetimeOverflow && unit_ns == 1 => {
+                    let micros = parse_timestamp(text, MICROSECOND_NS, zoned, style);
+                    binary::timestamp(micros.map_err(|_| error)?, MICROSECOND_NS, zoned)
+                }
+                units => binary::timestamp(units?, unit_ns, zoned),
+            }
         }
         // Not through a scalar of one element: that drops the element's extension type.
         other @ ColumnType::Array(_) => {
-            let array = parse_value(Some(text), other, style)?;
+            let exact = exact_type(text, other);
+            let array = parse_value(Some(text), exact.as_ref().unwrap_or(other), style)?;
             ScalarValue::List(Arc::new(array.as_list().clone()))
         }
         other => {
+            let exact = exact_type(text, other);
+            let other = exact.as_ref().unwrap_or(other);
             let array = parse_value(Some(text), other, style)?;
             ScalarValue::try_from_array(&array, 0)
                 .map_err(|error| Error::internal(format!("a value of type {other}: {error}")))?
         }
     })
 }
+
+/// Nanoseconds of a microsecond.
+const MICROSECOND_NS: i64 = 1_000;
 
 fn from_binary(
     bytes: &Bytes,

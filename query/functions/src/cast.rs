@@ -1,5 +1,5 @@
-//! Casts that Arrow makes otherwise than PostgreSQL: to text, of text to anything else, and
-//! of numbers to integers.
+//! Casts that Arrow makes otherwise than PostgreSQL: to text, of text to anything else, of
+//! numbers to integers, and of floating-point numbers to numerics.
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::{
     literal::{scalar_of, style_of},
 };
 
+pub mod decimal;
 mod elements;
 mod rounded;
 
@@ -47,6 +48,9 @@ impl Casts {
         match (from, to) {
             (ColumnType::Text, ColumnType::Text) => None,
             (ColumnType::Text, to) => Some(TextInput::function(to.clone())),
+            (ColumnType::Real | ColumnType::Double, ColumnType::Numeric { precision, scale }) => {
+                Some(decimal::of_floats(*precision, *scale))
+            }
             (ColumnType::Array(from), ColumnType::Array(to)) => {
                 let of_elements = self.function(from, to)?;
                 Some(elements::function(of_elements, to.as_ref().clone()))

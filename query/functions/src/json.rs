@@ -16,12 +16,17 @@ use crate::{
 };
 
 mod change;
+mod choice;
 mod compare;
 mod document;
 mod elements;
+mod key;
 mod operators;
 pub mod scan;
 
+pub use key::KEY;
+
+pub use choice::choice;
 pub use operators::JsonComparisons;
 
 use Parameter::{Any, Array, Integer, Rest, Text};
@@ -47,7 +52,7 @@ pub fn functions() -> Vec<Function> {
             "jsonb_array_element",
             &[&[Text, Integer]],
             ColumnType::Jsonb,
-            "The element of an array, from 0, or from the end when negative: what `->` with an integer calls.",
+            "The element of an array, from 0, or from the end when negative: what `->` with an integer calls. A scalar counts as an array of one element.",
             |arguments| element(arguments, Take::Json),
         ),
         Function::immutable(
@@ -190,6 +195,7 @@ pub fn functions() -> Vec<Function> {
     ]
     .into_iter()
     .chain(compare::functions())
+    .chain(key::functions())
     .chain(change::functions())
     .chain(elements::pairs())
     .map(|function| Function { aliases: names_of_json(function.name), ..function })
@@ -272,7 +278,7 @@ fn element(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
         (arguments.text(0)?, arguments.integers(1)?, is_normalized(arguments));
     text_rows(arguments.rows, |row| match json_at(json, row, normalized)? {
         Some(json) if !positions.is_null(row) => {
-            Ok(take.of(scan::element(&json, positions.value(row))))
+            Ok(take.of(scan::element_or_scalar(&json, positions.value(row))))
         }
         _ => Ok(None),
     })

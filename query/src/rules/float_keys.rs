@@ -1,12 +1,13 @@
 //! One rule for the equality of floats: 0.0 is -0.0, and all NaN are one value, above all others,
 //! as in PostgreSQL. Comparisons, groups and joins of DataFusion keep the rule for zeros. Sorts,
 //! windows and sets of distinct values compare bits, and so here are given a *key*: the value
-//! with one zero and one NaN.
+//! with one zero and one NaN. Arrays and rows of floats are compared by their bits everywhere, and so
+//! have keys in comparisons, groups and joins too.
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray, PrimitiveArray, RecordBatch},
+    array::{Array as _, ArrayRef, AsArray, ListArray, PrimitiveArray, RecordBatch, StructArray},
     datatypes::{ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type},
 };
 use datafusion::{
@@ -25,6 +26,8 @@ use datafusion::{
 use stratalog_model::Error;
 
 use crate::errors::{from_arrow, to_datafusion};
+
+mod nested;
 
 /// Gives floats their keys where bits are compared. Runs last, when all types are settled.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ impl FloatKeys {
             Expr::Literal(ScalarValue::Float64(value), _) => {
                 value.is_none_or(|value| value.to_bits() == one_double(value).to_bits())
             }
-            other => !matches!(other.get_type(schema), Ok(DataType::Float32 | DataType::Float64)),
+            other => !other.get_type(schema).is_ok_and(|known| holds_floats(&known)),
         }
     }
 
@@ -86,7 +89,10 @@ impl FloatKeys {
         let names = NamePreserver::new(&node);
         let compared = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let compared = expr.transform_up(|expr| of_choice(expr, &schema))?;
+            let compared = expr.transform_up(|expr| {
+                of_choice(expr, &schema)?
+                    .transform_data(|expr| nested::of_expression(self, expr, &schema))
+            })?;
             Ok(compared.update_data(|expr| name.restore(expr)))
         })?;
         let keyed = self.keyed_node(compared.data)?;
@@ -110,14 +116,21 @@ impl FloatKeys {
                 let node = LogicalPlan::Distinct(Distinct::On(on));
                 Ok(Transformed::new_transformed(node, changed))
             }
+            LogicalPlan::Distinct(Distinct::All(input)) => nested::of_distinct(self, input),
+            LogicalPlan::Join(join) => Ok(nested::of_join(self, join)),
             node @ (LogicalPlan::Window(_) | LogicalPlan::Aggregate(_)) => {
+                let node = nested::of_groups(self, node)?;
+                let changed = node.transformed;
+                let node = node.data;
                 let schema = merge_schema(&node.inputs());
                 let names = NamePreserver::new(&node);
-                node.map_expressions(|expr| {
+                let calls = node.map_expressions(|expr| {
                     let name = names.save(&expr);
                     let changed = expr.transform_up(|expr| Ok(self.of_call(expr, &schema)))?;
                     Ok(changed.update_data(|expr| name.restore(expr)))
-                })
+                })?;
+                let changed = changed || calls.transformed;
+                Ok(Transformed::new_transformed(calls.data, changed))
             }
             other => Ok(Transformed::no(other)),
         }
@@ -142,7 +155,9 @@ impl FloatKeys {
                 // The order of percentile_cont is its argument.
                 let is_ordered_set = call.func.supports_within_group_clause();
                 let counts_values = call.func.name() == "mode";
-                if call.params.distinct || counts_values {
+                let of_arrays = matches!(call.func.name(), "min" | "max")
+                    && call.params.args.iter().any(|value| nested::is_nested(value, schema));
+                if call.params.distinct || counts_values || of_arrays {
                     for argument in &mut call.params.args {
                         changed |= self.keyed(argument, schema);
                     }
@@ -160,8 +175,7 @@ impl FloatKeys {
 /// `CASE f WHEN …` and `nullif(f, …)` as comparisons: their own compare bits.
 fn of_choice(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_float = |expr: &Expr| {
-        matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
-            && !expr.is_volatile()
+        expr.get_type(schema).is_ok_and(|known| holds_floats(&known)) && !expr.is_volatile()
     };
     Ok(match expr {
         Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) if is_float(&base) => {
@@ -201,11 +215,31 @@ fn mapped<T: ArrowPrimitiveType>(array: &ArrayRef, one: fn(T::Native) -> T::Nati
     Arc::new(values)
 }
 
-/// The keys of floats; other values as they are.
+/// Whether values of a type are floats, or arrays or rows of floats.
+pub fn holds_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Float32 | DataType::Float64 => true,
+        DataType::List(item) => holds_floats(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_floats(field.data_type())),
+        _ => false,
+    }
+}
+
+/// The keys of floats, and of arrays and rows of floats; other values as they are.
 pub fn keys(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float64 => mapped::<Float64Type>(array, one_double),
         DataType::Float32 => mapped::<Float32Type>(array, one_real),
+        DataType::List(item) if holds_floats(item.data_type()) => {
+            let list = array.as_list::<i32>();
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Arc::new(ListArray::new(Arc::clone(item), offsets, keys(list.values()), nulls))
+        }
+        DataType::Struct(fields) if holds_floats(array.data_type()) => {
+            let rows = array.as_struct();
+            let columns = rows.columns().iter().map(keys).collect();
+            Arc::new(StructArray::new(fields.clone(), columns, rows.nulls().cloned()))
+        }
         _ => Arc::clone(array),
     }
 }
@@ -301,6 +335,24 @@ mod tests {
         assert!(keys(vec![f64::NAN, -f64::NAN]).all(|bits| bits == f64::NAN.to_bits()));
         assert_eq!(one_double(-1.5), -1.5);
         assert_eq!(one_real(-0.0).to_bits(), 0);
+    }
+
+    #[test]
+    fn arrays_and_rows_have_keys() {
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, 1.0]));
+        let item = Arc::new(Field::new("item", DataType::Float64, true));
+        let offsets = arrow::buffer::OffsetBuffer::from_lengths([2, 0, 1]);
+        let nulls = Some(arrow::buffer::NullBuffer::from(vec![true, false, true]));
+        let list: ArrayRef = Arc::new(ListArray::new(item, offsets, floats, nulls));
+        let field = Arc::new(Field::new("a", list.data_type().clone(), true));
+        let rows: ArrayRef = Arc::new(StructArray::from(vec![(field, Arc::clone(&list))]));
+        let keyed = keys(&rows);
+        let keyed = keyed.as_struct().column(0).as_list::<i32>();
+        assert_eq!(keyed.offsets(), list.as_list::<i32>().offsets());
+        assert!(keyed.is_null(1));
+        let bits = keyed.values().as_primitive::<Float64Type>().values().iter();
+        let bits: Vec<u64> = bits.map(|value| value.to_bits()).collect();
+        assert_eq!(bits, [0.0, 0.0, 1.0].map(f64::to_bits));
     }
 
     #[test]

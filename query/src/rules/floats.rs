@@ -11,10 +11,14 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Values,
-        cast, expr_rewriter::NamePreserver, utils::merge_schema,
+        cast,
+        expr_rewriter::NamePreserver,
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+        utils::merge_schema,
     },
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
+    sql::sqlparser::ast::BinaryOperator,
 };
 use stratalog_functions::literal::compares;
 
@@ -52,6 +56,39 @@ impl AnalyzerRule for FloatsWin {
             })
         })
         .map(|plan| plan.data)
+    }
+}
+
+/// Gives quotients of numerics all of their digits when they are planned: what rounds a quotient in a query in
+/// FROM is planned by the digits.
+#[derive(Debug)]
+pub struct Quotients;
+
+impl ExprPlanner for Quotients {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        if let (BinaryOperator::Divide, (Ok(dividend), Ok(divisor))) = (&expr.op, types)
+            && let Some(wide) = dividend_type(&dividend, &divisor)
+            && wide != dividend
+        {
+            expr.left = cast(expr.left, wide);
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// The type of a dividend whose quotient is a numeric; `None` for other quotients.
+fn dividend_type(dividend: &DataType, divisor: &DataType) -> Option<DataType> {
+    if is_numeric(dividend) && (is_numeric(divisor) || divisor.is_integer()) {
+        Some(with_fraction(dividend))
+    } else if dividend.is_integer() && is_numeric(divisor) {
+        Some(DataType::Decimal128(38, QUOTIENT_DIGITS))
+    } else {
+        None
     }
 }
 
@@ -114,21 +151,12 @@ fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     };
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
-            if is_numeric(&type_of(&left))
-                && (is_numeric(&type_of(&right)) || type_of(&right).is_integer()) =>
+            if let Some(wide) = dividend_type(&type_of(&left), &type_of(&right)) =>
         {
-            let dividend = type_of(&left);
-            let wide = with_fraction(&dividend);
-            let changed = wide != dividend;
+            let changed = wide != type_of(&left);
             let left = if changed { Box::new(cast(*left, wide)) } else { left };
             let divided = Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right });
             Ok(if changed { Transformed::yes(divided) } else { Transformed::no(divided) })
-        }
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
-            if type_of(&left).is_integer() && is_numeric(&type_of(&right)) =>
-        {
-            let left = Box::new(cast(*left, DataType::Decimal128(38, QUOTIENT_DIGITS)));
-            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_of_numbers(op) => {
             if !meet([type_of(&left), type_of(&right)].iter()) {

@@ -1,28 +1,43 @@
-//! Aggregates of floats whose result may be NaN: it is the one NaN of all floats, whatever its sign.
+//! Aggregates of floats whose result may be NaN: it is the one NaN of all floats, whatever its sign. A sum or
+//! an average that is infinite though no value is infinite is an error, as in PostgreSQL.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, BooleanArray},
+    datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type},
+};
 use datafusion::{
-    common::{Result, ScalarValue},
+    common::{DataFusionError, Result, ScalarValue},
     logical_expr::{
         Accumulator, AggregateUDF, EmitTo, GroupsAccumulator, function::AccumulatorArgs,
     },
 };
 
+use stratalog_model::{Error, ErrorKind};
+
 use super::layers::{self, AggregateLayer};
+use crate::errors::to_datafusion;
 
 /// `function` with one NaN, if it computes floats.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "sum" | "avg" | "corr" | "covar_samp" | "covar_pop" => layers::aggregate(function, OneNan),
-        name if name.starts_with("regr_") => layers::aggregate(function, OneNan),
+        "sum" | "avg" => layers::aggregate(function, OneNan { overflows: true }),
+        "corr" | "covar_samp" | "covar_pop" => {
+            layers::aggregate(function, OneNan { overflows: false })
+        }
+        name if name.starts_with("regr_") => {
+            layers::aggregate(function, OneNan { overflows: false })
+        }
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct OneNan;
+struct OneNan {
+    /// Whether an infinite result of finite values is an error.
+    overflows: bool,
+}
 
 impl AggregateLayer for OneNan {
     fn accumulator(
@@ -32,7 +47,10 @@ impl AggregateLayer for OneNan {
     ) -> Result<Box<dyn Accumulator>> {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.accumulator(arguments)?;
-        Ok(if is_floating { Box::new(One(of_inner)) } else { of_inner })
+        Ok(match is_floating {
+            true => Box::new(One { inner: of_inner, infinite: !self.overflows }),
+            false => of_inner,
+        })
     }
 
     fn sliding_accumulator(
@@ -42,7 +60,10 @@ impl AggregateLayer for OneNan {
     ) -> Result<Box<dyn Accumulator>> {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.create_sliding_accumulator(arguments)?;
-        Ok(if is_floating { Box::new(One(of_inner)) } else { of_inner })
+        Ok(match is_floating {
+            true => Box::new(One { inner: of_inner, infinite: !self.overflows }),
+            false => of_inner,
+        })
     }
 
     fn groups_accumulator(
@@ -52,7 +73,11 @@ impl AggregateLayer for OneNan {
     ) -> Result<Box<dyn GroupsAccumulator>> {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.create_groups_accumulator(arguments)?;
-        Ok(if is_floating { Box::new(Groups(of_inner)) } else { of_inner })
+        let overflows = self.overflows;
+        Ok(match is_floating {
+            true => Box::new(Groups { inner: of_inner, overflows, infinite: Vec::new() }),
+            false => of_inner,
+        })
     }
 }
 
@@ -64,42 +89,126 @@ fn positive(value: ScalarValue) -> ScalarValue {
     }
 }
 
+fn overflow() -> DataFusionError {
+    to_datafusion(Error::new(ErrorKind::NumericOutOfRange, "value out of range: overflow"))
+}
+
+/// The places of infinite numbers.
+fn infinite(array: &ArrayRef) -> Vec<usize> {
+    fn places<T: ArrowPrimitiveType>(array: &ArrayRef, is: fn(T::Native) -> bool) -> Vec<usize> {
+        let numbers = array.as_primitive::<T>();
+        // Nearly always there are none.
+        if !numbers.values().iter().any(|number| is(*number)) {
+            return Vec::new();
+        }
+        let values = numbers.values().iter().enumerate();
+        values
+            .filter(|(at, number)| is(**number) && numbers.is_valid(*at))
+            .map(|(at, _)| at)
+            .collect()
+    }
+    match array.data_type() {
+        DataType::Float64 => places::<Float64Type>(array, f64::is_infinite),
+        DataType::Float32 => places::<Float32Type>(array, f32::is_infinite),
+        _ => Vec::new(),
+    }
+}
+
+fn is_infinite(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float64(Some(value)) => value.is_infinite(),
+        ScalarValue::Float32(Some(value)) => value.is_infinite(),
+        _ => false,
+    }
+}
+
 /// The result of one group.
 #[derive(Debug)]
-struct One(Box<dyn Accumulator>);
+struct One {
+    inner: Box<dyn Accumulator>,
+    /// Whether the result may be infinite: a value is.
+    infinite: bool,
+}
+
+impl One {
+    fn note(&mut self, values: &[ArrayRef]) {
+        self.infinite = self.infinite || values.iter().any(|array| !infinite(array).is_empty());
+    }
+}
 
 impl Accumulator for One {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.0.update_batch(values)
+        self.note(values);
+        self.inner.update_batch(values)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.0.evaluate().map(positive)
+        let value = self.inner.evaluate().map(positive)?;
+        if is_infinite(&value) && !self.infinite { Err(overflow()) } else { Ok(value) }
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.inner.size()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.0.state()
+        let state = self.inner.state()?;
+        if state.iter().any(is_infinite) && !self.infinite { Err(overflow()) } else { Ok(state) }
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.0.merge_batch(states)
+        self.note(states);
+        self.inner.merge_batch(states)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.0.retract_batch(values)
+        self.inner.retract_batch(values)
     }
 
     fn supports_retract_batch(&self) -> bool {
-        self.0.supports_retract_batch()
+        self.inner.supports_retract_batch()
     }
 }
 
 /// The results of many groups.
-struct Groups(Box<dyn GroupsAccumulator>);
+struct Groups {
+    inner: Box<dyn GroupsAccumulator>,
+    overflows: bool,
+    /// Groups, by number, that have an infinite value; those behind the last have none.
+    infinite: Vec<bool>,
+}
+
+impl Groups {
+    fn note(&mut self, values: &[ArrayRef], groups: &[usize]) {
+        if !self.overflows {
+            return;
+        }
+        for place in values.iter().flat_map(infinite) {
+            let Some(group) = groups.get(place) else { continue };
+            if self.infinite.len() <= *group {
+                self.infinite.resize(*group + 1, false);
+            }
+            if let Some(infinite) = self.infinite.get_mut(*group) {
+                *infinite = true;
+            }
+        }
+    }
+
+    /// Lets groups go, whose results these are.
+    fn check(&mut self, results: &[ArrayRef], emit: EmitTo) -> Result<()> {
+        let may_be = |group: usize| self.infinite.get(group).copied().unwrap_or(false);
+        if self.overflows && results.iter().flat_map(infinite).any(|group| !may_be(group)) {
+            return Err(overflow());
+        }
+        match emit {
+            EmitTo::All => self.infinite.clear(),
+            EmitTo::First(groups) => {
+                self.infinite.drain(..groups.min(self.infinite.len()));
+            }
+        }
+        Ok(())
+    }
+}
 
 impl GroupsAccumulator for Groups {
     fn update_batch(
@@ -109,19 +218,25 @@ impl GroupsAccumulator for Groups {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        self.0.update_batch(values, groups, filter, total)
+        self.note(values, groups);
+        self.inner.update_batch(values, groups, filter, total)
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        Ok(super::float_keys::with_one_nan(&self.0.evaluate(emit)?))
+        let results = super::float_keys::with_one_nan(&self.inner.evaluate(emit)?);
+        self.check(std::slice::from_ref(&results), emit)?;
+        Ok(results)
     }
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.0.state(emit)
+        let states = self.inner.state(emit)?;
+        self.check(&states, emit)?;
+        Ok(states)
     }
 
     fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.0.merge_batch(values, groups, total)
+        self.note(values, groups);
+        self.inner.merge_batch(values, groups, total)
     }
 
     fn convert_to_state(
@@ -129,10 +244,10 @@ impl GroupsAccumulator for Groups {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        self.0.convert_to_state(values, filter)
+        self.inner.convert_to_state(values, filter)
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.inner.size() + self.infinite.capacity()
     }
 }

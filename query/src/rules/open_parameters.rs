@@ -57,7 +57,17 @@ impl ExprPlanner for OpenParameters {
             *open = read_as(std::mem::take(open), &wanted)?;
             return Ok(PlannerResult::Original(expr));
         }
+        let is_text = |known: &DataType| {
+            matches!(known, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8)
+        };
         let wanted = match (&expr.op, &beside) {
+            (BinaryOperator::PGExp, known) if known.is_integer() => DataType::Float64,
+            // A text is joined with any other value.
+            (BinaryOperator::StringConcat, known)
+                if matches!(open, Expr::Placeholder(_)) && !is_text(known) && !known.is_null() =>
+            {
+                DataType::Utf8View
+            }
             (BinaryOperator::Plus, DataType::Timestamp(_, _)) => INTERVAL,
             (BinaryOperator::Multiply, DataType::Interval(_)) => DataType::Float64,
             (BinaryOperator::Divide, DataType::Interval(_)) if !on_left => DataType::Float64,
@@ -167,7 +177,10 @@ fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
 
 /// The elements of `ARRAY[…]` in their one type: that of constants in quotes is what the
 /// others are, and whole numbers are integers where they fit.
-fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
+///
+/// # Errors
+/// For no elements, arrays of arrays, and types that do not go together.
+pub(super) fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     if elements.is_empty() {
         return Err(to_datafusion(
             Error::new(ErrorKind::IndeterminateDatatype, "cannot determine type of empty array")

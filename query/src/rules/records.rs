@@ -16,7 +16,10 @@ use datafusion::{
     },
 };
 
-use super::lengths::{is_interval, length};
+use super::{
+    float_keys::keys,
+    lengths::{is_interval, length},
+};
 
 /// Counts the encodings of records instead of records.
 #[derive(Debug)]
@@ -96,7 +99,7 @@ impl ScalarUDFImpl for Encoding {
         let columns = arguments
             .args
             .iter()
-            .map(|value| value.to_array(rows))
+            .map(|value| Ok(keys(&value.to_array(rows)?)))
             .collect::<Result<Vec<ArrayRef>>>()?;
         let fields = columns.iter().map(|array| SortField::new(array.data_type().clone()));
         let converter = RowConverter::new(fields.collect())?;

@@ -42,12 +42,30 @@ impl Default for TimeOperators {
 impl ExprPlanner for TimeOperators {
     fn plan_binary_op(
         &self,
-        expr: RawBinaryExpr,
+        mut expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         use DataType as T;
         let types = (expr.left.get_type(schema), expr.right.get_type(schema));
-        let (Ok(left), Ok(right)) = types else { return Ok(PlannerResult::Original(expr)) };
+        let (Ok(mut left), Ok(mut right)) = types else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        // A time of day beside a day or an instant is as long as it is late.
+        match (&left, &expr.op, &right) {
+            (
+                T::Timestamp(_, _) | T::Date32,
+                BinaryOperator::Plus | BinaryOperator::Minus,
+                T::Time64(_),
+            ) => {
+                expr.right = cast_expr(expr.right, INTERVAL);
+                right = INTERVAL;
+            }
+            (T::Time64(_), BinaryOperator::Plus, T::Timestamp(_, _) | T::Date32) => {
+                expr.left = cast_expr(expr.left, INTERVAL);
+                left = INTERVAL;
+            }
+            _ => {}
+        }
         let binary = |left: Expr, op, right: Expr| {
             let planned = BinaryExpr::new(Box::new(left), op, Box::new(right));
             Ok(PlannerResult::Planned(Expr::BinaryExpr(planned)))

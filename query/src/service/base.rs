@@ -99,6 +99,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .map(domain::checked)
         .map(crate::rules::aliases::with_names)
         .map(common_types::unified)
+        .map(crate::rules::members::of_any_digits)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     expr_planners.insert(0, Arc::new(stratalog_functions::operators()));
@@ -107,6 +108,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
     expr_planners.insert(0, Arc::new(stratalog_functions::JsonSubscripts::default()));
     expr_planners.insert(0, Arc::new(OpenParameters));
+    expr_planners.push(Arc::new(crate::rules::floats::Quotients));
     expr_planners.push(Arc::new(IntegerOperands));
     let builder = SessionStateBuilder::new()
         .with_config(config)
@@ -118,6 +120,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                     as Arc<dyn AnalyzerRule + Send + Sync>,
                 Arc::new(crate::rules::counted_sets::CountedSets),
                 Arc::new(ResolveGroupingFunction::new()),
+                Arc::new(crate::rules::grouping_sets::NamelessGroupings),
                 Arc::new(RowsByLength::default()),
                 Arc::new(IntegerLiterals),
                 Arc::new(crate::rules::compared::Compared),
@@ -172,6 +175,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let make_array = state.udf("make_array").map_err(from_datafusion)?;
     let arrays = crate::rules::written_arrays::RestoredArrays { make_array };
     state.register_function_rewrite(Arc::new(arrays)).map_err(from_datafusion)?;
+    let members = crate::rules::members::Members;
+    state.register_function_rewrite(Arc::new(members)).map_err(from_datafusion)?;
     let shifts = crate::rules::small_shifts::SmallShifts;
     state.register_function_rewrite(Arc::new(shifts)).map_err(from_datafusion)?;
     let named_casts = crate::rules::named_casts::NamedCasts;

@@ -34,7 +34,7 @@ use stratalog_text::TextStyle;
 use super::catalog::Scope;
 use crate::{
     errors::{from_arrow, from_datafusion},
-    rules::grouping_sets,
+    rules::{cases, common_types::check_recursion, grouping_sets, written_arrays},
     statement::{
         dialect::merged::{self, Which},
         parameters,
@@ -137,9 +137,7 @@ impl Planner {
     /// As [`Self::logical`].
     pub async fn logical_as_written(&self, statement: &Statement) -> Result<LogicalPlan> {
         let has_parameters = parameters::count(statement)? > 0;
-        let statement = DataFusionStatement::Statement(Box::new(statement.clone()));
-        let planned = governor::planning(self.state.statement_to_plan(statement)).await;
-        let mut plan = planned.map_err(from_datafusion)?;
+        let mut plan = Box::pin(self.typed_plan(statement)).await?;
         if has_parameters {
             plan = parameters::without_names(plan)?;
         }
@@ -150,6 +148,33 @@ impl Planner {
             .with_allow_statements(false)
             .verify_plan(&plan)
             .map_err(from_datafusion)?;
+        Ok(plan)
+    }
+
+    /// The planner's plan, in which CASE has PostgreSQL's type wherever the type matters already.
+    async fn typed_plan(&self, statement: &Statement) -> Result<LogicalPlan> {
+        let mut statement = statement.clone();
+        written_arrays::as_calls(&mut statement);
+        if !cases::has_case(&statement) {
+            return self.first_plan(statement).await;
+        }
+        let planned = self.first_plan(statement.clone()).await;
+        if let Ok(plan) = &planned
+            && !cases::are_mistyped(plan).map_err(from_datafusion)?
+        {
+            return planned;
+        }
+        cases::as_calls(&mut statement);
+        let typed = self.first_plan(statement).await;
+        // An error of both is that of the statement as written.
+        if typed.is_err() && planned.is_err() { planned } else { typed }
+    }
+
+    async fn first_plan(&self, statement: Statement) -> Result<LogicalPlan> {
+        let statement = DataFusionStatement::Statement(Box::new(statement));
+        let plan = governor::planning(self.state.statement_to_plan(statement)).await;
+        let plan = plan.map_err(from_datafusion)?;
+        check_recursion(&plan).map_err(from_datafusion)?;
         Ok(plan)
     }
 

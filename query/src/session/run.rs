@@ -8,6 +8,7 @@ use std::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_text::TextStyle;
 
 use super::{
     Session, TransactionState,
@@ -21,7 +22,7 @@ use crate::{
         Plan, acquire, call, copy,
         cursor::{self, Declared},
         ddl, delete, explain, insert, lock, parameters, parse, query, refused, setting, subscribe,
-        transaction,
+        transaction, zoned,
     },
     statement_bytes,
 };
@@ -236,6 +237,7 @@ impl Session {
                 result: shaped.result.clone(),
                 catalog_version: shaped.catalog_version,
                 settings_version: shaped.settings_version,
+                zone: self.text_style().time_zone,
                 plan: Plan::Shaped(shaped, values),
             }));
         }
@@ -250,6 +252,7 @@ impl Session {
             plan: Plan::Tree,
             catalog_version,
             settings_version,
+            zone: self.text_style().time_zone,
         };
         let work = self.start_work(parsed.text());
         let planned = Box::pin(self.plan_statement(&mut prepared));
@@ -385,7 +388,11 @@ impl Session {
         }
         let prepared = &self.refresh(prepared, altered).await?;
         let types = &prepared.parameter_types;
-        let values = parameters::bind(types, values)?;
+        let reads = matches!(
+            &prepared.plan,
+            Plan::Query(_) | Plan::Shaped(..) | Plan::Declare(_) | Plan::Explain(_)
+        );
+        let values = parameters::bind(types, values, reads)?;
         match &prepared.plan {
             Plan::Query(query) => {
                 let run = query::Run::now(work, RowsTag::Select);
@@ -477,6 +484,11 @@ impl Session {
                 && prepared.settings_version == self.variables().version()
         {
             return Ok(Arc::clone(prepared));
+        }
+        let style = self.text_style();
+        if prepared.zone != style.time_zone {
+            let before = TextStyle { time_zone: prepared.zone, ..style.clone() };
+            zoned::check(self.whole(&prepared.parsed)?.statement(), &before, &style)?;
         }
         let told: Vec<Option<ColumnType>> =
             prepared.parameter_types.iter().cloned().map(Some).collect();

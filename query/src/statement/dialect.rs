@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value, write_value};
 
-pub use self::spelling::type_of_function;
+pub use self::{operators::call, spelling::type_of_function};
 use super::walk::{self, Change, Flow};
 
 mod arrays;
@@ -22,14 +22,18 @@ mod intervals;
 mod json_aggregates;
 mod lateral;
 pub mod merged;
+mod normal_forms;
 mod operators;
 pub mod positions;
+mod recursive;
 mod rows;
 mod series;
+mod sorting;
 mod spelled;
 mod spelling;
 mod tuples;
 mod values;
+mod volatile;
 mod windows;
 
 /// Rewrites a statement in place.
@@ -63,6 +67,9 @@ impl Change for Normalizer<'_> {
                 "SELECT … FOR UPDATE or FOR SHARE is not supported: events never change",
             )));
         }
+        self.go_on(volatile::read_once(query))?;
+        recursive::type_constants(query);
+        self.go_on(sorting::write_out(query))?;
         rows::name_elements(query);
         forms::values(query);
         match query.body.as_mut() {
@@ -123,6 +130,7 @@ impl Change for Normalizer<'_> {
         json_aggregates::respell(expr);
         ends::respell(expr);
         spelled::respell(expr);
+        normal_forms::respell(expr);
         self.go_on(tuples::in_subquery(expr))
     }
 

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         ParamValues,
@@ -15,8 +16,8 @@ use datafusion::{
     logical_expr::{Expr as PlanExpr, LogicalPlan, expr::Placeholder},
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, Statement,
-        TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
+        ArrayElemTypeDef, CastKind, DataType as SqlType, ExactNumberInfo, Expr, LimitClause, Query,
+        Select, Statement, TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
     },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
@@ -26,6 +27,8 @@ use crate::errors::from_datafusion;
 
 mod arrays;
 mod beside;
+
+pub use arrays::input_schema;
 
 /// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
 pub const PARAMETERS_MAX: usize = 65_535;
@@ -70,8 +73,8 @@ pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
     Ok(numbers)
 }
 
-/// Writes the types that the client told into the tree, as casts, and bigint where the LIMIT,
-/// OFFSET or FETCH of a query, or of one within it, is a parameter. Types that the statement itself
+/// Writes the types that the client told into the tree, as casts, bigint where the LIMIT, OFFSET or FETCH
+/// of a query, or of one within it, is a parameter, and boolean where WHERE or HAVING is. Types that the statement itself
 /// gives, `$1::int`, are added to `told`, which must have a place for each parameter.
 pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>]) {
     let mut counts = Counts;
@@ -139,14 +142,26 @@ impl Change for Counts {
         }
         ControlFlow::Continue(())
     }
+
+    // The planner wants to know that a condition is one.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let conditions = select.selection.iter_mut().chain(select.having.iter_mut());
+        conditions.for_each(|condition| as_type(condition, SqlType::Boolean));
+        ControlFlow::Continue(())
+    }
 }
 
 /// A parameter that is a number of rows, also in parentheses.
 fn as_count(expr: &mut Expr) {
+    as_type(expr, SqlType::BigInt(None));
+}
+
+/// What is a parameter, also in parentheses, with a cast.
+fn as_type(expr: &mut Expr, data_type: SqlType) {
     if let Expr::Nested(inner) = expr {
-        as_count(inner);
+        as_type(inner, data_type);
     } else if matches!(expr, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })) {
-        cast(expr, DataType::BigInt(None));
+        cast(expr, data_type);
     }
 }
 
@@ -178,7 +193,7 @@ impl Change for Caster<'_> {
     }
 }
 
-fn cast(expr: &mut Expr, data_type: DataType) {
+fn cast(expr: &mut Expr, data_type: SqlType) {
     let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
     *expr = Expr::Cast {
         kind: CastKind::Cast,
@@ -190,32 +205,32 @@ fn cast(expr: &mut Expr, data_type: DataType) {
 }
 
 /// The SQL name of a column type, as a tree.
-pub fn sql_type(column_type: &ColumnType) -> DataType {
+pub fn sql_type(column_type: &ColumnType) -> SqlType {
     match column_type {
-        ColumnType::Boolean => DataType::Boolean,
-        ColumnType::SmallInt => DataType::SmallInt(None),
-        ColumnType::Integer => DataType::Integer(None),
-        ColumnType::BigInt => DataType::BigInt(None),
-        ColumnType::Real => DataType::Real,
-        ColumnType::Double => DataType::DoublePrecision,
-        ColumnType::Numeric { precision, scale } => DataType::Numeric(
+        ColumnType::Boolean => SqlType::Boolean,
+        ColumnType::SmallInt => SqlType::SmallInt(None),
+        ColumnType::Integer => SqlType::Integer(None),
+        ColumnType::BigInt => SqlType::BigInt(None),
+        ColumnType::Real => SqlType::Real,
+        ColumnType::Double => SqlType::DoublePrecision,
+        ColumnType::Numeric { precision, scale } => SqlType::Numeric(
             ExactNumberInfo::PrecisionAndScale(u64::from(*precision), i64::from(*scale)),
         ),
-        ColumnType::Text => DataType::Text,
-        ColumnType::Bytea => DataType::Bytea,
+        ColumnType::Text => SqlType::Text,
+        ColumnType::Bytea => SqlType::Bytea,
         ColumnType::Timestamp { precision } => {
-            DataType::Timestamp(Some(u64::from(*precision)), TimezoneInfo::None)
+            SqlType::Timestamp(Some(u64::from(*precision)), TimezoneInfo::None)
         }
         ColumnType::TimestampTz { precision } => {
-            DataType::Timestamp(Some(u64::from(*precision)), TimezoneInfo::WithTimeZone)
+            SqlType::Timestamp(Some(u64::from(*precision)), TimezoneInfo::WithTimeZone)
         }
-        ColumnType::Date => DataType::Date,
-        ColumnType::Time => DataType::Time(None, TimezoneInfo::None),
-        ColumnType::Interval => DataType::Interval { fields: None, precision: None },
-        ColumnType::Uuid => DataType::Uuid,
-        ColumnType::Jsonb => DataType::JSONB,
+        ColumnType::Date => SqlType::Date,
+        ColumnType::Time => SqlType::Time(None, TimezoneInfo::None),
+        ColumnType::Interval => SqlType::Interval { fields: None, precision: None },
+        ColumnType::Uuid => SqlType::Uuid,
+        ColumnType::Jsonb => SqlType::JSONB,
         ColumnType::Array(element) => {
-            DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(sql_type(element)), None))
+            SqlType::Array(ArrayElemTypeDef::SquareBracket(Box::new(sql_type(element)), None))
         }
     }
 }
@@ -279,24 +294,51 @@ pub fn or_text(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
     types.into_iter().map(|found| found.unwrap_or(ColumnType::Text)).collect()
 }
 
-/// A numeric beside another need not fit that one's precision and scale: `n = $1` must not
-/// find 3.14 where 3.14159 was asked for.
+/// A parameter has a type without precision: `n = $1` must not find 3.14 where 3.14159 was asked
+/// for, nor `t > $1` take 10:00:00.1239 for 10:00:00.124.
 fn roomy(found: ColumnType) -> ColumnType {
     match found {
         ColumnType::Numeric { scale, .. } if scale > ColumnType::NUMERIC_SCALE => {
             ColumnType::Numeric { precision: 38, scale }
         }
         ColumnType::Numeric { .. } => ColumnType::NUMERIC,
+        ColumnType::Timestamp { precision } => {
+            ColumnType::Timestamp { precision: precision.max(TIME_DIGITS) }
+        }
+        ColumnType::TimestampTz { precision } => {
+            ColumnType::TimestampTz { precision: precision.max(TIME_DIGITS) }
+        }
         ColumnType::Array(element) => ColumnType::Array(Box::new(roomy(*element))),
         other => other,
     }
 }
 
-/// The values of a statement's parameters, each in the type wanted.
+/// Decimal digits of a second that a time has in PostgreSQL.
+const TIME_DIGITS: u8 = 6;
+
+/// Whether a value is of the type that is wanted but for the precision.
+fn is_precise(value: &DataType, wanted: &DataType) -> bool {
+    match (value, wanted) {
+        (DataType::Decimal128(..), DataType::Decimal128(..)) => true,
+        (DataType::Timestamp(_, value), DataType::Timestamp(_, wanted)) => value == wanted,
+        (DataType::List(value), DataType::List(wanted)) => {
+            is_precise(value.data_type(), wanted.data_type())
+        }
+        _ => false,
+    }
+}
+
+/// The values of a statement's parameters, each in the type wanted; a statement that only `reads` takes
+/// numerics with more digits, and times beyond those of nanoseconds, as they are.
 ///
 /// # Errors
-/// `ProtocolViolation` for a wrong number, `DatatypeMismatch` for a wrong type.
-pub fn bind(types: &[ColumnType], values: Vec<ScalarValue>) -> Result<Vec<ScalarValue>> {
+/// `ProtocolViolation` for a wrong number, `DatatypeMismatch` for a wrong type, `NumericOutOfRange` and
+/// `DatetimeOverflow` for what the type does not hold.
+pub fn bind(
+    types: &[ColumnType],
+    values: Vec<ScalarValue>,
+    reads: bool,
+) -> Result<Vec<ScalarValue>> {
     if values.len() != types.len() {
         return Err(Error::new(
             ErrorKind::ProtocolViolation,
@@ -313,10 +355,23 @@ pub fn bind(types: &[ColumnType], values: Vec<ScalarValue>) -> Result<Vec<Scalar
         .enumerate()
         .map(|(at, (value, column_type))| {
             let wanted = column_type.arrow_type();
-            if value.data_type() == wanted {
+            let given = value.data_type();
+            let precise = is_precise(&given, &wanted);
+            if given == wanted || reads && precise {
                 return Ok(value);
             }
             value.cast_to(&wanted).map_err(|_| {
+                if precise {
+                    return match column_type {
+                        ColumnType::Numeric { .. } => {
+                            Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
+                        }
+                        _ => Error::new(
+                            ErrorKind::DatetimeOverflow,
+                            format!("parameter ${} is out of range for {column_type}", at + 1),
+                        ),
+                    };
+                }
                 Error::new(
                     ErrorKind::DatatypeMismatch,
                     format!(

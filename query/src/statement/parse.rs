@@ -26,6 +26,7 @@ mod depth;
 mod dialect;
 mod distinct;
 mod dropping;
+mod escape;
 mod expansion;
 mod fetch;
 pub(super) mod forms;
@@ -108,6 +109,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             return Err(placed(sql, at, error));
         }
         let compares_distinct = rewrite::compares_distinct(part);
+        let escapes_by_parameter = escape::has_parameter(part);
         let mut tokens = rewrite::for_parser(part);
         alter::rewrite(&mut tokens);
         let is_own = acquire::is_own(part);
@@ -138,6 +140,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         expansion::check(&statement)?;
         if compares_distinct {
             distinct::end_operands(&mut statement);
+        }
+        if escapes_by_parameter {
+            escape::into_patterns(&mut statement);
         }
         let rest = parser.peek_token();
         if rest.token != Token::EOF {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ListArray, new_empty_array},
     buffer::OffsetBuffer,
-    datatypes::IntervalMonthDayNano,
+    datatypes::{DataType, IntervalMonthDayNano, TimeUnit},
 };
 use bytes::{Buf, Bytes};
 use datafusion::common::ScalarValue;
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::NUMERIC_PRECISION_MAX};
 use stratalog_text::{
     TextStyle,
     calendar::{DAY_NS, POSTGRES_EPOCH_DAYS},
@@ -100,12 +100,15 @@ pub(super) fn decode(
             let unit_ns = source.timestamp_unit_ns().unwrap_or(1);
             let range = || Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range");
             let micros = micros.checked_add(POSTGRES_EPOCH_MICROS).ok_or_else(range)?;
-            let units = if unit_ns <= 1_000 {
-                micros.checked_mul(1_000 / unit_ns).ok_or_else(range)?
+            let (units, unit_ns) = if unit_ns <= 1_000 {
+                match micros.checked_mul(1_000 / unit_ns) {
+                    Some(units) => (units, unit_ns),
+                    None => (micros, 1_000),
+                }
             } else {
                 // Rounded half up, as text is.
                 let unit_micros = unit_ns / 1_000;
-                micros.saturating_add(unit_micros / 2).div_euclid(unit_micros)
+                (micros.saturating_add(unit_micros / 2).div_euclid(unit_micros), unit_ns)
             };
             timestamp(units, unit_ns, matches!(source, ColumnType::TimestampTz { .. }))
         }
@@ -189,16 +192,44 @@ fn array(bytes: &Bytes, wire: u32, element: &ColumnType, style: &TextStyle) -> R
         return Err(broken());
     }
     let length = values.len();
+    let failed = |error| Error::internal(format!("an array of {element}: {error}"));
+    let widest = values.iter().map(ScalarValue::data_type).fold(element.arrow_type(), wider);
     let child = if values.is_empty() {
-        new_empty_array(&element.arrow_type())
+        new_empty_array(&widest)
     } else {
-        ScalarValue::iter_to_array(values)
-            .map_err(|error| Error::internal(format!("an array of {element}: {error}")))?
+        let values: Result<Vec<ScalarValue>> =
+            values.iter().map(|value| in_type(value, &widest, element)).collect();
+        ScalarValue::iter_to_array(values?).map_err(failed)?
     };
-    let field = Arc::new(element.arrow_field("item", true));
+    let field = Arc::new(element.arrow_field("item", true).with_data_type(widest));
     let list = ListArray::try_new(field, OffsetBuffer::from_lengths([length]), child, None)?;
     debug_assert_eq!(list.len(), 1);
     Ok(ScalarValue::List(Arc::new(list)))
+}
+
+/// The type that holds the numerics, or the times, of two types.
+fn wider(one: DataType, other: DataType) -> DataType {
+    match (&one, &other) {
+        (DataType::Decimal128(precision, scale), DataType::Decimal128(digits, behind)) => {
+            let scale = (*scale).max(*behind);
+            let whole = |precision: u8, scale: i8| precision.saturating_sub(scale.unsigned_abs());
+            let whole = whole(*precision, scale).max(whole(*digits, *behind));
+            let precision = whole.saturating_add(scale.unsigned_abs()).min(NUMERIC_PRECISION_MAX);
+            DataType::Decimal128(precision, scale)
+        }
+        (DataType::Timestamp(..), DataType::Timestamp(TimeUnit::Microsecond, _)) => other,
+        _ => one,
+    }
+}
+
+/// An element in the type of all elements.
+fn in_type(value: &ScalarValue, wanted: &DataType, element: &ColumnType) -> Result<ScalarValue> {
+    value.cast_to(wanted).map_err(|_| {
+        Error::new(
+            ErrorKind::NumericOutOfRange,
+            format!("the numbers of an array of {element} have more digits than there is room for"),
+        )
+    })
 }
 
 fn take_i32(bytes: &mut Bytes) -> Option<i32> {

@@ -95,6 +95,7 @@ string_to_array: text, text | text, text, text
 make_date: int4, int4, int4
 make_time: int4, int4, float8
 age: timestamptz, timestamptz | timestamp, timestamp
+date_bin: interval, timestamptz, timestamptz | interval, timestamp, timestamp
 isfinite: date | timestamptz | timestamp | interval
 make_timestamp: int4, int4, int4, int4, int4, float8
 make_timestamptz: int4, int4, int4, int4, int4, float8 | int4, int4, int4, int4, int4, float8, text

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::{
-    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
-        Expr, ReturnFieldArgs, ScalarUDF, Signature, Volatility, expr_rewriter::FunctionRewrite,
-        type_coercion::functions::fields_with_udf,
+        Case, Expr, ReturnFieldArgs, ScalarUDF, Signature, Volatility,
+        expr_rewriter::FunctionRewrite, type_coercion::functions::fields_with_udf,
     },
 };
-use stratalog_functions::literal::{self, style_of};
-use stratalog_model::Error;
+use stratalog_functions::{
+    json_choice,
+    literal::{self, style_of},
+};
+use stratalog_model::{ColumnType, Error};
 
 use super::{
     Given, common_type, in_type,
@@ -19,7 +22,10 @@ use super::{
 };
 use crate::{
     errors::to_datafusion,
-    rules::layers::{self, ScalarLayer},
+    rules::{
+        aligned_times::AlignedTimes,
+        layers::{self, ScalarLayer},
+    },
 };
 
 /// `function` that takes arguments of any types, if it is one that gives one of them. What
@@ -64,6 +70,19 @@ impl FunctionRewrite for CommonTypes {
                 let given: Vec<Given> =
                     call.args.iter().map(|argument| Given::of(argument, schema)).collect();
                 let wanted = common_type(&call.name().to_uppercase(), &given)?;
+                if call.name() == "nullif"
+                    && let Some(first) = type_of_nullif(&given)
+                    && wanted.as_ref() != Some(first)
+                    && let [value, other] = call.args.as_slice()
+                    && !value.is_volatile()
+                {
+                    let equal = value.clone().eq(other.clone());
+                    let equal = AlignedTimes.rewrite(equal, schema, config)?.data;
+                    let null = ScalarValue::try_new_null(&first.arrow_type())?;
+                    let choices = vec![(Box::new(equal), Box::new(Expr::Literal(null, None)))];
+                    let case = Case::new(None, choices, Some(Box::new(value.clone())));
+                    return Ok(Transformed::yes(Expr::Case(case)));
+                }
                 if let Some(wanted) = &wanted {
                     for (argument, given) in call.args.iter_mut().zip(&given) {
                         let style = style_of(config);
@@ -71,11 +90,27 @@ impl FunctionRewrite for CommonTypes {
                             in_type(std::mem::take(argument), given, wanted, schema, &style)?;
                     }
                 }
+                if wanted == Some(ColumnType::Jsonb)
+                    && let Some(by_value) = json_choice(call.name())
+                {
+                    return Ok(Transformed::yes(by_value.call(call.args)));
+                }
                 let call = Expr::ScalarFunction(call);
                 Ok(Transformed::yes(match &wanted {
                     Some(wanted) => typed(call, wanted),
                     None => call,
                 }))
+            }
+            Expr::ScalarSubquery(subquery) => {
+                let subquery = Expr::ScalarSubquery(subquery);
+                let wanted = match Given::of(&subquery, schema) {
+                    Given::Typed(wanted, _) => wanted,
+                    _ => return Ok(Transformed::no(subquery)),
+                };
+                // A subquery that has become a value forgets what type of text the value is.
+                let changed = wanted == ColumnType::Jsonb;
+                let value = if changed { typed(subquery, &wanted) } else { subquery };
+                Ok(Transformed::new_transformed(value, changed))
             }
             Expr::WindowFunction(mut call) if matches!(call.fun.name(), "lag" | "lead") => {
                 let [value, offset, default] = call.params.args.as_slice() else {
@@ -131,6 +166,20 @@ impl FunctionRewrite for CommonTypes {
     }
 }
 
+/// The type of `nullif`, where PostgreSQL compares values of both types as they are: that of the first. `None`
+/// where both are brought to their common type.
+fn type_of_nullif(given: &[Given]) -> Option<&ColumnType> {
+    use ColumnType as T;
+    let [Given::Typed(first, true), Given::Typed(second, true)] = given else { return None };
+    let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
+    let is_floating = |known: &T| matches!(known, T::Real | T::Double);
+    let is_time =
+        |known: &T| matches!(known, T::Date | T::Timestamp { .. } | T::TimestampTz { .. });
+    let is_numeric = |known: &T| matches!(known, T::Numeric { .. });
+    let both = |is: fn(&T) -> bool| is(first) && is(second);
+    (both(is_whole) || both(is_floating) || both(is_time) || both(is_numeric)).then_some(first)
+}
+
 /// A function as it is planned: its type is the common type of its arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Unified {
@@ -155,7 +204,12 @@ impl ScalarLayer for Unified {
                 value.and_then(Given::of_constant).unwrap_or_else(|| Given::of_field(field))
             })
             .collect();
-        match common_type(&inner.name().to_uppercase(), &given)? {
+        let common = common_type(&inner.name().to_uppercase(), &given)?;
+        let wanted = match inner.name() {
+            "nullif" => type_of_nullif(&given).cloned().or(common),
+            _ => common,
+        };
+        match wanted {
             Some(wanted) => {
                 let nullable = inner.name() == "nullif"
                     || arguments.arg_fields.iter().all(|field| field.is_nullable());

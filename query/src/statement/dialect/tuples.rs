@@ -23,7 +23,13 @@ pub fn of_rows(expr: &mut Expr) {
         }
         Expr::InSubquery { expr, .. }
         | Expr::AnyOp { left: expr, .. }
-        | Expr::AllOp { left: expr, .. } => as_tuple(expr),
+        | Expr::AllOp { left: expr, .. }
+        | Expr::IsNull(expr)
+        | Expr::IsNotNull(expr) => as_tuple(expr),
+        Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+            as_tuple(left);
+            as_tuple(right);
+        }
         _ => {}
     }
 }

@@ -10,6 +10,7 @@ use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
 use stratalog_pg_catalog::stands_for;
 
 use super::source::{Source, source, unaliased};
+use crate::rules::cases;
 
 /// What is known of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +128,10 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> Known {
             "nullif" => all(input, function.args.first()),
             "array_element" => element_of(all(input, function.args.first())),
             "make_array" => array_of(all(input, &function.args)),
+            _ if let Some(parts) = cases::parts(function) => {
+                let branches = parts.choices.iter().map(|[_, then]| then);
+                all(input, branches.chain([parts.otherwise]))
+            }
             _ => {
                 expression.to_field(input.schema()).map_or(Known::Plain, |(_, field)| named(&field))
             }

@@ -20,8 +20,8 @@ use stratalog_model::{ColumnType, Result};
 use super::arrays::input_schema;
 use crate::{
     errors::from_datafusion,
-    rules::calls::wanted_types,
     rules::common_types::{Given, columns_of, common_type, gives_an_argument, unaliased},
+    rules::{calls::wanted_types, cases, written_arrays},
 };
 
 /// What a function is asked to take, in this order, where it does not take text.
@@ -62,26 +62,29 @@ fn of_expression(
             of_condition(condition, found);
             Ok(())
         }
-        Expr::Case(case) => {
-            if case.expr.is_none() {
-                case.when_then_expr.iter().for_each(|(when, _)| of_condition(when, found));
-            }
-            let results: Vec<(&Expr, &DFSchema)> = case
-                .else_expr
-                .iter()
-                .map(|other| other.as_ref())
-                .chain(case.when_then_expr.iter().map(|(_, then)| then.as_ref()))
-                .map(|result| (result, schema))
-                .collect();
-            of_values(&results, found)?;
-            if let Some(base) = &case.expr {
-                for (when, _) in &case.when_then_expr {
-                    of_values(&[(base, schema), (when, schema)], found)?;
-                }
-            }
-            Ok(())
+        Expr::InList(list) => {
+            let values = std::iter::once(list.expr.as_ref()).chain(&list.list);
+            of_values(&values.map(|value| (value, schema)).collect::<Vec<_>>(), found)
         }
-        Expr::ScalarFunction(call) if gives_an_argument(call.name()) => {
+        Expr::Between(between) => {
+            // Two comparisons: the first has the first say.
+            of_values(&[(&between.expr, schema), (&between.low, schema)], found)?;
+            of_values(&[(&between.expr, schema), (&between.high, schema)], found)
+        }
+        Expr::Case(case) => {
+            let choices = case.when_then_expr.iter();
+            let choices: Vec<(&Expr, &Expr)> =
+                choices.map(|(when, then)| (when.as_ref(), then.as_ref())).collect();
+            of_case(case.expr.as_deref(), &choices, case.else_expr.as_deref(), schema, found)
+        }
+        Expr::ScalarFunction(call) if let Some(parts) = cases::parts(call) => {
+            let choices: Vec<(&Expr, &Expr)> =
+                parts.choices.iter().map(|[when, then]| (when, then)).collect();
+            of_case(parts.base, &choices, Some(parts.otherwise), schema, found)
+        }
+        Expr::ScalarFunction(call)
+            if gives_an_argument(call.name()) || written_arrays::is_array(call) =>
+        {
             let arguments: Vec<_> = call.args.iter().map(|argument| (argument, schema)).collect();
             of_values(&arguments, found)
         }
@@ -91,6 +94,30 @@ fn of_expression(
         }
         _ => Ok(()),
     }
+}
+
+fn of_case(
+    base: Option<&Expr>,
+    choices: &[(&Expr, &Expr)],
+    otherwise: Option<&Expr>,
+    schema: &DFSchema,
+    found: &mut HashMap<String, ColumnType>,
+) -> datafusion::error::Result<()> {
+    if base.is_none() {
+        choices.iter().for_each(|(when, _)| of_condition(when, found));
+    }
+    let results: Vec<(&Expr, &DFSchema)> = otherwise
+        .into_iter()
+        .chain(choices.iter().map(|(_, then)| *then))
+        .map(|result| (result, schema))
+        .collect();
+    of_values(&results, found)?;
+    if let Some(base) = base {
+        for (when, _) in choices {
+            of_values(&[(base, schema), (when, schema)], found)?;
+        }
+    }
+    Ok(())
 }
 
 fn of_union(

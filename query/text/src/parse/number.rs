@@ -1,6 +1,6 @@
 //! Numbers from text.
 
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::NUMERIC_PRECISION_MAX};
 
 use super::{invalid_syntax, shortened, trim};
 
@@ -219,4 +219,61 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow").with_detail(format!(
         "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
     ))
+}
+
+/// The numeric, or array of numerics, that holds all digits of a text; `None` where `target` does, or no type
+/// does.
+pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
+    match target {
+        ColumnType::Array(element) => {
+            let is_part =
+                |character: char| character.is_ascii_alphanumeric() || ".+-".contains(character);
+            let numbers = text.split(|character: char| !is_part(character));
+            let numbers = numbers.filter(|number| !number.is_empty());
+            let element = numbers.fold(element.as_ref().clone(), |before, number| {
+                exact_type(number, &before).unwrap_or(before)
+            });
+            let exact = ColumnType::Array(Box::new(element));
+            (exact != *target).then_some(exact)
+        }
+        ColumnType::Numeric { precision, scale } => {
+            let number = text.trim().trim_start_matches(['+', '-']);
+            let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+                Some((mantissa, exponent)) => (mantissa, exponent.parse::<i16>().ok()?),
+                None => (number, 0),
+            };
+            let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+            let are_digits = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+            if !are_digits(whole) || !are_digits(fraction) {
+                return None;
+            }
+            let digits = format!("{whole}{fraction}");
+            let leading = digits.len() - digits.trim_start_matches('0').len();
+            let trailing = digits.len() - digits.trim_end_matches('0').len();
+            if leading == digits.len() {
+                return None;
+            }
+            // Places before the point, of the first digit that is no zero, and behind the point, of the last.
+            let places = |digits: usize| i16::try_from(digits).ok();
+            let before = places(whole.len())?.checked_add(exponent)?;
+            let first = before.checked_sub(places(leading)?)?;
+            let last = places(digits.len() - trailing)?.checked_sub(before)?;
+            let (whole, fraction) =
+                (u8::try_from(first.max(0)).ok()?, u8::try_from(last.max(0)).ok()?);
+            let room = precision.saturating_sub(*scale);
+            if whole <= room && fraction <= *scale {
+                return None;
+            }
+            let scale = fraction.max(*scale);
+            // Room for numbers beside this one, as far as there is any.
+            let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
+            let holds = whole.checked_add(scale)? <= precision;
+            let (precision, scale) = match holds {
+                true => (precision, scale),
+                false => (whole.checked_add(fraction)?, fraction),
+            };
+            (precision <= NUMERIC_PRECISION_MAX).then_some(ColumnType::Numeric { precision, scale })
+        }
+        _ => None,
+    }
 }

@@ -361,3 +361,29 @@ fn messages_do_not_repeat_megabytes() {
     assert_eq!(error.kind(), ErrorKind::InvalidTextRepresentation);
     assert!(error.message().len() < 300);
 }
+
+#[test]
+fn numerics_of_all_digits_have_a_type() {
+    use super::number::exact_type;
+    let numeric = |precision, scale| ColumnType::Numeric { precision, scale };
+    let of = |text: &str| exact_type(text, &numeric(20, 10));
+    for text in ["1.5", "-1234567890.0123456789", "0.00000000010", "0", "0e-99", "1e9", "x", "NaN"]
+    {
+        assert_eq!(of(text), None, "{text}");
+    }
+    assert_eq!(of("0.00000000005"), Some(numeric(21, 11)));
+    assert_eq!(of("9E-11"), Some(numeric(21, 11)));
+    assert_eq!(of("-1.5e-10"), Some(numeric(21, 11)));
+    assert_eq!(of("12345678901"), Some(numeric(21, 10)));
+    assert_eq!(of("1e30"), Some(numeric(31, 0)));
+    assert_eq!(of("1e40"), None);
+    assert_eq!(of("1e-40"), None);
+    assert_eq!(of("0.123456789012345678901234567890"), Some(numeric(38, 29)));
+    let array = |element| ColumnType::Array(Box::new(element));
+    assert_eq!(
+        exact_type("{1,NULL,\"0.00000000005\",-12345678901}", &array(numeric(20, 10))),
+        Some(array(numeric(22, 11)))
+    );
+    assert_eq!(exact_type("{1,2.5}", &array(numeric(20, 10))), None);
+    assert_eq!(exact_type("0.00000000005", &ColumnType::Double), None);
+}

@@ -1,0 +1,141 @@
+//! Casts of reals and double precisions to numerics: a numeric has the decimal digits that the
+//! number surely has, 6 and 15, as in PostgreSQL. Arrow gives digits of the binary fraction.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Decimal128Array},
+    datatypes::{DataType, Float32Type, Float64Type},
+};
+use datafusion::{
+    common::Result as PlanResult,
+    logical_expr::{
+        ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    },
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use crate::{failed, literal::scalar_of};
+
+/// The function that makes such a numeric of a number.
+pub(super) fn of_floats(precision: u8, scale: u8) -> Arc<ScalarUDF> {
+    let name = format!("float_to_numeric_{precision}_{scale}");
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(OfFloats { name, precision, scale, signature }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfFloats {
+    name: String,
+    precision: u8,
+    scale: u8,
+    signature: Signature,
+}
+
+/// Reals or double precisions as numerics of this precision and scale.
+///
+/// # Errors
+/// `NumericOutOfRange`.
+pub fn to_numeric(numbers: &ArrayRef, precision: u8, scale: u8) -> Result<ArrayRef> {
+    let units = |number: &str| units(number, precision, scale);
+    let converted: Decimal128Array = match numbers.data_type() {
+        DataType::Float32 => numbers
+            .as_primitive::<Float32Type>()
+            .try_unary(|number| units(&format!("{number:.5e}")))?,
+        DataType::Float64 => numbers
+            .as_primitive::<Float64Type>()
+            .try_unary(|number| units(&format!("{number:.14e}")))?,
+        _ => return Err(Error::internal("a floating-point number was declared")),
+    };
+    let wanted = ColumnType::Numeric { precision, scale }.arrow_type();
+    Ok(Arc::new(converted.with_data_type(wanted)))
+}
+
+/// A number in scientific notation, in units of the last digit.
+fn units(number: &str, precision: u8, scale: u8) -> Result<i128> {
+    let fits = |units: &i128| {
+        let bound = 10_u128.checked_pow(u32::from(precision));
+        bound.is_none_or(|bound| units.unsigned_abs() < bound)
+    };
+    scaled(number, scale).filter(fits).ok_or_else(|| {
+        let message = match number.contains(['N', 'i']) {
+            true => "numeric cannot hold NaN and infinity",
+            false => "numeric field overflow",
+        };
+        Error::new(ErrorKind::NumericOutOfRange, message).with_detail(format!(
+            "A field with precision {precision}, scale {scale} does not hold {number}."
+        ))
+    })
+}
+
+/// `1.5e2` times ten to the power of `scale`, rounded half away from zero; `None` where the product
+/// is no number of 128 bits.
+fn scaled(number: &str, scale: u8) -> Option<i128> {
+    let (mantissa, exponent) = number.split_once('e')?;
+    let fraction = mantissa.split_once('.').map_or("", |(_, fraction)| fraction);
+    let digits: i128 = mantissa.replace('.', "").parse().ok()?;
+    let behind = i32::try_from(fraction.len()).ok()?;
+    let power = exponent.parse::<i32>().ok()? - behind + i32::from(scale);
+    if digits == 0 {
+        return Some(0);
+    }
+    let ten = |power: u32| 10_i128.checked_pow(power);
+    match u32::try_from(power) {
+        Ok(power) => digits.checked_mul(ten(power)?),
+        Err(_) => {
+            let Some(unit) = ten(power.unsigned_abs()) else { return Some(0) };
+            let half = unit / 2 * digits.signum();
+            Some((digits + half) / unit)
+        }
+    }
+}
+
+impl ScalarUDFImpl for OfFloats {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
+        Ok(ColumnType::Numeric { precision: self.precision, scale: self.scale }.arrow_type())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let converted =
+            |numbers: &ArrayRef| to_numeric(numbers, self.precision, self.scale).map_err(failed);
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(numbers)) => converted(numbers).map(ColumnarValue::Array),
+            Some(ColumnarValue::Scalar(number)) => {
+                let converted = converted(&number.to_array()?)?;
+                Ok(ColumnarValue::Scalar(scalar_of(&converted)?))
+            }
+            None => Err(failed(Error::internal("a cast needs an argument"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_are_sure() {
+        let double = |number: f64, scale| scaled(&format!("{number:.14e}"), scale);
+        assert_eq!(double(1.005, 2), Some(101));
+        assert_eq!(double(-1.005, 2), Some(-101));
+        assert_eq!(double(0.285, 2), Some(29));
+        assert_eq!(double(0.1 + 0.2, 18), Some(300_000_000_000_000_000));
+        assert_eq!(double(1e15, 0), Some(1_000_000_000_000_000));
+        assert_eq!(double(1e-300, 10), Some(0));
+        assert_eq!(double(-0.0, 10), Some(0));
+        assert_eq!(double(1e300, 0), None);
+        assert_eq!(double(f64::NAN, 0), None);
+        assert_eq!(double(f64::INFINITY, 0), None);
+        let real = |number: f32, scale| scaled(&format!("{number:.5e}"), scale);
+        assert_eq!(real(0.1, 10), Some(1_000_000_000));
+        assert_eq!(real(16_777_216.0, 0), Some(16_777_200));
+    }
+}

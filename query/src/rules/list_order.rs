@@ -1,0 +1,249 @@
+//! The order of arrays, as PostgreSQL has it: by elements, of which NULL is above all others, then by
+//! length. DataFusion takes NULL for the least where it compares two arrays.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, make_comparator},
+    compute::{SortOptions, interleave},
+    datatypes::DataType,
+};
+use datafusion::{
+    common::{DFSchema, Result, tree_node::Transformed},
+    logical_expr::{
+        Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs,
+        ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    },
+};
+use stratalog_model::Error;
+
+use super::float_keys::keys;
+use crate::errors::to_datafusion;
+
+/// The expression with our order in comparisons of arrays, and in `greatest` and `least` of them. All types
+/// are settled.
+///
+/// # Errors
+/// None that is known.
+pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_list = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::List(_)));
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if Test::of(op).is_some() && is_list(&left) && is_list(&right) =>
+        {
+            match Test::of(op) {
+                Some(test) => Transformed::yes(call(Call::Test(test), vec![*left, *right])),
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            }
+        }
+        Expr::Between(Between { expr, negated, low, high })
+            if is_list(&expr) && is_list(&low) && is_list(&high) =>
+        {
+            let from = call(Call::Test(Test::GtEq), vec![(*expr).clone(), *low]);
+            let to = call(Call::Test(Test::LtEq), vec![*expr, *high]);
+            let inside = from.and(to);
+            Transformed::yes(if negated { !inside } else { inside })
+        }
+        Expr::ScalarFunction(function)
+            if matches!(function.name(), "greatest" | "least")
+                && function.args.iter().all(is_list) =>
+        {
+            let take =
+                if function.name() == "greatest" { Ordering::Greater } else { Ordering::Less };
+            Transformed::yes(call(Call::Choice(take), function.args))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// What is asked of two arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Test {
+    Lt,
+    LtEq,
+    Gt,
+    GtEq,
+}
+
+impl Test {
+    fn of(op: Operator) -> Option<Self> {
+        Some(match op {
+            Operator::Lt => Test::Lt,
+            Operator::LtEq => Test::LtEq,
+            Operator::Gt => Test::Gt,
+            Operator::GtEq => Test::GtEq,
+            _ => return None,
+        })
+    }
+
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Test::Lt => order.is_lt(),
+            Test::LtEq => order.is_le(),
+            Test::Gt => order.is_gt(),
+            Test::GtEq => order.is_ge(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Call {
+    Test(Test),
+    /// The array that is greater or less than the others.
+    Choice(Ordering),
+}
+
+fn call(call: Call, arguments: Vec<Expr>) -> Expr {
+    let name = match call {
+        Call::Test(Test::Lt) => "array_lt",
+        Call::Test(Test::LtEq) => "array_le",
+        Call::Test(Test::Gt) => "array_gt",
+        Call::Test(Test::GtEq) => "array_ge",
+        Call::Choice(Ordering::Less) => "array_least",
+        Call::Choice(_) => "array_greatest",
+    };
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(OfLists { name, call, signature })).call(arguments)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfLists {
+    name: &'static str,
+    call: Call,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OfLists {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match self.call {
+            Call::Test(_) => Ok(DataType::Boolean),
+            Call::Choice(_) => arguments.first().cloned().ok_or_else(no_argument),
+        }
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let lists: Vec<ArrayRef> =
+            arguments.args.iter().map(|list| list.to_array(rows)).collect::<Result<_>>()?;
+        let result = match self.call {
+            Call::Test(test) => tested(&lists, test)?,
+            Call::Choice(take) => chosen(&lists, take, rows)?,
+        };
+        Ok(ColumnarValue::Array(result))
+    }
+}
+
+fn no_argument() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::internal("arrays that are compared are two or more"))
+}
+
+/// The order of the rows of two lists that are not NULL.
+fn order(left: &ArrayRef, right: &ArrayRef) -> Result<impl Fn(usize, usize) -> Ordering> {
+    let options = SortOptions { descending: false, nulls_first: false };
+    let (left, right) = (keys(left), keys(right));
+    // Elements of text come in several Arrow types.
+    let right = match left.data_type() == right.data_type() {
+        true => right,
+        false => arrow::compute::cast(&right, left.data_type())?,
+    };
+    let elements = |list: &ArrayRef| list.as_list::<i32>().clone();
+    let (left, right) = (elements(&left), elements(&right));
+    let of_elements = make_comparator(left.values(), right.values(), options)?;
+    Ok(move |at: usize, other: usize| {
+        let range = |offsets: &[i32], row: usize| {
+            let offset = |at: usize| {
+                offsets.get(at).and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0)
+            };
+            offset(row)..offset(row + 1)
+        };
+        let (left, right) = (range(left.value_offsets(), at), range(right.value_offsets(), other));
+        let by_length = left.len().cmp(&right.len());
+        let first = left.zip(right).map(|(left, right)| of_elements(left, right));
+        first.into_iter().find(|order| order.is_ne()).unwrap_or(by_length)
+    })
+}
+
+fn tested(lists: &[ArrayRef], test: Test) -> Result<ArrayRef> {
+    let [left, right] = lists else { return Err(no_argument()) };
+    let order = order(left, right)?;
+    let tested: BooleanArray = (0..left.len())
+        .map(|row| (left.is_valid(row) && right.is_valid(row)).then(|| test.holds(order(row, row))))
+        .collect();
+    Ok(Arc::new(tested))
+}
+
+/// Of each row the list that comes last in an order; NULL only where all are.
+fn chosen(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
+    let (first, others) = lists.split_first().ok_or_else(no_argument)?;
+    let mut places: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();
+    for (at, other) in others.iter().enumerate() {
+        let orders: Vec<_> =
+            lists.iter().take(at + 1).map(|list| order(other, list)).collect::<Result<_>>()?;
+        for (row, place) in places.iter_mut().enumerate() {
+            let Some(before) = lists.get(place.0) else { continue };
+            let is_better = other.is_valid(row)
+                && (before.is_null(row)
+                    || orders.get(place.0).is_some_and(|order| order(row, row) == take));
+            if is_better {
+                *place = (at + 1, row);
+            }
+        }
+    }
+    let mut same: Vec<ArrayRef> = vec![Arc::clone(first)];
+    for other in others {
+        same.push(arrow::compute::cast(other, first.data_type())?);
+    }
+    Ok(interleave(&same.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &places)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{array::ListArray, datatypes::Int32Type};
+
+    use super::*;
+
+    type Lists = Vec<Option<Vec<Option<i32>>>>;
+
+    fn lists(lists: Lists) -> ArrayRef {
+        Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))
+    }
+
+    #[test]
+    fn null_elements_are_above_others_and_shorter_arrays_below() {
+        let left = lists(vec![
+            Some(vec![Some(1), None]),
+            Some(vec![Some(1), Some(2)]),
+            Some(vec![Some(1)]),
+            Some(vec![None]),
+            None,
+        ]);
+        let right = lists(vec![
+            Some(vec![Some(1), Some(2)]),
+            Some(vec![Some(1), Some(2)]),
+            Some(vec![Some(1), None]),
+            Some(vec![None]),
+            Some(vec![]),
+        ]);
+        let both = [left, right];
+        let greater = tested(&both, Test::Gt).unwrap();
+        let wanted = [Some(true), Some(false), Some(false), Some(false), None];
+        assert_eq!(greater.as_boolean().iter().collect::<Vec<_>>(), wanted);
+        let greatest = chosen(&both, Ordering::Greater, 5).unwrap();
+        let wanted = lists(vec![
+            Some(vec![Some(1), None]),
+            Some(vec![Some(1), Some(2)]),
+            Some(vec![Some(1), None]),
+            Some(vec![None]),
+            Some(vec![]),
+        ]);
+        assert_eq!(&greatest, &wanted);
+    }
+}

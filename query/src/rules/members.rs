@@ -1,0 +1,102 @@
+//! `n = ANY (array)`, where elements and value are numerics or times with other digits than each other:
+//! DataFusion finds no function for such types.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::{
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{
+        Cast, Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF, Signature, Volatility,
+        expr_rewriter::FunctionRewrite,
+    },
+};
+use stratalog_functions::literal::style_of;
+use stratalog_model::ColumnType;
+
+use super::{
+    common_types::{Given, common_type, in_type},
+    layers::{self, ScalarLayer},
+};
+
+/// `function` that takes any array and any value while a query is planned, if it looks for a value in an array.
+pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    match function.name() {
+        "array_has" => {
+            let signature = Signature::any(2, Volatility::Immutable);
+            layers::scalar(function, Planned { signature })
+        }
+        _ => function,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Planned {
+    signature: Signature,
+}
+
+impl ScalarLayer for Planned {
+    fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &ScalarUDF, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn return_field(&self, inner: &ScalarUDF, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(inner.name(), DataType::Boolean, true)))
+    }
+}
+
+/// Brings the elements and the value to one type. Runs before type coercion.
+#[derive(Debug)]
+pub struct Members;
+
+impl FunctionRewrite for Members {
+    fn name(&self) -> &str {
+        "members"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        config: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        let Some(inner) = layers::below::<Planned>(&call.func) else {
+            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        };
+        call.func = inner;
+        if let [array, value] = call.args.as_mut_slice()
+            && let Ok(DataType::List(item)) = array.get_type(schema)
+        {
+            let given = [Given::of_field(&item), Given::of(value, schema)];
+            if differ_in_digits(&given)
+                && let Some(wanted) = common_type("ANY", &given)?
+            {
+                let [_, of_value] = &given;
+                let style = style_of(config);
+                *value = in_type(std::mem::take(value), of_value, &wanted, schema, &style)?;
+                let list = ColumnType::Array(Box::new(wanted)).arrow_field("", true);
+                let cast = Cast::new_from_field(Box::new(std::mem::take(array)), Arc::new(list));
+                *array = Expr::Cast(cast);
+            }
+        }
+        Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    }
+}
+
+fn differ_in_digits(given: &[Given; 2]) -> bool {
+    use ColumnType as T;
+    match given {
+        [Given::Typed(element, _), Given::Typed(value, _)] => match (element, value) {
+            (T::Numeric { .. }, T::Numeric { .. })
+            | (T::Timestamp { .. }, T::Timestamp { .. })
+            | (T::TimestampTz { .. }, T::TimestampTz { .. }) => element != value,
+            _ => false,
+        },
+        _ => false,
+    }
+}
