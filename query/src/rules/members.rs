@@ -19,10 +19,13 @@ use super::{
     layers::{self, ScalarLayer},
 };
 
+/// What the planner makes of ANY.
+const FUNCTION: &str = "array_has";
+
 /// `function` that takes any array and any value while a query is planned, if it looks for a value in an array.
 pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
-        "array_has" => {
+        FUNCTION => {
             let signature = Signature::any(2, Volatility::Immutable);
             layers::scalar(function, Planned { signature })
         }
@@ -65,10 +68,15 @@ impl FunctionRewrite for Members {
         config: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
-        let Some(inner) = layers::below::<Planned>(&call.func) else {
+        if call.name() != FUNCTION {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
-        };
-        call.func = inner;
+        }
+        // The planner makes calls of the function below the layer, too.
+        let below = layers::below::<Planned>(&call.func);
+        let mut changed = below.is_some();
+        if let Some(below) = below {
+            call.func = below;
+        }
         if let [array, value] = call.args.as_mut_slice()
             && let Ok(DataType::List(item)) = array.get_type(schema)
         {
@@ -82,9 +90,10 @@ impl FunctionRewrite for Members {
                 let list = ColumnType::Array(Box::new(wanted)).arrow_field("", true);
                 let cast = Cast::new_from_field(Box::new(std::mem::take(array)), Arc::new(list));
                 *array = Expr::Cast(cast);
+                changed = true;
             }
         }
-        Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
     }
 }
 
