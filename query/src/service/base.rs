@@ -120,7 +120,6 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                     as Arc<dyn AnalyzerRule + Send + Sync>,
                 Arc::new(crate::rules::counted_sets::CountedSets),
                 Arc::new(ResolveGroupingFunction::new()),
-                Arc::new(crate::rules::grouping_sets::NamelessGroupings),
                 Arc::new(RowsByLength::default()),
                 Arc::new(IntegerLiterals),
                 Arc::new(crate::rules::compared::Compared),
