@@ -113,12 +113,15 @@ impl ScalarLayer for DateTrunc {
             let zoned = DataType::Timestamp(unit, Some(Arc::from("UTC")));
             return Ok(Arc::new(Field::new(inner.name(), zoned, true)));
         }
-        match arguments.arg_fields.get(1) {
-            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => Ok(Arc::new(
-                field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL),
-            )),
-            _ => inner.return_field_from_args(arguments),
-        }
+        let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+        let field = match arguments.arg_fields.get(1) {
+            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => {
+                Arc::new(field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL))
+            }
+            _ => inner.return_field_from_args(arguments)?,
+        };
+        // DataFusion asks the time alone.
+        Ok(Arc::new(field.as_ref().clone().with_nullable(nullable)))
     }
 
     fn coerce_types(&self, _: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
