@@ -31,13 +31,14 @@ pub(crate) mod system_columns;
 pub(crate) mod template;
 pub(crate) mod transaction;
 pub(crate) mod walk;
+pub(crate) mod zoned;
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, chronicle::SYSTEM_COLUMNS};
-use stratalog_text::copy::CopyOptionValue;
+use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
 use crate::{Held, errors::place::place};
 
@@ -218,6 +219,8 @@ pub struct Prepared {
     /// What the plan was made under; another makes it stale.
     pub(crate) catalog_version: u64,
     pub(crate) settings_version: u64,
+    /// The zone that constants without one were written for.
+    pub(crate) zone: TimeZone,
 }
 
 /// How a statement is carried out.

@@ -254,6 +254,31 @@ def test_answers_over_http_that_nobody_reads(small, group, form):
         one.close()
 
 
+def test_answers_of_flight_that_nobody_reads(small, group):
+    flight = pytest.importorskip("adbc_driver_flightsql.dbapi")
+    held = []
+
+    def begin():
+        try:
+            connection = flight.connect(small.flight_uri())
+            held.append(connection)
+            cursor = connection.cursor()
+            held.append(cursor)
+            cursor.execute("SELECT repeat('x', 1000000) AS s FROM generate_series(1, 2000)")
+            held.append(cursor.fetch_record_batch().read_next_batch().num_rows)
+        except Exception as error:
+            # A refusal is an answer.
+            held.append(error)
+
+    with Watch(small):
+        threads = [threading.Thread(target=begin, daemon=True) for _ in range(60)]
+        for thread in threads:
+            thread.start()
+        time.sleep(15)
+    print(f"{group.peak() >> 20} MiB")
+    assert small.alive()
+
+
 def test_parameters_of_a_large_request(small, group):
     body = b'{"sql": "SELECT 1", "params": [' + b"1," * 20_000_000 + b"1]}"
     request = urllib.request.Request(f"http://127.0.0.1:{small.http_port}/api/sql", body,

@@ -7,7 +7,7 @@ use arrow::{
         ArrayRef, AsArray, BooleanArray, Int64Array, IntervalMonthDayNanoArray,
         TimestampMicrosecondArray, new_null_array,
     },
-    compute::{cast, kernels::zip::zip},
+    compute::{cast, kernels::zip::zip, max, min},
     datatypes::{
         DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
         IntervalUnit, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
@@ -15,13 +15,14 @@ use arrow::{
 };
 use datafusion::{
     common::{Result, ScalarValue},
+    error::DataFusionError,
     logical_expr::{
         ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Signature, Volatility,
     },
 };
 use stratalog_functions::{CalendarUnit, function::sql_name, steady_unit};
 use stratalog_model::{Error, ErrorKind};
-use stratalog_text::calendar::{Civil, civil_of, days_of};
+use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of};
 
 use super::layers::{self, ScalarLayer};
 use crate::errors::to_datafusion;
@@ -29,6 +30,9 @@ use crate::errors::to_datafusion;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// The first day that a timestamp reaches, in the year 4714 before Christ.
+const FIRST_DAY: i64 = -UNIX_EPOCH_JULIAN;
 
 /// `function` with PostgreSQL's units, if it is date_trunc.
 pub fn extend(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
@@ -82,7 +86,7 @@ pub fn calendar_unit(name: &str) -> Option<CalendarUnit> {
     }
 }
 
-fn unknown(name: &str, of: &str) -> datafusion::error::DataFusionError {
+fn unknown(name: &str, of: &str) -> DataFusionError {
     to_datafusion(
         Error::new(
             ErrorKind::InvalidParameterValue,
@@ -115,9 +119,9 @@ impl ScalarLayer for DateTrunc {
         }
         let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
         let field = match arguments.arg_fields.get(1) {
-            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => {
-                Arc::new(field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL))
-            }
+            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => Arc::new(
+                field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL),
+            ),
             _ => inner.return_field_from_args(arguments)?,
         };
         // DataFusion asks the time alone.
@@ -183,6 +187,9 @@ impl ScalarLayer for DateTrunc {
                     return on_arrays(&arguments, |array| {
                         truncate_steady(array, cut_ns, unit, &wanted)
                     });
+                }
+                if let Some(wanted) = far_type(&arguments)? {
+                    return on_arrays(&arguments, |array| truncate_far(array, canonical, &wanted));
                 }
                 if let Some(unit) = arguments.args.first_mut() {
                     *unit = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(canonical.into())));
@@ -252,12 +259,7 @@ fn truncate_steady(
     unit: TimeUnit,
     wanted: &DataType,
 ) -> Result<ArrayRef> {
-    let unit_ns = match unit {
-        TimeUnit::Second => 1_000_000_000,
-        TimeUnit::Millisecond => 1_000_000,
-        TimeUnit::Microsecond => 1_000,
-        TimeUnit::Nanosecond => 1,
-    };
+    let unit_ns = 1_000_000_000 / per_second(unit);
     let times = cast(array, wanted)?;
     let step = cut_ns / unit_ns;
     if step <= 1 {
@@ -265,13 +267,84 @@ fn truncate_steady(
     }
     let numbers = cast(&times, &DataType::Int64)?;
     let numbers = numbers.as_primitive::<Int64Type>();
-    let cut: Int64Array = numbers.try_unary(|time| {
-        time.checked_sub(time.rem_euclid(step)).ok_or_else(|| {
-            let error = Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range");
-            to_datafusion(error)
-        })
-    })?;
+    let cut: Int64Array = numbers
+        .try_unary(|time| time.checked_sub(time.rem_euclid(step)).ok_or_else(out_of_range))?;
     Ok(cast(&cut, wanted)?)
+}
+
+/// The type of the times, if some of them lie so far away that DataFusion, which counts nanoseconds,
+/// does not cut them. The times are those of UTC or of no zone: zones are part of the expression.
+fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
+    let wanted = arguments.return_field.data_type();
+    let (unit, is_local) = match wanted {
+        DataType::Timestamp(unit, None) => (*unit, true),
+        DataType::Timestamp(unit, Some(zone)) => {
+            (*unit, matches!(zone.as_ref(), "UTC" | "+00" | "+00:00"))
+        }
+        _ => return Ok(None),
+    };
+    if !is_local {
+        return Ok(None);
+    }
+    let nearest = i64::MAX / (1_000_000_000 / per_second(unit)) - 367 * 86_400 * per_second(unit);
+    let times = match arguments.args.get(1) {
+        Some(ColumnarValue::Array(array)) => cast(&cast(array, wanted)?, &DataType::Int64)?,
+        Some(ColumnarValue::Scalar(value)) => {
+            cast(&cast(&value.to_array()?, wanted)?, &DataType::Int64)?
+        }
+        None => return Ok(None),
+    };
+    let times = times.as_primitive::<Int64Type>();
+    let is_far = |time: Option<i64>| time.is_some_and(|time| time < -nearest || time > nearest);
+    Ok((is_far(min(times)) || is_far(max(times))).then(|| wanted.clone()))
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// The times cut to a unit from a second to a year, however far away they lie.
+fn truncate_far(array: &ArrayRef, unit: &str, wanted: &DataType) -> Result<ArrayRef> {
+    let second = match wanted {
+        DataType::Timestamp(unit, _) => per_second(*unit),
+        _ => return Err(unknown(unit, "time")),
+    };
+    let day = 86_400 * second;
+    let first_day = |days: i64| {
+        let date = civil_of(days);
+        let month = match unit {
+            "month" => date.month,
+            "quarter" => (date.month - 1) / 3 * 3 + 1,
+            _ => 1,
+        };
+        days_of(Civil { year: date.year, month, day: 1 })
+    };
+    let cut = |time: i64| {
+        let days = time.div_euclid(day);
+        let first = match unit {
+            "second" => return time.checked_sub(time.rem_euclid(second)),
+            "minute" => return time.checked_sub(time.rem_euclid(60 * second)),
+            "hour" => return time.checked_sub(time.rem_euclid(3_600 * second)),
+            "day" => days,
+            // 1970-01-01 was a Thursday.
+            "week" => days - (days + 3).rem_euclid(7),
+            _ => first_day(days),
+        };
+        first.checked_mul(day).filter(|_| first >= FIRST_DAY)
+    };
+    let times = cast(&cast(array, wanted)?, &DataType::Int64)?;
+    let times = times.as_primitive::<Int64Type>();
+    let cut: Int64Array = times.try_unary(|time| cut(time).ok_or_else(out_of_range))?;
+    Ok(cast(&cut, wanted)?)
+}
+
+fn out_of_range() -> DataFusionError {
+    to_datafusion(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
 }
 
 fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -> Result<ArrayRef> {
@@ -296,10 +369,10 @@ fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -
             micros.unary(|micros| first_of(micros.div_euclid(DAY_US)))
         }
     };
-    let years = cast(&cut.with_timezone_opt(zone), wanted)?;
-    if years.null_count() > array.null_count() {
-        let error = Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range");
-        return Err(to_datafusion(error));
+    let is_too_early = |time: Option<i64>| time.is_some_and(|time| time < FIRST_DAY * DAY_US);
+    let years = cast(&cut.clone().with_timezone_opt(zone), wanted)?;
+    if is_too_early(min(&cut)) || years.null_count() > array.null_count() {
+        return Err(out_of_range());
     }
     Ok(years)
 }
