@@ -119,9 +119,9 @@ impl ScalarLayer for DateTrunc {
         }
         let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
         let field = match arguments.arg_fields.get(1) {
-            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => Arc::new(
-                field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL),
-            ),
+            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => {
+                Arc::new(field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL))
+            }
             _ => inner.return_field_from_args(arguments)?,
         };
         // DataFusion asks the time alone.

@@ -28,7 +28,7 @@ use crate::errors::to_datafusion;
 /// Begins the names of columns that are keys, and of the values that a group shows.
 const NAME: &str = "__jsonb_";
 
-/// Gives jsonb its keys. Runs last, when all types are settled.
+/// Gives jsonb its keys. Runs when all types are settled, and before subqueries become joins.
 #[derive(Debug)]
 pub struct JsonbKeys {
     key: Arc<ScalarUDF>,

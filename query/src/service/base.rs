@@ -222,11 +222,12 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(common_types::ValuesTypes));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
     state.add_analyzer_rule(Arc::new(crate::rules::frames::Frames));
+    // Before the next one: a subquery can tell equal values of jsonb apart.
+    state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
     state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
-    state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
     let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
     state.add_analyzer_rule(Arc::new(crate::rules::own_orders::OwnOrders::new(array_agg)));
     // The last: no rule after this one makes calls.

@@ -110,14 +110,14 @@ fn check_terms(query: &RecursiveQuery) -> Result<()> {
 /// integers are no matter: what is too large fails when it is cast.
 fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
     use ColumnType as T;
-    match (first, second) {
+    matches!(
+        (first, second),
         (T::SmallInt | T::Integer | T::BigInt, T::Numeric { .. } | T::Real | T::Double)
-        | (T::Numeric { .. }, T::Real | T::Double)
-        | (T::Real, T::Double)
-        | (T::Date, T::Timestamp { .. } | T::TimestampTz { .. })
-        | (T::Timestamp { .. }, T::TimestampTz { .. }) => true,
-        _ => false,
-    }
+            | (T::Numeric { .. }, T::Real | T::Double)
+            | (T::Real, T::Double)
+            | (T::Date, T::Timestamp { .. } | T::TimestampTz { .. })
+            | (T::Timestamp { .. }, T::TimestampTz { .. })
+    )
 }
 
 fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {

@@ -77,7 +77,7 @@ impl Dialect for ParserDialect {
         PostgreSqlDialect {}.is_reserved_for_identifier(kw)
     }
 
-    fn is_column_alias(&self, kw: &Keyword, _: &mut Parser) -> bool {
+    fn is_column_alias(&self, kw: &Keyword, _: &mut Parser<'_>) -> bool {
         !keywords::RESERVED_FOR_COLUMN_ALIAS.contains(kw) && !NAMES_WITH_AS.contains(kw)
     }
 
