@@ -251,6 +251,12 @@ enum Change {
     Down,
 }
 
+/// `time` in a finer unit, up to the last time that there is. The planner does not look through the call, as
+/// it does through a cast: it would round what the time is compared with.
+pub(super) fn widened(time: Expr, unit: TimeUnit) -> Expr {
+    call(Change::Widen, unit, time)
+}
+
 fn call(change: Change, unit: TimeUnit, time: Expr) -> Expr {
     let name = match change {
         Change::Widen => "time_widened",

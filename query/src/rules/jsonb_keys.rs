@@ -23,6 +23,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
+use super::unnested::KEY as OUTSIDE;
 use crate::errors::to_datafusion;
 
 /// Begins the names of columns that are keys, and of the values that a group shows.
@@ -63,13 +64,19 @@ fn has_jsonb(schema: &DFSchema) -> bool {
         .any(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
+/// Whether an expression is a value that a subquery takes from outside: a subquery can tell equal values
+/// of jsonb apart, so that these are compared as texts.
+fn is_outside(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(column) if column.name.starts_with(OUTSIDE))
+}
+
 impl JsonbKeys {
     fn key(&self, value: Expr) -> Expr {
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.key), vec![value]))
     }
 
     fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
-        if !is_jsonb(expr, schema) {
+        if is_outside(expr) || !is_jsonb(expr, schema) {
             return false;
         }
         *expr = self.key(std::mem::take(expr));
@@ -120,7 +127,10 @@ impl JsonbKeys {
                 let node = LogicalPlan::Distinct(Distinct::On(on));
                 Ok(Transformed::new_transformed(node, changed))
             }
-            LogicalPlan::Distinct(Distinct::All(input)) if has_jsonb(input.schema()) => {
+            LogicalPlan::Distinct(Distinct::All(input))
+                if has_jsonb(input.schema())
+                    && !input.schema().iter().any(|column| is_outside(&Expr::from(column))) =>
+            {
                 let values: Vec<Expr> = input.schema().iter().map(Expr::from).collect();
                 let mut keys = values.clone();
                 for key in &mut keys {
@@ -132,9 +142,10 @@ impl JsonbKeys {
             LogicalPlan::Join(mut join) => {
                 let mut changed = false;
                 for (left, right) in &mut join.on {
-                    let both =
+                    let outside = is_outside(left) || is_outside(right);
+                    let one =
                         is_jsonb(left, join.left.schema()) || is_jsonb(right, join.right.schema());
-                    if both {
+                    if one && !outside {
                         *left = self.key(std::mem::take(left));
                         *right = self.key(std::mem::take(right));
                         changed = true;
@@ -156,7 +167,7 @@ impl JsonbKeys {
     /// Groups by keys, and shows the first value of each group.
     fn groups(&self, aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         let input = Arc::clone(&aggregate.input);
-        let by_jsonb = |expr: &Expr| is_jsonb(expr, input.schema());
+        let by_jsonb = |expr: &Expr| !is_outside(expr) && is_jsonb(expr, input.schema());
         if let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice()
             && sets.distinct_expr().into_iter().any(by_jsonb)
         {
@@ -251,6 +262,8 @@ impl JsonbKeys {
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
                 if matches!(op, Operator::Eq | Operator::NotEq | Operator::IsNotDistinctFrom)
+                    && !is_outside(&left)
+                    && !is_outside(&right)
                     && (is_jsonb(&left, schema) || is_jsonb(&right, schema)) =>
             {
                 let (left, right) = (self.key(*left), self.key(*right));

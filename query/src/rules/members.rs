@@ -15,6 +15,7 @@ use stratalog_functions::literal::style_of;
 use stratalog_model::ColumnType;
 
 use super::{
+    aligned_times::widened,
     common_types::{Given, common_type, in_type},
     layers::{self, ScalarLayer},
 };
@@ -86,7 +87,16 @@ impl FunctionRewrite for Members {
             {
                 let [_, of_value] = &given;
                 let style = style_of(config);
-                *value = in_type(std::mem::take(value), of_value, &wanted, schema, &style)?;
+                let given = value.get_type(schema)?;
+                let plain = std::mem::take(value);
+                *value = match (given, wanted.arrow_field("", true).data_type()) {
+                    (DataType::Timestamp(coarse, _), DataType::Timestamp(fine, _))
+                        if coarse < *fine =>
+                    {
+                        widened(plain, *fine)
+                    }
+                    _ => in_type(plain, of_value, &wanted, schema, &style)?,
+                };
                 let list = ColumnType::Array(Box::new(wanted)).arrow_field("", true);
                 let cast = Cast::new_from_field(Box::new(std::mem::take(array)), Arc::new(list));
                 *array = Expr::Cast(cast);

@@ -70,7 +70,7 @@ impl AnalyzerRule for Unnested {
 }
 
 /// Begins the names of the keys of a subquery.
-const KEY: &str = "__outside_";
+pub(super) const KEY: &str = "__outside_";
 
 /// Whether a column is one that a subquery is computed by, which is told apart from all others.
 pub fn is_key(expr: &Expr) -> bool {
