@@ -74,11 +74,16 @@ async fn newest_rows_of_too_many_series_fail_alone() {
     let db = Database::with(settings);
     db.tag("CREATE TABLE s (time TIMESTAMPTZ, host TEXT, note TEXT, PRIMARY KEY (host, time))")
         .await;
-    db.tag(
-        "INSERT INTO s SELECT timestamptz '2024-01-01' + i * interval '1 second', 'host' || i, \
-         repeat('x', 100) FROM generate_series(1, 40000) AS g(i)",
-    )
-    .await;
+    // Few rows at once: batches that wait for the INSERT count as well.
+    for part in 0..10 {
+        db.tag(&format!(
+            "INSERT INTO s SELECT timestamptz '2024-01-01' + i * interval '1 second', 'host' || i, \
+             repeat('x', 100) FROM generate_series({}, {}) AS g(i)",
+            part * 4000 + 1,
+            (part + 1) * 4000,
+        ))
+        .await;
+    }
     let newest = |hosts: &str| {
         format!(
             "SELECT count(note) FROM (SELECT DISTINCT ON (host) * FROM s {hosts} ORDER BY host, time DESC) q"

@@ -175,7 +175,8 @@ async fn jsonb_operators() {
             "1|1|true|x|NULL",
             "NULL|NULL|NULL|NULL|1",
             "NULL|NULL|NULL|NULL|NULL",
-            "NULL|NULL|NULL|NULL|NULL"
+            // As in PostgreSQL, a scalar is its own element 0.
+            "NULL|NULL|NULL|NULL|text"
         ]
     );
     assert_eq!(rows("SELECT host FROM t WHERE tags->>'a' = '1'").await, ["a"]);
