@@ -28,7 +28,7 @@ use crate::state::busy;
 const GROUP_ROWS: usize = 131_072;
 
 /// Bytes of a row group while it is made, at most.
-const GROUP_BYTES: usize = 16 << 20;
+const GROUP_BYTES: usize = 4 << 20;
 
 /// Bytes of rows that are written at a time, about.
 const PART_BYTES: usize = 256 << 10;
