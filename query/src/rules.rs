@@ -36,6 +36,7 @@ pub mod interval_aggregates;
 pub mod jsonb_keys;
 pub mod kept_order;
 pub mod key_lookups;
+pub mod keyed;
 pub mod lateral_rows;
 pub mod layers;
 pub mod lengths;

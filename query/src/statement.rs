@@ -219,7 +219,7 @@ pub struct Prepared {
     /// What the plan was made under; another makes it stale.
     pub(crate) catalog_version: u64,
     pub(crate) settings_version: u64,
-    /// The zone that constants without one were written for.
+    /// The zone of constants without a written zone.
     pub(crate) zone: TimeZone,
 }
 

@@ -26,7 +26,7 @@ const WAITING: usize = 2;
 /// How long lines wait for others before they are stored.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Bytes of a connection that are still read when another one takes its place, at most.
+/// Bytes read from a connection that leaves for another connection, at most.
 const LAST_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of rows for which room is asked first.
@@ -187,7 +187,7 @@ struct Reader<'a> {
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
     member: &'a Arc<Member>,
-    /// `None` once the connection was silent for long: another one may take its place then.
+    /// `None` once the connection was silent for long: another connection may take the place.
     running: Option<Running>,
 }
 
@@ -254,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Ends, with the lines that have arrived by now.
+    /// Ends the connection, with all lines that have arrived.
     async fn leave(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Result<()> {
         let mut left = LAST_BYTES_MAX;
         while left > 0

@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type
-/// on the wire: the one that the client declared, or that of `target`. A numeric with more digits
-/// than `target` keeps the digits, and a time that nanoseconds do not hold counts microseconds: the
-/// statement decides what becomes of them.
+/// on the wire: the type declared by the client, or the type of `target`. A numeric with more digits
+/// than `target` keeps the digits, and a time beyond nanoseconds counts microseconds: the statement
+/// accepts or refuses such values.
 ///
 /// # Errors
 /// What PostgreSQL says of text that is no value of the type; `InvalidBinaryRepresentation`

@@ -280,7 +280,7 @@ impl Room {
         }
         governor::check()?;
         governor::check_batch(bytes, self.rows).map_err(failed)?;
-        // A long value grows by copies: the new one is up to twice as large as the bytes so far.
+        // A long value grows by copies: a new copy has up to twice the bytes so far.
         let taken = if bytes >= GROWING_BYTES_MIN { bytes.saturating_mul(2) } else { bytes };
         match &mut self.charge {
             Some(charge) => charge.resize(taken).map_err(failed)?,
@@ -305,7 +305,7 @@ pub fn text_rows(
         let value = value(row)?;
         room.take(value.as_ref().map_or(0, String::len))?;
         match value {
-            // The bytes stay where they are.
+            // No copy of the bytes.
             Some(long) if long.len() >= BLOCK_BYTES_MIN => {
                 let length = u32::try_from(long.len())
                     .map_err(|_| failed(governor::too_long("the function", long.len())))?;

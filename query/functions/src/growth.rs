@@ -182,7 +182,7 @@ enum Shape {
     Split,
     /// The first argument as elements of an array, so many as the second says.
     Copies,
-    /// The first argument, and the third as often as the second says.
+    /// The first argument, and copies of the third; the second is the number of copies.
     Resized,
 }
 

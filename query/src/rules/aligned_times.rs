@@ -25,6 +25,7 @@ use datafusion::{
 };
 use stratalog_functions::literal::compares;
 use stratalog_model::Error;
+use stratalog_text::calendar::per_second;
 
 use crate::errors::to_datafusion;
 
@@ -251,8 +252,8 @@ enum Change {
     Down,
 }
 
-/// `time` in a finer unit, up to the last time that there is. The planner does not look through the call, as
-/// it does through a cast: it would round what the time is compared with.
+/// `time` in a finer unit, up to the last time. The planner looks through a cast, and would round the other
+/// side of a comparison; the planner does not look through the call.
 pub(super) fn widened(time: Expr, unit: TimeUnit) -> Expr {
     call(Change::Widen, unit, time)
 }
@@ -313,15 +314,6 @@ impl ScalarUDFImpl for InUnit {
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
         Ok(input.first().map_or(SortProperties::Unordered, |time| time.sort_properties))
-    }
-}
-
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
     }
 }
 

@@ -6,8 +6,8 @@
 //!   VALUES (CASE WHEN a THEN 1 ELSE 2.5 END), (3)
 //! ```
 //!
-//! A query is planned so only if its first plan shows the need: a call takes the planner longer than a
-//! CASE. [`RestoredCases`] puts the CASE back before anything else looks at the plan.
+//! Only a query whose first plan has a CASE of a wrong type is planned with calls: planning a call takes
+//! longer. [`RestoredCases`] puts the CASE back before other rules look at the plan.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -37,10 +37,10 @@ use crate::{
     statement::{dialect::call, parameters::input_schema, walk},
 };
 
-/// What the function is called; no user can write the name.
+/// The name of the function; no user can write the name.
 const FUNCTION: &str = "$case";
 
-/// The function. A volatile function is not computed before it is simplified, which makes it a CASE.
+/// The function. Volatile, so that no call is computed before simplification restores the CASE.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Volatile);
     Arc::new(ScalarUDF::new_from_impl(WrittenCase { signature }))
@@ -122,13 +122,13 @@ fn is_narrowed(planned: &ColumnType, wanted: &ColumnType) -> bool {
     matches!((planned, wanted), (ColumnType::BigInt, ColumnType::Integer))
 }
 
-/// What a call says: a CASE.
+/// The CASE of a call.
 pub struct Parts<'a> {
-    /// The value that all conditions are compared with.
+    /// The value compared with all conditions.
     pub base: Option<&'a Expr>,
-    /// What is asked, and what it gives.
+    /// Conditions and results.
     pub choices: &'a [[Expr; 2]],
-    /// What is given otherwise.
+    /// The result of ELSE.
     pub otherwise: &'a Expr,
 }
 

@@ -1,8 +1,8 @@
-//! Aggregates of one group, or of a window, whose memory counts before it is taken (CL-10).
+//! Aggregates of one group or of a window, with memory charged in advance (CL-10).
 //!
-//! DataFusion asks for the size of an aggregate after each batch. Two things come too late then:
+//! DataFusion asks for the size of an aggregate after each batch. In two cases the answer comes too late:
 //! - A hash table that doubles has the old and the new entries at once. So an aggregate of many rows
-//!   holds room for one more copy of itself.
+//!   holds room for a copy of the aggregate.
 //! - A window keeps the results of all rows of a batch. So the results of the last rows are charged.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -23,10 +23,10 @@ use crate::errors::to_datafusion;
 /// Rows between two looks at the size of an aggregate.
 const ROWS_BETWEEN_LOOKS: usize = 1 << 20;
 
-/// Results that a window keeps, at most: those of the rows of a batch.
+/// Results kept by a window, at most: a batch has so many rows.
 const RESULTS_KEPT: usize = 8_192;
 
-/// `function`, charged, if its results or its memory can be large.
+/// `function`, charged, if results or memory can be large.
 pub fn charged(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" | "array_agg" | "min" | "max" | "count" | "first_value" | "last_value"

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::{
     common::{DFSchema, Result, ScalarValue},
-    logical_expr::{Cast, Expr, ExprSchemable},
+    logical_expr::{Cast, Expr, ExprSchemable, ReturnFieldArgs},
 };
 use stratalog_functions::literal;
 use stratalog_model::{ColumnType, Error, ErrorKind};
@@ -61,6 +61,15 @@ impl Given {
             }
             value => value.try_as_str().flatten().map(|text| Given::Text(text.to_string())),
         }
+    }
+
+    /// The types of the arguments of a call.
+    pub fn of_arguments(arguments: &ReturnFieldArgs<'_>) -> Vec<Self> {
+        let each = arguments.arg_fields.iter().zip(arguments.scalar_arguments);
+        each.map(|(field, value)| {
+            value.and_then(Self::of_constant).unwrap_or_else(|| Self::of_field(field))
+        })
+        .collect()
     }
 
     /// What an expression says.

@@ -22,7 +22,7 @@ use datafusion::{
 };
 use stratalog_functions::{CalendarUnit, function::sql_name, steady_unit};
 use stratalog_model::{Error, ErrorKind};
-use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of};
+use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, per_second};
 
 use super::layers::{self, ScalarLayer};
 use crate::errors::to_datafusion;
@@ -272,8 +272,8 @@ fn truncate_steady(
     Ok(cast(&cut, wanted)?)
 }
 
-/// The type of the times, if some of them lie so far away that DataFusion, which counts nanoseconds,
-/// does not cut them. The times are those of UTC or of no zone: zones are part of the expression.
+/// The type of the times, if a time lies beyond the nanoseconds of DataFusion's function. The times are
+/// in UTC or without a zone: zones are part of the expression.
 fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
     let wanted = arguments.return_field.data_type();
     let (unit, is_local) = match wanted {
@@ -299,16 +299,7 @@ fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
     Ok((is_far(min(times)) || is_far(max(times))).then(|| wanted.clone()))
 }
 
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
-}
-
-/// The times cut to a unit from a second to a year, however far away they lie.
+/// The times cut to a unit from a second to a year, over the whole range of times.
 fn truncate_far(array: &ArrayRef, unit: &str, wanted: &DataType) -> Result<ArrayRef> {
     let second = match wanted {
         DataType::Timestamp(unit, _) => per_second(*unit),

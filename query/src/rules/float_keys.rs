@@ -18,13 +18,14 @@ use datafusion::{
     },
     logical_expr::{
         Case, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
-        expr::ScalarFunction, expr_rewriter::NamePreserver, utils::merge_schema,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
+        expr_rewriter::NamePreserver, utils::merge_schema,
     },
     optimizer::AnalyzerRule,
 };
 use stratalog_model::Error;
 
+use super::keyed::Keyed;
 use crate::errors::{from_arrow, to_datafusion};
 
 mod nested;
@@ -51,6 +52,16 @@ impl AnalyzerRule for FloatKeys {
     }
 }
 
+impl Keyed for FloatKeys {
+    fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
+        if self.is_key(expr, schema) {
+            return false;
+        }
+        *expr = self.key(std::mem::take(expr));
+        true
+    }
+}
+
 impl FloatKeys {
     /// The key of a float.
     pub fn key(&self, expr: Expr) -> Expr {
@@ -66,22 +77,6 @@ impl FloatKeys {
             }
             other => !other.get_type(schema).is_ok_and(|known| holds_floats(&known)),
         }
-    }
-
-    fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
-        if self.is_key(expr, schema) {
-            return false;
-        }
-        *expr = self.key(std::mem::take(expr));
-        true
-    }
-
-    fn keyed_sorts(&self, sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
-        let mut changed = false;
-        for sort in sorts {
-            changed |= self.keyed(&mut sort.expr, schema);
-        }
-        changed
     }
 
     fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -101,20 +96,8 @@ impl FloatKeys {
 
     fn keyed_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match node {
-            LogicalPlan::Sort(mut sort) => {
-                let changed = self.keyed_sorts(&mut sort.expr, sort.input.schema());
-                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
-            }
-            LogicalPlan::Distinct(Distinct::On(mut on)) => {
-                let mut changed = false;
-                for expr in &mut on.on_expr {
-                    changed |= self.keyed(expr, on.input.schema());
-                }
-                if let Some(sorts) = &mut on.sort_expr {
-                    changed |= self.keyed_sorts(sorts, on.input.schema());
-                }
-                let node = LogicalPlan::Distinct(Distinct::On(on));
-                Ok(Transformed::new_transformed(node, changed))
+            node @ (LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_))) => {
+                Ok(self.keyed_order(node))
             }
             LogicalPlan::Distinct(Distinct::All(input)) => nested::of_distinct(self, input),
             LogicalPlan::Join(join) => Ok(nested::of_join(self, join)),

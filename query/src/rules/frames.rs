@@ -1,6 +1,6 @@
 //! Frames of windows with the bounds that PostgreSQL takes: a negative offset is an error
 //! (22013), and a frame that ends before it begins has no rows. DataFusion counts with the
-//! former, and refuses the latter. Offsets that are no written numbers are computed here.
+//! former, and refuses the latter. Offsets written as expressions are computed here.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl AnalyzerRule for Frames {
     }
 }
 
-/// The function whose calls are offsets; no user can write the name.
+/// The name of the function for computed offsets; no user can write the name.
 pub const OFFSET_FUNCTION: &str = "$frame_offset";
 
 /// The function.
@@ -69,7 +69,7 @@ pub fn offset_function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Offset { signature }))
 }
 
-/// Puts computed offsets into the frame of a call. Returns whether there are some.
+/// Puts computed offsets into the frame of a call. Returns whether the frame has computed offsets.
 fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
     let params = &mut call.params;
     let mut found = Vec::new();
@@ -140,7 +140,7 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
             _ => Err(negative_offset()),
         };
     }
-    // Text is read as the type, and an offset of another kind is none.
+    // Text is read as the wanted type; other types must be of the same kind.
     let fits = of.is_string()
         || of == *wanted
         || (of.is_integer() && wanted.is_numeric())
@@ -154,7 +154,7 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
     }
     let offset = given.cast_to(wanted)?;
     match offset {
-        // The difference of two infinities would be none.
+        // The difference of two infinities is NaN.
         ScalarValue::Float64(Some(value)) if value.is_infinite() => {
             Err(to_datafusion(Error::not_yet("a frame with an infinite offset")))
         }
@@ -165,7 +165,7 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
     }
 }
 
-/// An offset until it is computed.
+/// The function for computed offsets.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Offset {
     signature: Signature,
@@ -245,7 +245,7 @@ fn of_call(
     Ok(Transformed::new_transformed(call, widened || computed))
 }
 
-/// Leaves a call whose frame is empty no rows. An offset from NULL is NULL, and one from infinity is
+/// Gives a call with an empty frame no rows. NULL with an offset is NULL, and infinity with an offset is
 /// infinity, so a RANGE frame of such a row has the peers of the row.
 fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     let params = &mut call.params;

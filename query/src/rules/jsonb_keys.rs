@@ -1,6 +1,6 @@
 //! One rule for the equality and the order of jsonb: 1 is 1.0, and 9 is before 10. Operators compare by
 //! value; groups, sets of distinct values, sorts, windows and joins of DataFusion compare the text. Here
-//! they are given a *key* of the value: bytes that sort as the values do, and are the same for equal ones.
+//! the text becomes a *key* of the value: equal values have equal bytes, and the bytes sort as the values.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::{
     functions_aggregate::first_last::first_value,
     logical_expr::{
         Aggregate, BinaryExpr, Case, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan,
-        Operator, Projection, ScalarUDF, SortExpr, Subquery,
+        Operator, Projection, ScalarUDF, Subquery,
         expr::{InSubquery, ScalarFunction},
         expr_rewriter::NamePreserver,
         utils::merge_schema,
@@ -23,7 +23,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::unnested::KEY as OUTSIDE;
+use super::{keyed::Keyed, unnested::KEY as OUTSIDE};
 use crate::errors::to_datafusion;
 
 /// Begins the names of columns that are keys, and of the values that a group shows.
@@ -64,17 +64,13 @@ fn has_jsonb(schema: &DFSchema) -> bool {
         .any(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
-/// Whether an expression is a value that a subquery takes from outside: a subquery can tell equal values
-/// of jsonb apart, so that these are compared as texts.
+/// Whether an expression is an outer value of a subquery. A subquery can tell equal values of jsonb
+/// apart, so that outer values are compared as texts.
 fn is_outside(expr: &Expr) -> bool {
     matches!(expr, Expr::Column(column) if column.name.starts_with(OUTSIDE))
 }
 
-impl JsonbKeys {
-    fn key(&self, value: Expr) -> Expr {
-        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.key), vec![value]))
-    }
-
+impl Keyed for JsonbKeys {
     fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
         if is_outside(expr) || !is_jsonb(expr, schema) {
             return false;
@@ -82,9 +78,11 @@ impl JsonbKeys {
         *expr = self.key(std::mem::take(expr));
         true
     }
+}
 
-    fn keyed_sorts(&self, sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
-        sorts.iter_mut().fold(false, |changed, sort| self.keyed(&mut sort.expr, schema) | changed)
+impl JsonbKeys {
+    fn key(&self, value: Expr) -> Expr {
+        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.key), vec![value]))
     }
 
     fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -112,20 +110,8 @@ impl JsonbKeys {
 
     fn keyed_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match node {
-            LogicalPlan::Sort(mut sort) => {
-                let changed = self.keyed_sorts(&mut sort.expr, sort.input.schema());
-                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
-            }
-            LogicalPlan::Distinct(Distinct::On(mut on)) => {
-                let mut changed = false;
-                for expr in &mut on.on_expr {
-                    changed |= self.keyed(expr, on.input.schema());
-                }
-                if let Some(sorts) = &mut on.sort_expr {
-                    changed |= self.keyed_sorts(sorts, on.input.schema());
-                }
-                let node = LogicalPlan::Distinct(Distinct::On(on));
-                Ok(Transformed::new_transformed(node, changed))
+            node @ (LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_))) => {
+                Ok(self.keyed_order(node))
             }
             LogicalPlan::Distinct(Distinct::All(input))
                 if has_jsonb(input.schema())

@@ -1,5 +1,5 @@
-//! The order of arrays, as PostgreSQL has it: by elements, of which NULL is above all others, then by
-//! length. DataFusion takes NULL for the least where it compares two arrays.
+//! PostgreSQL's order of arrays: by elements, with NULL above all values, and then by length. DataFusion
+//! takes NULL for the least element.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -56,7 +56,7 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// What is asked of two arrays.
+/// A comparison of two arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Test {
     Lt,
@@ -89,7 +89,7 @@ impl Test {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Call {
     Test(Test),
-    /// The array that is greater or less than the others.
+    /// The greatest or the least array.
     Choice(Ordering),
 }
 

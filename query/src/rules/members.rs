@@ -1,5 +1,5 @@
-//! `n = ANY (array)`, where elements and value are numerics or times with other digits than each other:
-//! DataFusion finds no function for such types.
+//! `n = ANY (array)` with numerics or times of different precision: DataFusion finds no function for such
+//! types.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
     layers::{self, ScalarLayer},
 };
 
-/// What the planner makes of ANY.
+/// The planner's function for ANY.
 const FUNCTION: &str = "array_has";
 
 /// `function` that takes any array and any value while a query is planned, if it looks for a value in an array.

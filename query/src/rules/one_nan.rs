@@ -1,5 +1,5 @@
-//! Aggregates of floats whose result may be NaN: it is the one NaN of all floats, whatever its sign. A sum or
-//! an average that is infinite though no value is infinite is an error, as in PostgreSQL.
+//! Aggregates of floats with one NaN: the sign of a NaN is dropped. An infinite sum or average of finite
+//! values is an error, as in PostgreSQL.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn overflow() -> DataFusionError {
 fn infinite(array: &ArrayRef) -> Vec<usize> {
     fn places<T: ArrowPrimitiveType>(array: &ArrayRef, is: fn(T::Native) -> bool) -> Vec<usize> {
         let numbers = array.as_primitive::<T>();
-        // Nearly always there are none.
+        // Infinite values are rare.
         if !numbers.values().iter().any(|number| is(*number)) {
             return Vec::new();
         }
@@ -126,7 +126,7 @@ fn is_infinite(value: &ScalarValue) -> bool {
 #[derive(Debug)]
 struct One {
     inner: Box<dyn Accumulator>,
-    /// Whether the result may be infinite: a value is.
+    /// Whether a value is infinite, so that the result may be infinite.
     infinite: bool,
 }
 
@@ -174,7 +174,7 @@ impl Accumulator for One {
 struct Groups {
     inner: Box<dyn GroupsAccumulator>,
     overflows: bool,
-    /// Groups, by number, that have an infinite value; those behind the last have none.
+    /// By number of the group: whether a value is infinite. Groups beyond the end have finite values.
     infinite: Vec<bool>,
 }
 
@@ -194,7 +194,7 @@ impl Groups {
         }
     }
 
-    /// Lets groups go, whose results these are.
+    /// Checks the results of emitted groups, and forgets the groups.
     fn check(&mut self, results: &[ArrayRef], emit: EmitTo) -> Result<()> {
         let may_be = |group: usize| self.infinite.get(group).copied().unwrap_or(false);
         if self.overflows && results.iter().flat_map(infinite).any(|group| !may_be(group)) {

@@ -36,7 +36,7 @@ impl AnalyzerRule for OuterTypes {
         if !names_outside {
             return Ok(plan);
         }
-        // A UNION takes the types of such columns, and its own type may be that of others.
+        // A UNION takes the types of such columns, and other columns may take the type of the UNION.
         let mut plan = plan;
         for _ in 0..ROUNDS {
             plan = UnionTypes.analyze(updated(plan, &[])?, config)?;

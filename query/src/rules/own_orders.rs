@@ -1,6 +1,6 @@
-//! Aggregates that put their rows into an order of their own. DataFusion sorts the input of an
-//! aggregation once: it refuses aggregates with different orders, and confuses these where one
-//! of them has DISTINCT. The delimiter of its `string_agg` is one constant.
+//! Aggregates that sort their rows themselves. DataFusion sorts the input of an aggregation once, refuses
+//! aggregates with different orders, and mixes orders up where an aggregate has DISTINCT. DataFusion's
+//! `string_agg` takes one constant delimiter.
 //!
 //! ```text
 //!   Aggregate: jsonb_agg(k ORDER BY k), string_agg(s, d ORDER BY x)
@@ -32,7 +32,7 @@ use crate::errors::to_datafusion;
 
 mod ordered;
 
-/// Aggregates whose result shows the order of the rows, and whose input DataFusion sorts.
+/// Aggregates with a result in the order of the rows, and with input sorted by DataFusion.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
 /// Lets aggregates sort for themselves. Runs when the keys of all orders are settled.
@@ -144,7 +144,7 @@ impl OwnOrders {
             .map(Transformed::yes)
     }
 
-    /// What a call becomes: the aggregate that collects its rows, and the function over these.
+    /// A call in two parts: the function over the collected rows, and the aggregate that collects the rows.
     fn parts(
         &self,
         call: &AggregateFunction,
@@ -246,8 +246,7 @@ fn check_distinct(params: &AggregateFunctionParams, schema: &DFSchema) -> Result
     )))
 }
 
-/// The value of which an expression is the key that comparisons use, without casts that keep the
-/// value.
+/// The value below the key of comparisons and below casts that keep the value.
 fn value_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
     match expr {
         Expr::Alias(alias) => value_of_key(&alias.expr, schema),
@@ -267,7 +266,7 @@ fn value_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
     }
 }
 
-/// Whether an argument is the element that `jsonb_agg` makes of a value.
+/// Whether an argument is the element of `jsonb_agg` for a value.
 fn is_json_of(argument: &Expr, value: &Expr, schema: &DFSchema) -> bool {
     let makes = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => {

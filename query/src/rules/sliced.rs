@@ -47,7 +47,7 @@ use projection::SlicedProjection;
 /// Bytes that a window takes for a value of each row, about: it computes them in a list and in an array.
 const WINDOW_VALUE_BYTES: usize = 16;
 
-/// Rows that unnesting makes of one batch, at most, unless one list has more elements.
+/// Rows made by unnesting a batch, at most, unless one list has more elements.
 const UNNESTED_ROWS_MAX: usize = 1 << 16;
 
 /// Constants of fewer bytes do not count.

@@ -61,7 +61,7 @@ struct Shift {
 }
 
 impl Shift {
-    /// The number with its bits moved. Of the count the last five bits are taken, as where PostgreSQL runs.
+    /// The number with shifted bits. The last five bits of the count are used, as in PostgreSQL on x86.
     fn of(&self, number: i16, by: i64) -> i16 {
         let (wide, by) = (i32::from(number), u32::try_from(by.rem_euclid(32)).unwrap_or(0));
         let shifted = if self.to_left { wide.wrapping_shl(by) } else { wide.wrapping_shr(by) };

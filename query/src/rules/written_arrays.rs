@@ -1,5 +1,5 @@
-//! `ARRAY[…]` in a subquery as a call of a function: the planner does not look for the columns of an array
-//! outside of the subquery, and does so for the arguments of a function.
+//! `ARRAY[…]` in a subquery as a call of a function: the planner finds outer columns among the arguments of
+//! a function, and not among the elements of an array.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// What the function is called; no user can write the name.
+/// The name of the function; no user can write the name.
 const FUNCTION: &str = "$array";
 
 /// The function.
@@ -40,7 +40,7 @@ pub fn is_array(call: &ScalarFunction) -> bool {
     call.func.inner().is::<WrittenArray>()
 }
 
-/// Writes such arrays of a statement as calls.
+/// Writes arrays with columns, in subqueries, as calls.
 pub fn as_calls(statement: &mut Statement) {
     let _ = walk::change(statement, &mut Arrays { queries: 0 });
 }
@@ -128,14 +128,7 @@ impl ScalarUDFImpl for WrittenArray {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given: Vec<Given> = arguments
-            .arg_fields
-            .iter()
-            .zip(arguments.scalar_arguments)
-            .map(|(field, value)| {
-                value.and_then(Given::of_constant).unwrap_or_else(|| Given::of_field(field))
-            })
-            .collect();
+        let given = Given::of_arguments(&arguments);
         let element = match common_type("ARRAY", &given)? {
             Some(wanted) => wanted.arrow_type(),
             None => {

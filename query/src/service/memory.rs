@@ -19,10 +19,10 @@ use datafusion::{
 
 use super::real;
 
-/// What the names of aggregates by groups have in common.
+/// A common part of the names of groupings.
 const GROUPING: &str = "HashAggregateStream";
 
-/// Smaller aggregates double without asking.
+/// Smaller groupings double without a request.
 const DOUBLING_BYTES_MIN: usize = 32 << 20;
 
 /// A pool with room for consumers that cannot spill.
@@ -44,8 +44,8 @@ impl StatementPool {
     }
 }
 
-/// Bytes that an aggregate by groups takes for a moment beside its own: a table that doubles has the old
-/// and the new entries at once, and reports its size afterwards. 0 for small ones and for other operators.
+/// Bytes of the doubling of a grouping's hash table: the old and the new entries exist at once, and
+/// the table reports the size afterwards. 0 for small groupings and for other operators.
 fn doubling_bytes(reservation: &MemoryReservation, additional: usize) -> usize {
     let bytes = reservation.size().saturating_add(additional);
     let doubles = reservation.consumer().name().contains(GROUPING)

@@ -30,16 +30,16 @@ use crate::{
 /// Batches that wait for a slow client, at most.
 const BATCHES_AHEAD: usize = 2;
 
-/// Bytes of those batches, at most, unless one batch has more. A plan goes on while fewer wait.
+/// Bytes of waiting batches, at most, unless one batch has more. A plan goes on below the limit.
 const BYTES_AHEAD: usize = 4 << 20;
 
 /// Bytes of one permit.
 const PERMIT_BYTES: usize = 4 << 10;
 
-/// A batch that waits for its reader.
+/// A batch on the way to the reader.
 struct Waiting {
     batch: Result<RecordBatch>,
-    /// Of a large batch: the memory counts until the reader has it.
+    /// The memory of a large batch, until the reader takes the batch.
     _charge: Option<Charge>,
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -110,7 +110,7 @@ impl Running {
 async fn pump(mut rows: SendableRecordBatchStream, sender: Sender<Waiting>) {
     let places = Arc::new(Semaphore::new(BYTES_AHEAD / PERMIT_BYTES));
     loop {
-        // Room for one byte more, or nobody reads any more.
+        // Room for one byte more, or no reader any more.
         let room = tokio::select! {
             room = places.acquire() => room.map(drop),
             () = sender.closed() => return,
@@ -135,7 +135,7 @@ impl Waiting {
         Self { batch: Err(error), _charge: None, _place: None }
     }
 
-    /// A batch, once there is a place for it.
+    /// Waits for a place, and returns the batch with the place.
     async fn of(batch: RecordBatch, places: &Arc<Semaphore>) -> Self {
         let bytes = batch_bytes(&batch);
         let charge = match bytes >= CHARGED_BYTES_MIN {

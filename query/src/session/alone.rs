@@ -1,4 +1,4 @@
-//! A chronicle that one statement, or its block, has to itself: nobody else writes to it meanwhile.
+//! An exclusive hold of a chronicle, for one statement or a block: other sessions do not write.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use stratalog_visor_core::{
 use super::Session;
 use crate::statement::acquire::wait_for;
 
-/// Others read the chronicle, and do not write to it, until this is dropped.
+/// The hold. Until the drop other sessions read the chronicle, and do not write.
 #[derive(Debug)]
 pub struct Alone {
     chronicle: ChronicleId,
@@ -20,7 +20,7 @@ pub struct Alone {
 }
 
 impl Session {
-    /// Waits for those who write to a chronicle, and keeps out those who want to begin.
+    /// Waits for sessions that write to a chronicle, and keeps new writers out.
     ///
     /// # Errors
     /// `LockNotAvailable` after `lock_timeout`; `ObjectInUse` when this session has acquired the
@@ -45,7 +45,7 @@ impl Session {
             .with_subject(chronicle.subject())
             .with_hint(format!("RELEASE CHRONICLE {} first", chronicle.name)));
         }
-        // Not as the holder of the session: other sessions of the client are not to write, either.
+        // A holder of its own: other sessions of the client must not write, either.
         let holder = HolderId(self.process_id()).alone();
         let claim = Claim { mode: Mode::Exclusive, ticks: TickRange::ALL, lease_ns: None };
         let asked = acquisitions.ask(id, holder, claim);

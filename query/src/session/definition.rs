@@ -22,7 +22,7 @@ pub struct Definition {
     everybodys: u64,
     /// Of the chronicles that it drops: nobody acquires them meanwhile.
     doors: Vec<Arc<Door>>,
-    /// Chronicles that it makes anew: nobody else writes to them meanwhile.
+    /// Exclusive holds of the chronicles made anew: no other session writes to these chronicles.
     alone: Vec<Arc<Alone>>,
 }
 
@@ -100,7 +100,7 @@ impl Definition {
         self
     }
 
-    /// The same, which has made a chronicle under an id that was set aside.
+    /// Adds a chronicle made under a reserved id.
     pub fn and_made(
         mut self,
         id: ChronicleId,
@@ -113,7 +113,7 @@ impl Definition {
         self
     }
 
-    /// The same, which is alone with a chronicle until it ends.
+    /// Adds an exclusive hold of a chronicle, until the definition ends.
     pub fn holding(mut self, alone: Option<Alone>) -> Definition {
         self.alone.extend(alone.map(Arc::new));
         self
@@ -147,12 +147,12 @@ impl Definition {
         }
     }
 
-    /// Seals what can be sealed of the chronicles that were made, where ticks go by the clock: each may
-    /// have the place of another one, of which that was told.
+    /// Seals the new chronicles with ticks by the clock: a new chronicle may replace a chronicle whose
+    /// sealed tick was reported to readers.
     pub fn seal_made(&self, store: &dyn EventStore) {
         let made = self.made.iter().filter_map(|made| self.state.chronicle_by_id(made.id));
         for chronicle in made.filter(|chronicle| chronicle.time_source.is_clocked()) {
-            // One that is gone again has nothing to seal.
+            // A chronicle that was dropped again has nothing to seal.
             let _ = store.seal(chronicle);
         }
     }

@@ -166,7 +166,7 @@ impl Planner {
         }
         cases::as_calls(&mut statement);
         let typed = self.first_plan(statement).await;
-        // An error of both is that of the statement as written.
+        // Where both forms fail, the error of the written form counts.
         if typed.is_err() && planned.is_err() { planned } else { typed }
     }
 

@@ -77,7 +77,7 @@ pub type Marks = (Marked, u64);
 pub struct Ended {
     /// Where the session stood.
     pub state: TransactionState,
-    /// Whether rows were written or deleted: the append is there then, or they are lost.
+    /// Whether rows were written or deleted: the append exists, or the rows are lost.
     pub wrote: bool,
     /// The rows that were written.
     pub append: Option<Box<dyn Append>>,

@@ -394,7 +394,7 @@ fn comment_on(
     }
 }
 
-/// The table of an ALTER TABLE; `None` when IF EXISTS finds none.
+/// The table of an ALTER TABLE; `None` when IF EXISTS finds no table.
 fn altered(session: &Session, tree: &AlterTable) -> Result<Option<Arc<ChronicleDefinition>>> {
     match session.chronicle(&tree.name) {
         Ok(chronicle) => Ok(Some(chronicle)),

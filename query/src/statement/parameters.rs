@@ -143,7 +143,7 @@ impl Change for Counts {
         ControlFlow::Continue(())
     }
 
-    // The planner wants to know that a condition is one.
+    // The planner wants a condition of type boolean.
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let conditions = select.selection.iter_mut().chain(select.having.iter_mut());
         conditions.for_each(|condition| as_type(condition, SqlType::Boolean));
@@ -328,8 +328,8 @@ fn is_precise(value: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// The values of a statement's parameters, each in the type wanted; a statement that only `reads` takes
-/// numerics with more digits, and times beyond those of nanoseconds, as they are.
+/// The values of a statement's parameters, each in the wanted type. A statement that only `reads` accepts
+/// numerics with more digits, and times beyond nanoseconds, without a cast.
 ///
 /// # Errors
 /// `ProtocolViolation` for a wrong number, `DatatypeMismatch` for a wrong type, `NumericOutOfRange` and

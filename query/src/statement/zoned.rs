@@ -41,7 +41,7 @@ fn is_zoned(data_type: &DataType) -> bool {
     matches!(crate::types::column_type(data_type), Ok(ColumnType::TimestampTz { .. }))
 }
 
-/// Whether a text is one time in one zone and another time in the other.
+/// Whether a text is a time, and different times in the two zones.
 fn depends(text: &str, before: &TextStyle, now: &TextStyle) -> bool {
     if text.eq_ignore_ascii_case("now") {
         return false;

@@ -1,5 +1,7 @@
 //! Days and civil dates of the proleptic Gregorian calendar, over all of `i64`'s useful range.
 
+use arrow::datatypes::TimeUnit;
+
 /// Seconds of a day.
 pub const DAY_SECONDS: i64 = 86_400;
 
@@ -93,6 +95,16 @@ pub fn is_valid(civil: Civil) -> bool {
     (1..=12).contains(&civil.month)
         && civil.day >= 1
         && civil.day <= month_days(civil.year, civil.month)
+}
+
+/// How many units a second has.
+pub fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
 }
 
 #[cfg(test)]

@@ -70,12 +70,8 @@ pub async fn delete(
     let known = Known { through: published.gsn, gsns: there.gsns };
     drop(published);
 
-    let frame = Frame {
-        schema_version: definition.schema_version,
-        payload: known.encode(),
-        ticks: range,
-        ..frame(definition.id, FrameKind::Delete)
-    };
+    let kind = (FrameKind::Delete, definition.schema_version);
+    let frame = Frame { payload: known.encode(), ticks: range, ..frame(definition.id, kind) };
     let raising = Arc::clone(&chronicle);
     let raise = move |core: &Core| raise_fence(core, &raising, range, Some(known));
     let deleted = submit(&core, &definition, frame, raise).await?;
@@ -122,10 +118,10 @@ pub struct Known {
 }
 
 impl Known {
-    /// The positions of the events of `ticks` that are visible now.
+    /// The positions of the visible events of `ticks`.
     ///
     /// # Errors
-    /// Those of pieces that must be read.
+    /// `DataCorrupted`, `Io`, `ConnectionFailure` when pieces cannot be read.
     pub async fn now(core: &Core, chronicle: ChronicleId, ticks: TickRange) -> Result<Self> {
         let published = core.published();
         let through = published.gsn;
@@ -248,12 +244,12 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
 }
 
 /// A frame of a chronicle without content.
-fn frame(chronicle: ChronicleId, kind: FrameKind) -> Frame {
+fn frame(chronicle: ChronicleId, (kind, schema_version): (FrameKind, SchemaVersion)) -> Frame {
     Frame {
         kind,
         partition: PartitionId(0),
         chronicle,
-        schema_version: SchemaVersion(0),
+        schema_version,
         statement: StatementId(0),
         ticks: TickRange::EMPTY,
         count: 0,

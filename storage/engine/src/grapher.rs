@@ -103,7 +103,7 @@ struct Work {
     rests: u32,
     /// Looks so far.
     looks: u64,
-    /// The last look over all chronicles moved something: the next one follows at once.
+    /// The last look over all chronicles moved events: the next look follows at once.
     again: bool,
     /// The chronicle where the look over all of them was interrupted.
     settled: Option<ChronicleId>,
@@ -216,21 +216,21 @@ async fn tidy(
     ids.sort_unstable();
     let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));
     let began_ns = core.clock.monotonic_ns();
-    let (mut useful, mut failed) = (false, false);
+    let (mut useful, mut failed) = (false, Ok(None));
     for id in ids.split_off(first) {
         match settle(core, id).await {
             Ok(moved) => useful |= moved,
-            // One whose files are out of reach does not keep the others waiting.
             Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
-            Err(error) => {
-                failed = true;
-                tracing::error!(chronicle = %id, %error, "events stay where they are for now");
-            }
+            // A chronicle whose files are out of reach does not keep other chronicles waiting.
+            Err(error) => failed = Err(error),
         }
         *settled = Some(id);
         // Memory may be short by now.
         let elapsed = Duration::from_nanos(core.clock.monotonic_ns().saturating_sub(began_ns));
         if useful && elapsed >= PAUSE {
+            if let Err(error) = failed {
+                tracing::error!(%error, "events stay where they are for now");
+            }
             return Ok(Some(Turn { useful }));
         }
     }
@@ -238,7 +238,11 @@ async fn tidy(
     if let Some(files) = &core.files {
         collect::remove_doomed(files).await;
     }
-    Ok((useful || failed).then_some(Turn { useful: useful && !failed }))
+    match useful {
+        // The next look meets the failure again, and reports the failure.
+        true => Ok(Some(Turn { useful })),
+        false => failed,
+    }
 }
 
 /// One move of a chronicle that is due; whether there was any.

@@ -418,7 +418,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Deletes what was committed so far.
+    /// Deletes the committed events of the frame's range.
     fn delete(&mut self, decoded: &Decoded) -> Result<()> {
         self.show();
         match &decoded.chronicle {

@@ -93,9 +93,9 @@ pub trait Append: Send + Sync {
         on_conflict: OnConflict,
     ) -> BoxFuture<'a, Result<Admitted>>;
 
-    /// Deletes the events of `range` that are committed before this append, and those that the append
-    /// took before this call. Events that the append takes later stay. The caller checks that the
-    /// range covers a prefix or a suffix of the chronicle (F22).
+    /// Deletes the events of `range` that are committed before this append, and events of the append
+    /// from before this call. Later events of the append stay. The caller checks that the range covers
+    /// a prefix or a suffix of the chronicle (F22).
     ///
     /// # Errors
     /// `LimitExceeded` for too many deletes; `DataCorrupted`, `Io`, `ConnectionFailure` when pieces
@@ -107,7 +107,7 @@ pub trait Append: Send + Sync {
     ) -> BoxFuture<'a, Result<()>>;
 
     /// What the transaction sees that this append belongs to: `base`, a snapshot of the same
-    /// store, and over it the events that were taken and the deletes so far, as if they were committed.
+    /// store, with the events and deletes of the append so far, as if committed.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure` when keys of events in pieces cannot be read.

@@ -214,7 +214,7 @@ async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlE
     })
 }
 
-/// What the file says of its table.
+/// The note for the table of a file.
 async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<TableNote>, SqlError> {
     let mut note = OneText(None);
     let question = TableNote::question(&TableName::parse(table)?.quoted());

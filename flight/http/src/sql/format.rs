@@ -116,7 +116,7 @@ impl Format {
     }
 }
 
-/// An answer on its way to a client, who may read slowly: what it holds is charged to the client.
+/// An answer to a client, charged to the client: slow readers keep answers in memory.
 struct Answer {
     rows: Rows,
     /// `None` once the answer is whole.
@@ -127,10 +127,10 @@ struct Answer {
     ended: Ended,
 }
 
-/// A batch that is written in parts.
+/// A batch, written in parts.
 struct Sending {
     batch: RecordBatch,
-    /// The first row that is not written.
+    /// The first unwritten row.
     next: usize,
     /// Rows of a part.
     part_rows: usize,
@@ -153,7 +153,7 @@ impl Answer {
         loop {
             let Some(writer) = &mut self.writer else { return Ok(None) };
             if let Some(part) = self.sending.as_mut().and_then(Sending::part) {
-                busy(PART_BYTES, || writer.write(&part))?;
+                busy(batch_bytes(&part), || writer.write(&part))?;
                 let bytes = writer.output.take();
                 self.written.resize(bytes.len().saturating_add(writer.buffered()))?;
                 if !bytes.is_empty() {
@@ -290,7 +290,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes that the form holds back.
+    /// Bytes held back by the form.
     fn buffered(&self) -> usize {
         match &self.form {
             Form::Parquet(writer) => writer.memory_size(),

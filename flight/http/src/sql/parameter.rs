@@ -1,6 +1,6 @@
 //! Parameters of a statement in JSON.
 //!
-//! Each value becomes its text at once. A tree of JSON values would take many times the bytes of the body.
+//! Values become texts while the body is read. A tree of JSON values would take many times the body's bytes.
 
 use std::fmt::{self, Formatter};
 
@@ -59,7 +59,7 @@ enum Kind {
     Value,
 }
 
-/// Appends a value to a text: as JSON where `nested`, else a string without its quotes.
+/// Appends a value to a text: as JSON where `nested`, and otherwise a string without quotes.
 struct Written<'a> {
     out: &'a mut String,
     nested: bool,

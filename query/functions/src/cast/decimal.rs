@@ -1,5 +1,5 @@
-//! Casts of reals and double precisions to numerics: a numeric has the decimal digits that the
-//! number surely has, 6 and 15, as in PostgreSQL. Arrow gives digits of the binary fraction.
+//! Casts of reals and double precisions to numerics, with the 6 or 15 sure decimal digits, as in
+//! PostgreSQL. Arrow gives digits of the binary fraction.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::{failed, literal::scalar_of};
 
-/// The function that makes such a numeric of a number.
+/// The function for such a cast.
 pub(super) fn of_floats(precision: u8, scale: u8) -> Arc<ScalarUDF> {
     let name = format!("float_to_numeric_{precision}_{scale}");
     let signature = Signature::any(1, Volatility::Immutable);

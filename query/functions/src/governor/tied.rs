@@ -48,8 +48,8 @@ pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     children.fold(own, usize::saturating_add)
 }
 
-/// The bytes of an array's own values, wherever their buffers are: those of a text that several values
-/// share count for each of them, as a copy of the array has them.
+/// The bytes of an array's own values, wherever the buffers are. A text shared by several values counts
+/// for each value, as in a copy of the array.
 pub fn value_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => {
@@ -70,7 +70,7 @@ pub fn value_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes of lists: those of their elements, and the offsets.
+/// The bytes of lists: of the elements and of the offsets.
 fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     let offsets = lists.value_offsets();
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return 0 };
@@ -79,15 +79,11 @@ fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     value_bytes(&elements).saturating_add(size_of_val(offsets))
 }
 
-/// The bytes of a batch's own rows: those of a larger batch that it is a part of do not count.
+/// The bytes of a batch's own rows. Where the batch is a slice, other rows of the buffers do not count.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
-    columns
-        .map(|column| match column.get_array_memory_size() {
-            small if small < TIED_BYTES_MIN => small,
-            most => most.min(value_bytes(column)),
-        })
-        .fold(0, usize::saturating_add)
+    let bytes = columns.map(|column| column.get_array_memory_size().min(value_bytes(column)));
+    bytes.fold(0, usize::saturating_add)
 }
 
 /// The bytes of the largest list of an array.

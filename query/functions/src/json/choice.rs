@@ -1,4 +1,4 @@
-//! greatest, least and nullif of jsonb, which go by value: 1.0 is 1.
+//! greatest, least and nullif of jsonb, by value: 1.0 is 1.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -19,8 +19,7 @@ use stratalog_model::ColumnType;
 use super::compare::compare;
 use crate::function::{text_at, text_rows};
 
-/// The function that gives one of its arguments, all of jsonb, as the function of this name does;
-/// `None` for the names of others.
+/// greatest, least or nullif of jsonb, by the function's name; `None` for other names.
 pub fn choice(name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, take) = match name {
         "greatest" => ("jsonb_greatest", Take::Greatest),
@@ -40,7 +39,7 @@ enum Take {
 }
 
 impl Take {
-    /// Of two values that are not NULL, or the first and none.
+    /// The choice between a value and an optional second value; neither is NULL.
     fn of<'a>(self, first: Option<&'a str>, next: Option<&'a str>) -> Option<&'a str> {
         let (Some(left), Some(right)) = (first, next) else {
             return if self == Take::Different { first } else { first.or(next) };

@@ -1,4 +1,4 @@
-//! The key of a jsonb value: bytes that sort as the values do, and are the same for equal values.
+//! The key of a jsonb value: equal values have equal bytes, and the bytes sort as the values.
 //!
 //! ```text
 //!   scalar   kind, then   null: nothing   text: its bytes, 0   boolean: 0 or 1

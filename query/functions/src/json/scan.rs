@@ -103,8 +103,8 @@ pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     members(json).find(|(name, _)| says(name, key)).map(|(_, value)| value)
 }
 
-/// What `->` with a position gives: an element of an array, or a scalar as the one element that it
-/// counts as for PostgreSQL.
+/// The result of `->` with a position: an element of an array, or a scalar, as PostgreSQL takes a scalar
+/// for an array of one element.
 pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     match json.starts_with(['[', '{']) {
         true => element(json, position),

@@ -107,7 +107,7 @@ impl FunctionRewrite for CommonTypes {
                     Given::Typed(wanted, _) => wanted,
                     _ => return Ok(Transformed::no(subquery)),
                 };
-                // A subquery that has become a value forgets what type of text the value is.
+                // The value of a subquery lacks the metadata that makes text a jsonb.
                 let changed = wanted == ColumnType::Jsonb;
                 let value = if changed { typed(subquery, &wanted) } else { subquery };
                 Ok(Transformed::new_transformed(value, changed))
@@ -196,14 +196,7 @@ impl ScalarLayer for Unified {
     }
 
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given: Vec<Given> = arguments
-            .arg_fields
-            .iter()
-            .zip(arguments.scalar_arguments)
-            .map(|(field, value)| {
-                value.and_then(Given::of_constant).unwrap_or_else(|| Given::of_field(field))
-            })
-            .collect();
+        let given = Given::of_arguments(&arguments);
         let common = common_type(&inner.name().to_uppercase(), &given)?;
         let wanted = match inner.name() {
             "nullif" => type_of_nullif(&given).cloned().or(common),

@@ -107,7 +107,7 @@ fn check_terms(query: &RecursiveQuery) -> Result<()> {
 }
 
 /// Whether the second type holds values that a cast to the first would round or cut. The widths of
-/// integers are no matter: what is too large fails when it is cast.
+/// integers are no matter: the cast of too large an integer fails.
 fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
     use ColumnType as T;
     matches!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{FloatKeys, holds_floats};
-use crate::rules::list_order;
+use crate::rules::{keyed::Keyed, list_order};
 use arrow::datatypes::DataType;
 use datafusion::{
     common::{

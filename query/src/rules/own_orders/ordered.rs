@@ -83,8 +83,7 @@ impl Ordered {
     }
 }
 
-/// The columns as rows that compare as PostgreSQL sorts; `None` of no column. Columns beyond the keys
-/// ascend.
+/// The columns as rows in PostgreSQL's order; `None` without columns. Columns beyond the keys ascend.
 fn rows_of(columns: &[ArrayRef], keys: &[(bool, bool)]) -> Result<Option<Rows>> {
     if columns.is_empty() {
         return Ok(None);
@@ -102,8 +101,7 @@ fn to_error(error: arrow::error::ArrowError) -> datafusion::error::DataFusionErr
     to_datafusion(from_arrow(error))
 }
 
-/// What `string_agg` joins without a delimiter: each value with its delimiter before it, but the
-/// first.
+/// Values for a `string_agg` without a delimiter: a delimiter stands before each value but the first.
 fn pieces(values: &ArrayRef, delimiters: &ArrayRef) -> Result<ArrayRef> {
     let values = cast(values, &DataType::Utf8)?;
     let delimiters = cast(delimiters, &DataType::Utf8)?;

@@ -4,8 +4,8 @@
 //!   alone with the table ─► an id is set aside ─► its rows, in the order of commits ─► stored under the id
 //!       one record of the catalog: the old chronicle goes, the new one takes its name ◄──────┘
 //! ```
-//! The key says how a chronicle is stored, so the table is made anew with it. The record decides:
-//! before it is durable there is the old chronicle, whole, and after it the new one.
+//! The key decides how a chronicle is stored, so the table is made anew with the key. The record of the
+//! catalog decides: before the record is durable the old chronicle stands, whole; afterwards the new chronicle.
 
 use std::sync::Arc;
 
@@ -33,23 +33,23 @@ use crate::{
     },
 };
 
-/// Bytes of rows that are committed at once: until then they are kept in memory.
+/// Bytes of rows committed at once: uncommitted rows are in memory.
 const COMMITTED_BYTES: usize = 64 << 20;
 
-/// A key that a table is to get.
+/// A new key of a table.
 #[derive(Debug)]
 pub struct NewKey {
     columns: Vec<String>,
-    /// Of the key, as CREATE TABLE takes them.
+    /// Options of the key, as in CREATE TABLE.
     options: Vec<(String, String)>,
-    /// Of the table, as SET takes them.
+    /// Options of the table, as in SET.
     changes: Vec<(String, String)>,
 }
 
-/// The key that an ALTER TABLE adds, if it adds one.
+/// The new key of an ALTER TABLE, if any.
 ///
 /// # Errors
-/// `FeatureNotSupported` for other actions beside it, and for what a key cannot be.
+/// `FeatureNotSupported` for other actions beside the key, and for unsupported forms of a key.
 pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKey>> {
     let key = tree.operations.iter().find_map(|operation| match operation {
         AlterTableOperation::AddConstraint {
@@ -94,7 +94,7 @@ pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKe
     Ok(Some(new))
 }
 
-/// Refuses what PostgreSQL's keys can be, and these cannot.
+/// Refuses forms of PostgreSQL's keys that are not supported.
 fn check_form(key: &PrimaryKeyConstraint, not_valid: bool) -> Result<()> {
     if not_valid {
         let message = "PRIMARY KEY constraints cannot be marked NOT VALID";
@@ -128,8 +128,8 @@ fn second_key(table: &str) -> Error {
 /// Gives a table a key. In a block only the block sees it, until COMMIT.
 ///
 /// # Errors
-/// `InvalidTableDefinition`, `UndefinedColumn` for what is wrong with the key; `NotNullViolation`,
-/// `UniqueViolation` for rows that it does not allow; `LockNotAvailable` when others write to the table for longer
+/// `InvalidTableDefinition`, `UndefinedColumn` for a wrong key; `NotNullViolation`, `UniqueViolation`
+/// for rows that violate the key; `LockNotAvailable` when others write to the table for longer
 /// than `lock_timeout`; what is wrong with the session's block, or the logs. Then nothing changed.
 pub async fn add(
     session: &Session,
@@ -145,7 +145,7 @@ pub async fn add(
         Some(_) => None,
         None => Some(session.alone(table).await?),
     };
-    // Others may have changed it before.
+    // Other sessions may have changed the table before the hold began.
     let seen = session.catalog();
     let old = seen.chronicle_by_id(table.id).ok_or_else(|| missing(table))?;
     let new = check(session, old, key)?;
@@ -187,7 +187,7 @@ pub async fn add(
     Ok(())
 }
 
-/// What a table is with a key, if it can have that.
+/// The definition of a table with the key, if the table can have the key.
 fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<NewChronicle> {
     if old.primary_key {
         return Err(second_key(&old.name));
@@ -245,7 +245,7 @@ fn anew(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     }
 }
 
-/// What else belongs to a table: comments and indexes.
+/// Comments and indexes of a table.
 fn after_it(
     session: &Session,
     old: &ChronicleDefinition,
@@ -263,7 +263,7 @@ fn after_it(
         }
     }
     for index in &old.indexes {
-        // The key finds its own columns.
+        // The key finds the columns of the key.
         let columns = index.columns.iter().filter_map(|column| old.column(*column));
         let columns = columns.map(|column| &column.name).filter(|name| !key.columns.contains(name));
         let columns: Vec<String> = columns.cloned().collect();
@@ -320,7 +320,7 @@ async fn rows_of(
     work: &Arc<Work>,
 ) -> Result<Rows> {
     let columns: Vec<String> = old.columns.iter().map(|column| quoted(&column.name)).collect();
-    // What is not committed has no commit number: only the block wrote to its own table.
+    // Uncommitted rows have no commit number: only the block wrote to the table.
     let order = if is_shared { "_gsn" } else { "_seq" };
     let sql = format!(
         "SELECT {} FROM {}.{} ORDER BY {order}",
@@ -358,8 +358,8 @@ struct Copied {
 
 impl Copied {
     async fn into(session: &Session, made: &Arc<ChronicleDefinition>) -> Result<Self> {
-        // Rows keep their times, whatever the table accepts of new ones. They are durable before the
-        // record that drops the old ones.
+        // Rows keep their times, whatever times the table accepts. The copies are durable before the
+        // record that drops the old chronicle.
         let accepting = ChronicleDefinition {
             late: LatePolicy::Accept,
             time_source: TickSource::Column,
@@ -383,7 +383,7 @@ impl Copied {
         self.targets.fill(&computing, columns, rows.num_rows()).await
     }
 
-    /// Commits rows under an id that nobody knows yet, some at a time.
+    /// Commits rows under the reserved id, some at a time.
     async fn alone(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
         let store = session.store();
         let begin = || -> Result<Box<dyn Append>> { store.begin(AppendOptions::default()) };
@@ -414,7 +414,7 @@ impl Copied {
         writer.finish(session, work).await.map(drop)
     }
 
-    /// The error of a row that the key does not allow, as PostgreSQL has it.
+    /// PostgreSQL's error for a row that violates the key.
     fn told(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::UniqueViolation {
             return error;

@@ -1,5 +1,5 @@
-//! A DELETE of a block: removes rows for the block now, and for everybody with COMMIT. The block's append
-//! keeps the range, so that one record commits the DELETE and all that the block writes.
+//! A DELETE of a block: removes rows for the block at once, and for other sessions with COMMIT. The
+//! block's append keeps the range, so that one record commits the DELETE and all rows of the block.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const BATCH_ROWS_MAX: usize = 8_192;
 ///
 /// # Errors
 /// `FeatureNotSupported` when the block sees events on both sides of `range`, and for a table that was there
-/// before in a block that defines something; `LimitExceeded` for too many in one block.
+/// before in a block that defines something; `LimitExceeded` for too many deletes in one block.
 pub async fn delete(
     session: &Session,
     chronicle: &Arc<ChronicleDefinition>,

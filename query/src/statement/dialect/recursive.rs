@@ -37,7 +37,7 @@ fn in_select(select: &mut Select, has_names: bool) {
     for item in &mut select.projection {
         match item {
             SelectItem::ExprWithAlias { expr, .. } => as_integer(expr),
-            // Without a name, a cast would give the column another one.
+            // Without a name, a cast would rename the column.
             SelectItem::UnnamedExpr(expr) if is_integer(expr) => {
                 as_integer(expr);
                 if !has_names {

@@ -1,5 +1,5 @@
-//! What a query sorts by and tells apart, where PostgreSQL takes a constant for a position in the
-//! select list and the planner does not.
+//! Constants of ORDER BY and DISTINCT ON: PostgreSQL takes a constant for a position in the select
+//! list, and the planner does not.
 //!
 //! ```text
 //!   SELECT DISTINCT ON (2) lower(s), h FROM t   ─►   SELECT DISTINCT ON (h) lower(s), h FROM t
@@ -14,7 +14,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::names::{fold, name_of_item};
 
-/// Writes the positions of a query as the planner reads them.
+/// Writes the positions of a query for the planner.
 ///
 /// # Errors
 /// `SyntaxError` for a constant that is no position, `InvalidColumnReference` for a position that
@@ -137,8 +137,8 @@ fn take_item(expr: &mut Expr, items: &[SelectItem], clause: &str) -> Result<()> 
     }
 }
 
-/// Names the casts of a select list as PostgreSQL does, where what is told apart or sorted by may be
-/// such a column.
+/// Names the casts of a select list as PostgreSQL does, where DISTINCT ON or ORDER BY may name such a
+/// column.
 fn name_casts(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let Some(Distinct::On(told_apart)) = &select.distinct else { return };
     let mut mentioned: Vec<String> = Vec::new();
@@ -161,7 +161,7 @@ fn name_casts(select: &mut Select, order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// Tells the rows apart by what they are sorted by, in this order: the planner wants both lists alike.
+/// Puts the expressions of DISTINCT ON into the order of ORDER BY: the planner wants equal lists.
 fn in_order(told_apart: &mut [Expr], sorted: &[Expr]) {
     let place = |expr: &Expr| {
         let place = sorted.iter().position(|key| are_same(key, expr));

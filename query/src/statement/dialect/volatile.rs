@@ -1,5 +1,5 @@
-//! WITH queries that the planner would compute anew wherever they are read, though each time gives
-//! something else: `WITH q AS (SELECT random()) SELECT … FROM q a, q b`.
+//! Volatile WITH queries that are read several times, `WITH q AS (SELECT random()) SELECT … FROM q a, q b`:
+//! the planner would compute such a query anew for each reader, with other results.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -8,10 +8,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::{names::fold, walk};
 
-/// Functions that give another value each time.
+/// Functions with a new value for each call.
 const VOLATILE: &[&str] = &["random", "gen_random_uuid", "clock_timestamp", "timeofday"];
 
-/// Refuses such a query that is read more than once.
+/// Refuses a volatile WITH query with several readers.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -43,7 +43,7 @@ pub fn read_once(query: &Query) -> Result<()> {
     Ok(())
 }
 
-/// The first volatile function that is called.
+/// The first call of a volatile function.
 fn call_in(tree: &impl Visit) -> Option<String> {
     let mut found = None;
     let _ = walk::expressions(tree, |expr| {

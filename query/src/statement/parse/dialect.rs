@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::{
 #[derive(Debug)]
 pub struct ParserDialect;
 
-/// Keywords that name a column only behind AS, beside those that the parser knows of.
+/// Keywords that name a column only behind AS, in addition to the parser's list.
 const NAMES_WITH_AS: &[Keyword] = &[
     Keyword::ARRAY,
     Keyword::CHAR,

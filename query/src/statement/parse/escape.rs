@@ -1,5 +1,5 @@
-//! `v LIKE p ESCAPE $1`: the parser keeps what stands behind ESCAPE as a constant, in which nobody looks
-//! for a parameter.
+//! `v LIKE p ESCAPE $1`: the parser keeps the escape character as a constant, and constants have no
+//! parameters.
 
 use std::ops::ControlFlow;
 
@@ -27,7 +27,7 @@ pub(super) fn has_parameter(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Writes such a pattern as one of the usual escape character.
+/// Rewrites the pattern for the usual escape character.
 pub(super) fn into_patterns(statement: &mut Statement) {
     let _ = walk::change(statement, &mut Escapes);
 }

@@ -221,8 +221,8 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     ))
 }
 
-/// The numeric, or array of numerics, that holds all digits of a text; `None` where `target` does, or no type
-/// does.
+/// The type with all digits of a text, a numeric or an array of numerics; `None` where `target` holds all
+/// digits, or no type does.
 pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
     match target {
         ColumnType::Array(element) => {
@@ -265,7 +265,7 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
                 return None;
             }
             let scale = fraction.max(*scale);
-            // Room for numbers beside this one, as far as there is any.
+            // Room for wider numbers in the same column, within 38 digits.
             let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
             let holds = whole.checked_add(scale)? <= precision;
             let (precision, scale) = match holds {

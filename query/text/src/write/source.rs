@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     TextStyle,
-    calendar::{DAY_SECONDS, SECOND_NS},
+    calendar::{DAY_SECONDS, SECOND_NS, per_second},
 };
 
 /// An array and how to write its values.
@@ -144,15 +144,6 @@ impl Keys<'_> {
                 }
             }
         }
-    }
-}
-
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => SECOND_NS,
     }
 }
 

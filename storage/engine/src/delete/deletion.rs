@@ -1,8 +1,8 @@
-//! A DELETE that an append has taken: logged and made visible with the append, or not at all.
+//! A DELETE within an append: the commit frame of the append makes the DELETE count.
 //!
 //! ```text
 //!   Events (n), StatementDelete (n), Events (n + 1) … ─► Transaction n, n + 1
-//!      └ deleted, too    └ fence                └ stay
+//!      └ deleted         └ fence                └ stay
 //! ```
 //! The fence is raised between the gsn's of the events before and after the DELETE.
 
@@ -29,10 +29,11 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Looks where the events of `ticks` are.
+    /// A deletion of the events of `ticks`, with the positions of these events in the log.
     ///
     /// # Errors
-    /// `UndefinedTable` after the chronicle was dropped; those of pieces that must be read.
+    /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure` when
+    /// pieces cannot be read.
     pub async fn new(
         core: &Core,
         definition: &ChronicleDefinition,
@@ -47,13 +48,9 @@ impl Deletion {
 
     /// The frame that stores the DELETE, of a statement.
     pub fn frame(&self, statement: StatementId) -> Frame {
-        Frame {
-            schema_version: self.schema_version,
-            statement,
-            ticks: self.ticks,
-            payload: self.known.encode(),
-            ..frame(self.chronicle.id(), FrameKind::StatementDelete)
-        }
+        let kind = (FrameKind::StatementDelete, self.schema_version);
+        let (ticks, payload) = (self.ticks, self.known.encode());
+        Frame { statement, ticks, payload, ..frame(self.chronicle.id(), kind) }
     }
 
     /// Hides the events of the range that are committed at or before `gsn`, the highest that is

@@ -50,12 +50,8 @@ pub async fn trim(
     }
     let through = Gsn(before.0 - 1);
     let payload = Bytes::copy_from_slice(&through.0.to_le_bytes());
-    let frame = Frame {
-        schema_version: definition.schema_version,
-        payload,
-        ticks: found.ticks,
-        ..frame(definition.id, FrameKind::Trim)
-    };
+    let kind = (FrameKind::Trim, definition.schema_version);
+    let frame = Frame { payload, ticks: found.ticks, ..frame(definition.id, kind) };
     let raising = Arc::clone(&chronicle);
     let raise = move |core: &Core| raise_fence(core, &raising, found.ticks, through);
     submit(&core, &definition, frame, raise).await?;

@@ -53,7 +53,7 @@ pub struct Push<'a> {
     pub on_conflict: OnConflict,
     /// What is accepted of its sender.
     pub acceptance: Acceptance,
-    /// Ticks whose earlier events its statement deletes.
+    /// Ticks of earlier events that the statement deletes.
     pub vacated: Vec<Vacated>,
 }
 

@@ -67,9 +67,11 @@ pub struct OpenAppend {
     options: AppendOptions,
     /// When chronicles were acquired.
     acquired: BTreeMap<ChronicleId, i64>,
-    /// Chronicles whose events keep their times.
+    /// Chronicles with events that keep given times.
     restored: BTreeSet<ChronicleId>,
     strictest: Option<Durability>,
+    /// Number of deletes, rolled back deletes included.
+    deletes: usize,
     unsynced_bytes: usize,
     broken: bool,
     duplicate: bool,
@@ -103,6 +105,7 @@ impl OpenAppend {
             acquired: BTreeMap::new(),
             restored: BTreeSet::new(),
             strictest: None,
+            deletes: 0,
             unsynced_bytes: 0,
             broken: false,
             duplicate,
@@ -203,6 +206,9 @@ impl OpenAppend {
 
     /// The ticks of a chronicle whose earlier events this append deletes.
     fn vacated(&self, chronicle: &Arc<Chronicle>) -> Vec<Vacated> {
+        if self.deletes == 0 {
+            return Vec::new();
+        }
         let deletes = self.parts.iter().flat_map(Part::deletes);
         let ours = deletes.filter(|deletion| Arc::ptr_eq(&deletion.chronicle, chronicle));
         ours.map(|deletion| Vacated { ticks: deletion.ticks, before_seq: deletion.before_seq })
@@ -217,7 +223,7 @@ impl OpenAppend {
         if self.duplicate || ticks.is_empty() {
             return Ok(());
         }
-        if self.parts.iter().map(|part| part.deletes().len()).sum::<usize>() >= DELETES_MAX {
+        if self.deletes >= DELETES_MAX {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!("a transaction has at most {DELETES_MAX} statements that delete"),
@@ -227,6 +233,7 @@ impl OpenAppend {
         let deletion = Deletion::new(&self.core, definition, ticks).await?;
         self.strictest = self.strictest.max(Some(definition.durability));
         self.parts.last_mut().ok_or_else(no_part)?.delete(deletion);
+        self.deletes += 1;
         Ok(())
     }
 
@@ -348,8 +355,11 @@ impl OpenAppend {
             Error::new(ErrorKind::Shutdown, "the log was closed before it stored the statement")
         })?;
         let appended = answer?;
-        for chronicle in deleted.values() {
-            delete::free(&core, chronicle)?;
+        for (id, chronicle) in &deleted {
+            // The statement is committed: memory that stays in use is no failure of the statement.
+            if let Err(error) = delete::free(&core, chronicle) {
+                tracing::error!(chronicle = %id, %error, "the memory of deleted events is not freed");
+            }
         }
         core.tidy();
         Ok(appended)

@@ -41,13 +41,13 @@ pub struct Candidates<'a> {
     pub outcome: &'a Arc<Outcome>,
     /// Keys that events in pieces have.
     pub taken: &'a Taken,
-    /// Ticks whose earlier events their statement deletes.
+    /// Ticks of earlier events that the statement deletes.
     pub vacated: &'a [Vacated],
     /// What happens to late ones.
     pub late: LatePolicy,
     /// Which ticks are accepted; `None` for any.
     pub window: Option<Window>,
-    /// Whether they keep their times, which only a chronicle without events allows.
+    /// Whether the events keep given times: allowed in a chronicle that never had an event.
     pub restores: bool,
 }
 

@@ -174,7 +174,7 @@ impl Feed {
         ring.from = committed.0 + 1;
     }
 
-    /// Wakes all followers: history has something for them that the ring does not have.
+    /// Wakes all followers: history has events that the ring does not have.
     pub fn announce(&self) {
         self.pushed.notify_one();
     }

@@ -1,4 +1,4 @@
-//! What an append has taken since a savepoint, and may have to give back alone: events, and then
+//! The part of an append since a savepoint, which a rollback can take back alone: events, and then
 //! deletes.
 //!
 //! Each part has a statement id of its own: the frame that commits the append names those that
@@ -29,7 +29,7 @@ pub struct Part {
     /// Bytes of those.
     kept_bytes: usize,
     streamed: Vec<Chunk>,
-    /// Of events before these, and of those of this part.
+    /// Deletes of the events of this part and of earlier parts.
     deletes: Vec<Deletion>,
     /// Who waits for keys of these chunks. Fields drop in this order: keys are freed before
     /// those who wait for them wake.
@@ -59,17 +59,17 @@ impl Part {
         self.statement
     }
 
-    /// Whether it took nothing.
+    /// Whether the part has neither events nor deletes.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.streamed.is_empty() && self.deletes.is_empty()
     }
 
-    /// Its deletes, which follow its events.
+    /// The deletes, in their order.
     pub fn deletes(&self) -> &[Deletion] {
         &self.deletes
     }
 
-    /// Takes a delete of its events and of those before them. The part takes no more events.
+    /// Takes a delete of the events so far, those of earlier parts included. The part takes no more events.
     pub fn delete(&mut self, deletion: Deletion) {
         self.deletes.push(deletion);
     }
@@ -79,7 +79,7 @@ impl Part {
         self.streamed.iter().chain(&self.kept)
     }
 
-    /// Its events and deletes, in their order.
+    /// Events, and then deletes.
     pub fn steps(&self) -> impl Iterator<Item = Step<&Chunk, &Deletion>> {
         self.chunks().map(Step::Events).chain(self.deletes.iter().map(Step::Delete))
     }
@@ -94,8 +94,8 @@ impl Part {
         before
     }
 
-    /// Takes over the events and deletes of the part after it, if both together keep no more than
-    /// `bytes_max`, the log has none of them, and no event would come behind a delete.
+    /// Takes over the events and deletes of the next part, if both parts together keep no more than
+    /// `bytes_max`, the log has no event of the next part, and no event would follow a delete.
     pub fn join(&mut self, mut next: Part, bytes_max: usize) -> Option<Part> {
         let bytes = self.kept_bytes + next.kept_bytes;
         let follows_delete = !self.deletes.is_empty() && !next.kept.is_empty();
@@ -125,12 +125,12 @@ impl Part {
         self.streamed.first()
     }
 
-    /// Forgets everything: what the events reserved is free.
+    /// Forgets events and deletes; the keys of the events are free.
     pub fn clear(&mut self) {
         drop(self.take());
     }
 
-    /// Its events and deletes, to be committed.
+    /// Takes events and deletes out, for a commit.
     pub fn take(&mut self) -> Vec<Step> {
         let mut chunks = std::mem::take(&mut self.streamed);
         chunks.append(&mut self.release());
@@ -150,7 +150,7 @@ impl Part {
         Ok(())
     }
 
-    /// Hands the deletes to the log, after all events; they do not count before the commit frame.
+    /// Hands the deletes to the log, after all events. The commit frame makes the deletes count.
     ///
     /// # Errors
     /// Those of the log, of earlier chunks too.

@@ -1,4 +1,4 @@
-//! What an append does, in its order.
+//! The steps of an append.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use stratalog_model::TickRange;
 use super::{chronicle::Chronicle, chunk::Chunk};
 use crate::delete::deletion::Deletion;
 
-/// Events that an append takes, or a range that it deletes.
+/// A step of an append: stored events, or a deleted range.
 #[derive(Debug)]
 pub enum Step<E = Chunk, D = Deletion> {
     /// Events of one chronicle.
     Events(E),
-    /// A delete of events before it.
+    /// A delete of earlier events.
     Delete(D),
 }
 
@@ -26,11 +26,11 @@ impl Step<&Chunk, &Deletion> {
     }
 }
 
-/// Ticks whose events an append has deleted: their keys are free for the events that it takes next.
+/// Ticks of events deleted by an append: later events of the append may have the same keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Vacated {
     /// The ticks.
     pub ticks: TickRange,
-    /// Events of the same append with this arrival number, or a higher one, came after the delete.
+    /// Events of the append from this arrival number on came after the delete.
     pub before_seq: u64,
 }

@@ -118,7 +118,7 @@ fn outside(definition: &ChronicleDefinition, message: String) -> Error {
     )
 }
 
-/// The error of times that a dump gives, in a table that gives them itself and has had events.
+/// The error of given times in a table with server time that has had events.
 pub fn begun(definition: &ChronicleDefinition) -> Error {
     let column = definition.tick().map(|tick| tick.name.clone()).unwrap_or_default();
     let name = &definition.name;

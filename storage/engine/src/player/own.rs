@@ -5,7 +5,7 @@
 //!   snapshot: [batch][batch] pieces          at gsn 90
 //!   own:                     [chunk][chunk]  as if committed next, at 91 …
 //!   last:     replaced rows are marked in copies, so that nobody else sees the marks
-//!   delete:   a fence that hides the rows before it
+//!   delete:   a fence that hides earlier rows
 //! ```
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Own {
 /// Of each key and tick, the gsn of its last own event.
 type Latest = HashMap<Box<[u8]>, HashMap<i64, u64, RandomState>, RandomState>;
 
-/// `steps`, all of one chronicle, over what a snapshot at `visible` sees of it.
+/// `steps`, all of one chronicle, over a snapshot of the chronicle at `visible`.
 ///
 /// # Errors
 /// Those of pieces that must be looked into.
@@ -101,9 +101,7 @@ pub async fn over(
     }
     let wrote = !own.is_empty();
     batches.extend(own);
-    let version = base.private(batches, pieces);
-    let lost = version.lost().clone();
-    let version = Arc::new(version.with_fences(fences, lost));
+    let version = Arc::new(base.private(batches, pieces, fences));
     Ok(Some(Own { pinned: Pinned { chronicle, version }, visible: Gsn(gsn), wrote }))
 }
 

@@ -236,14 +236,19 @@ impl Version {
         Self { fences: Arc::new(fences), lost: Arc::new(lost), ..self.clone() }
     }
 
-    /// The version with other batches and pieces, which nobody but one transaction sees. The
-    /// tick index does not serve it.
+    /// The version with other batches, pieces and fences, for one transaction alone. The tick index does
+    /// not serve such a version.
     #[must_use]
-    pub fn private(&self, batches: Vec<Arc<MemoryBatch>>, pieces: PieceSet) -> Self {
+    pub fn private(
+        &self,
+        batches: Vec<Arc<MemoryBatch>>,
+        pieces: PieceSet,
+        fences: Vec<Fence>,
+    ) -> Self {
         Self {
             sealed: Arc::new(batches),
             tail: Vec::new(),
-            fences: Arc::clone(&self.fences),
+            fences: Arc::new(fences),
             pieces: Arc::new(pieces),
             lost: Arc::clone(&self.lost),
             epoch: u64::MAX,

@@ -4,13 +4,13 @@ use std::fmt;
 
 use stratalog_model::{ChronicleId, TickRange};
 
-/// Who acquires: a client, by the number of its first session. Its other sessions are the same one. A negative
-/// number is that of a session whose statement is alone with a chronicle, whatever the client has.
+/// A holder of acquisitions: a client, by the number of the client's first session. All sessions of a client
+/// are one holder. A negative number is a session with a statement alone in a chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub i32);
 
 impl HolderId {
-    /// The session, as it is alone with a chronicle; and the other way round.
+    /// The holder for a statement alone in a chronicle, from the session's holder; and back.
     pub fn alone(self) -> Self {
         Self(self.0.wrapping_neg())
     }

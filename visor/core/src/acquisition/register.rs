@@ -152,8 +152,8 @@ impl Register {
             let Some(entry) = self.chronicles.get(&chronicle) else { continue };
             let Waiting { holder, claim, ticket, .. } = waiting;
             for other in entry.in_the_way(chronicle, holder, &claim, Some(ticket)) {
-                // A session waits under its own number, too, when a statement of it is alone with something.
-                // What is directly in its way is then that of another session of the client.
+                // A session also waits under a number of its own, for a statement alone in a chronicle.
+                // The acquisition directly in the way then belongs to another session of the client.
                 let is_direct = ticket == first.ticket && other.holder != first.holder;
                 if !is_direct && other.holder.session() == first.holder.session() {
                     return true;

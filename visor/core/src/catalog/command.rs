@@ -107,9 +107,9 @@ pub enum Command {
         /// Which chronicle.
         id: ChronicleId,
     },
-    /// Drops a chronicle that another one takes the place of, which has all of it.
+    /// Drops a chronicle in favour of a chronicle with all of the same events.
     DropUnchanged {
-        /// The chronicle, as the other one was made from it.
+        /// The definition at the time of the copy.
         was: Box<ChronicleDefinition>,
     },
     /// ALTER TABLE … RENAME TO.

@@ -140,7 +140,7 @@ pub(crate) fn default_tick(columns: &[ColumnDefinition]) -> Option<ColumnId> {
     times.find(|column| !column.nullable).or(first).map(|column| column.id)
 }
 
-/// The tick column that option `time_column` names. A key has its own, `of_key`.
+/// The tick column named by the option `time_column`. A key names a tick column itself (`of_key`).
 fn named_tick(
     new: &NewChronicle,
     name: &str,

@@ -21,8 +21,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// With what the file tells of its table, if the file still has that table's time and key. What the
-    /// command line says goes first.
+    /// Adds the note of the file, if the file still has the time and key of the note. Flags of the command
+    /// line go first.
     pub fn with_note(mut self, note: Option<TableNote>, columns: &[ResultColumn]) -> Self {
         let has = |name: &String| columns.iter().any(|column| column.name == *name);
         let Some(note) = note.filter(|note| has(&note.time) && note.key.iter().all(has)) else {
@@ -35,7 +35,7 @@ impl Shape {
         }
         self.time.get_or_insert(note.time);
         for (name, value) in options {
-            // Events that one key tells apart may collide under another.
+            // Events with different values of one key may collide under another key.
             let applies = is_same_key || name != "collision";
             if applies && !self.options.iter().any(|(given, _)| *given == name) {
                 self.options.push((name, value));

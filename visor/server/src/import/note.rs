@@ -1,12 +1,12 @@
-//! What an export tells of its table, so that an import gives the events the same ids: a tick counts
-//! units of the granularity from the base.
+//! The note of an export for an import, so that events keep their ids: a tick counts units of the
+//! granularity from the base.
 
 use serde::{Deserialize, Serialize};
 
 /// The name of the note in the metadata of a Parquet file.
 pub const METADATA: &str = "stratalog.table";
 
-/// The part of a table's definition that its rows do not show.
+/// The part of a table's definition that rows do not show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNote {
     /// Time column.
@@ -17,7 +17,7 @@ pub struct TableNote {
     pub granularity: String,
     /// The time of tick 0, in nanoseconds since 1970.
     pub base_ns: i64,
-    /// What happens to events of one tick and key.
+    /// The rule for events of one tick and key.
     pub collision: String,
 }
 

@@ -68,7 +68,7 @@ pub struct Batch {
 pub trait Source: Send {
     /// Names and types of the columns, from the rows looked at.
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
-    /// What an export wrote about its table.
+    /// The note of an export about the table.
     fn note(&self) -> Option<TableNote> {
         None
     }

@@ -1,6 +1,6 @@
-//! Offsets of frames that are written as constant expressions, in the form that the planner takes: one
-//! number. An offset that only the run of the statement tells, as a parameter, stands as a call
-//! among the expressions of PARTITION BY until `rules::frames` computes it.
+//! Offsets of frames written as constant expressions. The planner takes a number. An offset with a value
+//! at run time only, such as a parameter, stands as a call among the expressions of PARTITION BY until
+//! `rules::frames` computes the offset.
 //!
 //! ```text
 //!   OVER (ORDER BY i ROWS (1+1) PRECEDING)  ─►  OVER (ORDER BY i ROWS 2 PRECEDING)
@@ -21,7 +21,7 @@ use crate::{
     statement::{dialect::operators::call, walk},
 };
 
-/// Writes the offsets of a window's frame as numbers, or as calls.
+/// Writes the offsets of a frame as numbers, or as calls.
 ///
 /// # Errors
 /// `InvalidFrameOffset` for a negative one, `InvalidColumnReference` for a column,
@@ -47,8 +47,8 @@ pub fn write_out(window: &mut WindowSpec) -> Result<()> {
     Ok(())
 }
 
-/// Whether the planner does not read an offset. One that the type of a key does not hold would have no
-/// bound to the planner.
+/// Whether the planner cannot read an offset. The planner takes an offset beyond the type of the key for no
+/// bound.
 fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     match offset {
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })
@@ -71,7 +71,7 @@ fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     }
 }
 
-/// The call that computes an offset.
+/// A call in place of an offset.
 fn computed(offset: Expr, at: usize, units: WindowFrameUnits) -> Option<Expr> {
     let offset = match offset {
         Expr::Interval(Interval { value, .. }) => *value,

@@ -12,7 +12,7 @@
 //! of before them is accepted, so it is not before any horizon that was told earlier.
 //!
 //! A chronicle that never had an event has no horizon: a dump may bring events of any time. The first
-//! commit ends that.
+//! commit sets the horizon.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const REMEMBERED_NS: i64 = 30_000_000_000;
 pub(super) struct Horizon {
     /// The first tick; [`Tick::MIN`] until there are events.
     first: Tick,
-    /// The tick of the engine's start: nobody writes who was there before.
+    /// The tick of the engine's start: sessions of an earlier run write no more.
     opened: Tick,
     /// The widest windows of the running period and of the one before, in nanoseconds.
     widest_ns: [u64; 2],
@@ -55,12 +55,12 @@ impl Horizon {
         self.first
     }
 
-    /// The first tick that is accepted of events that keep to the window.
+    /// The first accepted tick of events within the window.
     pub(super) fn first_accepted(&self) -> Tick {
         self.first.max(self.opened)
     }
 
-    /// There were events before the start.
+    /// The chronicle had events before the start.
     pub(super) fn go_on(&mut self) {
         self.first = self.first.max(self.opened);
     }

@@ -32,7 +32,7 @@ pub struct State {
     /// The current version; what readers see is in `Published`.
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, Pending>,
-    /// Of keys whose events are to be deleted, the pending events that take them over, by arrival.
+    /// Pending events with the keys of events that the same statement deletes, by arrival.
     pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
     pub(super) next_seq: u64,
     /// The highest tick that was ever committed: with `late = 'reject'`, events before it are late.
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// The chronicle had events before this start: nothing comes before it any more.
+    /// The chronicle had events before this start: no event comes before the start any more.
     pub(super) fn go_on(&mut self) {
         self.horizon.go_on();
         let told = self.horizon.told();
@@ -108,7 +108,7 @@ impl State {
         (seq < pending.end_seq).then_some(pending)
     }
 
-    /// The event that has a key, or will have it when its statement commits.
+    /// The event with a key: a pending successor, or else the indexed event.
     pub(super) fn holder(&self, series: SeriesId, tick: i64) -> Option<u64> {
         let successor = match self.successors.is_empty() {
             true => None,
@@ -117,8 +117,8 @@ impl State {
         successor.or_else(|| self.series.series(series)?.find(tick))
     }
 
-    /// Whether the statement of `candidates` deletes the events that have a tick, `holder` among them,
-    /// which is none of `candidates`.
+    /// Whether the statement of `candidates` deletes the events of a tick, `holder` included. `holder` is
+    /// no event of `candidates`.
     pub(super) fn is_vacated(
         &mut self,
         candidates: &Candidates<'_>,
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// The events of `pending` wait for no key any more.
+    /// Removes the events of `pending` from the successors.
     pub(super) fn forget_successors(&mut self, pending: &Pending) {
         if self.successors.is_empty() {
             return;
