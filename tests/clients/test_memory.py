@@ -242,7 +242,7 @@ def test_answers_over_http_that_nobody_reads(small, group, form):
     statements = ["SELECT repeat('x', 1000) FROM generate_series(1, 100000)", "SELECT g FROM generate_series(1, 100000000) g"]
     sockets = []
     with Watch(small):
-        for number in range(60):
+        for number in range(120):
             one = socket.create_connection(("127.0.0.1", small.http_port), 30)
             query = urllib.parse.urlencode({"q": statements[number % 2], "format": form})
             one.sendall(f"GET /api/sql?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -281,6 +281,12 @@ def test_answers_of_flight_that_nobody_reads(small, group):
         time.sleep(15)
     print(f"{group.peak() >> 20} MiB")
     assert small.alive()
+    for thread in threads:
+        thread.join(timeout=10)
+    # Statements before their connections: the driver's finalizers would raise errors later.
+    for one in reversed(held):
+        if hasattr(one, "close"):
+            one.close()
 
 
 def test_parameters_of_a_large_request(small, group):

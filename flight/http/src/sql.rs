@@ -67,7 +67,7 @@ pub(crate) async fn ask(
     let outcome = run(&session, &question, Access::of(&method)).await?;
     state.counts.query();
     match outcome {
-        Outcome::Rows(rows) => Ok(wanted.answer(rows, session.text_style(), guard).await?),
+        Outcome::Rows(rows) => Ok(wanted.answer(rows, Arc::clone(&state), guard).await?),
         Outcome::Done(tag) => {
             let count = tag.rsplit(' ').next().and_then(|word| word.parse::<u64>().ok());
             Ok(Json(json!({ "command": tag, "rows_affected": count.unwrap_or(0) })).into_response())

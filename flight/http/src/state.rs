@@ -201,11 +201,6 @@ impl State {
     }
 }
 
-/// Computes something that works through about so many bytes, apart from other connections if it is long.
-pub(crate) fn busy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes <= SHORT_BYTES { work() } else { block_in_place(work) }
-}
-
 fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
 }

@@ -50,10 +50,20 @@ pub(crate) fn messages(
         Some(shared) => shared.shape(&schema),
         None => schema,
     };
-    let rows = batches.flat_map(move |batch| {
-        let encoded = batch.and_then(|batch| match &shared {
-            Some(shared) => shared.get(&batch, &schema, || encode(&mut encoder, &batch, &schema)),
-            None => encode(&mut encoder, &batch, &schema),
+    let shares = shared.is_some();
+    let steps = batches.flat_map(move |batch| match batch {
+        // What subscribers share is kept by batch.
+        Ok(batch) if shares => stream::iter(vec![Ok(batch)]).left_stream(),
+        Ok(batch) => stream::iter(parts(batch).map(Ok)).right_stream(),
+        Err(error) => stream::iter(vec![Err(error)]).left_stream(),
+    });
+    let rows = steps.flat_map(move |step| {
+        let encoded = step.and_then(|step| match &shared {
+            Some(shared) => shared.get(&step, &schema, || {
+                let parts = parts(step.clone()).map(|part| encode(&mut encoder, &part, &schema));
+                Ok(parts.collect::<Result<Vec<_>>>()?.concat())
+            }),
+            None => encode(&mut encoder, &step, &schema),
         });
         stream::iter(match encoded {
             Ok(messages) => messages.into_iter().map(Ok).collect(),
@@ -69,23 +79,22 @@ fn has_dictionaries(schema: &SchemaRef) -> bool {
     schema.flattened_fields().iter().any(nested)
 }
 
-/// The messages of a batch: those of the dictionaries that its rows need, and of so many rows at a time
-/// as are about a message.
+/// The rows of a batch, so many at a time as are about a message.
+fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
+    let rows = batch.num_rows();
+    let parts = batch_bytes(&batch).div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));
+    let step = rows.div_ceil(parts).max(1);
+    (0..rows).step_by(step).map(move |at| batch.slice(at, step.min(rows - at)))
+}
+
+/// The messages of rows: those of the dictionaries that the rows need, and one of the rows.
 fn encode(
     encoder: &mut IpcEncoder,
-    batch: &RecordBatch,
+    rows: &RecordBatch,
     schema: &SchemaRef,
 ) -> Result<Vec<FlightData>> {
-    let rows = batch.num_rows();
-    let parts = batch_bytes(batch).div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));
-    let step = rows.div_ceil(parts).max(1);
-    let mut messages = Vec::with_capacity(parts);
-    for at in (0..rows).step_by(step) {
-        let part = convert(&batch.slice(at, step.min(rows - at)), schema)?;
-        let (dictionaries, rows) = encoder.batch(&part).map_err(Error::from)?;
-        messages.extend(dictionaries.into_iter().chain([rows]).map(FlightData::from));
-    }
-    Ok(messages)
+    let (dictionaries, rows) = encoder.batch(&convert(rows, schema)?).map_err(Error::from)?;
+    Ok(dictionaries.into_iter().chain([rows]).map(FlightData::from).collect())
 }
 
 /// The messages of one batch that is there already.

@@ -1,15 +1,23 @@
-//! A plan that runs: with whoever reads its rows, or on the threads of plans.
+//! A plan that runs: on the thread of the reader, or on the threads of plans.
+//!
+//! ```text
+//!   plan ─► at most 4 MB of batches that wait ─► the batch of the reader
+//!           └──────────── charged to the statement ───────────────────┘
+//! ```
+//! A stopped statement frees the plan and the waiting batches at once, also while a client reads
+//! nothing. The batch of the reader counts until the reader asks for the next batch.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll},
 };
 
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use stratalog_functions::governor::{self, CHARGED_BYTES_MIN, Charge, batch_bytes, within};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{
@@ -39,15 +47,30 @@ const PERMIT_BYTES: usize = 4 << 10;
 /// A batch on the way to the reader.
 struct Waiting {
     batch: Result<RecordBatch>,
-    /// The memory of a large batch, until the reader takes the batch.
-    _charge: Option<Charge>,
+    charge: Option<Charge>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The batches of a plan. Dropping them stops it.
+/// The place of a batch in the queue. A stopped statement empties the places.
+type Slot = Mutex<Option<Waiting>>;
+
+/// The batch that the reader has.
+struct Read {
+    bytes: usize,
+    _charge: Option<Charge>,
+}
+
+impl Read {
+    fn new(batch: &RecordBatch, charge: Option<Charge>) -> Self {
+        Self { bytes: batch_bytes(batch), _charge: charge }
+    }
+}
+
+/// The batches of a plan. A drop stops the plan.
 pub struct Running {
     place: Place,
     own: Arc<Work>,
+    read: Option<Read>,
 }
 
 /// Where a plan runs.
@@ -55,7 +78,7 @@ enum Place {
     /// With its reader, so many turns more.
     Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
     /// On other threads.
-    There { batches: Receiver<Waiting>, task: JoinHandle<()> },
+    There { batches: Receiver<Arc<Slot>>, task: JoinHandle<()> },
     /// It could not start.
     Failed(Error),
     /// Nowhere any more.
@@ -73,7 +96,7 @@ impl Running {
             Ok(rows) => Place::Here { rows, turns: TURNS, threads },
             Err(error) => Place::Failed(error),
         };
-        Self { place, own }
+        Self { place, own, read: None }
     }
 
     /// Starts a plan on `threads`.
@@ -83,14 +106,15 @@ impl Running {
         own: Arc<Work>,
     ) -> Self {
         let (sender, batches) = channel(BATCHES_AHEAD);
+        let stopped = Arc::clone(&own);
         let run = async move {
             match start() {
-                Ok(rows) => pump(rows, sender).await,
-                Err(error) => drop(sender.send(Waiting::failed(error)).await),
+                Ok(rows) => pump(rows, sender, stopped).await,
+                Err(error) => drop(sender.send(Waiting::failed(error).slot()).await),
             }
         };
         let task = threads.spawn(governor::task(own.governor(), run));
-        Self { place: Place::There { batches, task }, own }
+        Self { place: Place::There { batches, task }, own, read: None }
     }
 
     /// From its reader to other threads.
@@ -101,13 +125,36 @@ impl Running {
             return;
         };
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let task = threads.spawn(governor::task(self.own.governor(), pump(rows, sender)));
+        let pump = pump(rows, sender, Arc::clone(&self.own));
+        let task = threads.spawn(governor::task(self.own.governor(), pump));
         self.place = Place::There { batches, task };
+    }
+
+    /// The reader is done with the last batch.
+    fn take_back(&mut self) {
+        if let Some(read) = self.read.take() {
+            self.own.hand_on(read.bytes);
+        }
     }
 }
 
-/// Sends what comes, until it ends, or nobody wants it.
-async fn pump(mut rows: SendableRecordBatchStream, sender: Sender<Waiting>) {
+/// Sends the batches of a plan, until the plan ends, the reader is gone or the statement is stopped.
+async fn pump(rows: SendableRecordBatchStream, sender: Sender<Arc<Slot>>, own: Arc<Work>) {
+    let mut waiting = Vec::new();
+    let stopped = tokio::select! {
+        () = send_all(rows, sender, &mut waiting) => false,
+        _ = own.stopped() => true,
+    };
+    // The reader can be a client that reads nothing for hours.
+    let left = waiting.iter().filter(|_| stopped).filter_map(Weak::upgrade);
+    left.for_each(|slot| drop(slot.lock().take()));
+}
+
+async fn send_all(
+    mut rows: SendableRecordBatchStream,
+    sender: Sender<Arc<Slot>>,
+    slots: &mut Vec<Weak<Slot>>,
+) {
     let places = Arc::new(Semaphore::new(BYTES_AHEAD / PERMIT_BYTES));
     loop {
         // Room for one byte more, or no reader any more.
@@ -124,31 +171,43 @@ async fn pump(mut rows: SendableRecordBatchStream, sender: Sender<Waiting>) {
             Err(error) => Waiting::failed(error),
         };
         let failed = waiting.batch.is_err();
-        if sender.send(waiting).await.is_err() || failed {
+        let slot = waiting.slot();
+        slots.retain(|slot| slot.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
+        if sender.send(slot).await.is_err() || failed {
             return;
         }
     }
 }
 
+/// Charges a batch to the statement of the thread, unless the batch is small.
+///
+/// # Errors
+/// `OutOfMemory`.
+fn charged(batch: &RecordBatch) -> Result<Option<Charge>> {
+    let bytes = batch_bytes(batch);
+    (bytes >= CHARGED_BYTES_MIN).then(|| governor::charge(bytes)).transpose()
+}
+
 impl Waiting {
     fn failed(error: Error) -> Self {
-        Self { batch: Err(error), _charge: None, _place: None }
+        Self { batch: Err(error), charge: None, _place: None }
+    }
+
+    fn slot(self) -> Arc<Slot> {
+        Arc::new(Mutex::new(Some(self)))
     }
 
     /// Waits for a place, and returns the batch with the place.
     async fn of(batch: RecordBatch, places: &Arc<Semaphore>) -> Self {
-        let bytes = batch_bytes(&batch);
-        let charge = match bytes >= CHARGED_BYTES_MIN {
-            true => match governor::charge(bytes) {
-                Ok(charge) => Some(charge),
-                Err(error) => return Self::failed(error),
-            },
-            false => None,
+        let charge = match charged(&batch) {
+            Ok(charge) => charge,
+            Err(error) => return Self::failed(error),
         };
-        let permits = (bytes / PERMIT_BYTES).clamp(1, BYTES_AHEAD / PERMIT_BYTES);
+        let permits = (batch_bytes(&batch) / PERMIT_BYTES).clamp(1, BYTES_AHEAD / PERMIT_BYTES);
         let permits = u32::try_from(permits).unwrap_or(1);
         let place = Arc::clone(places).acquire_many_owned(permits).await.ok();
-        Self { batch: Ok(batch), _charge: charge, _place: place }
+        Self { batch: Ok(batch), charge, _place: place }
     }
 }
 
@@ -181,21 +240,36 @@ impl Stream for Running {
         if matches!(self.place, Place::Here { turns: 0, .. }) {
             self.hand_over();
         }
+        self.take_back();
         let own = Arc::clone(&self.own);
-        if let Place::Here { rows, turns, .. } = &mut self.place {
+        let this = &mut *self;
+        if let Place::Here { rows, turns, .. } = &mut this.place {
             *turns -= 1;
-            let polled = caught(|| within(&own.governor(), || rows.poll_next_unpin(context)));
+            let polled = caught(|| {
+                within(&own.governor(), || {
+                    rows.poll_next_unpin(context).map_err(from_datafusion).map_ok(|batch| {
+                        let charge = charged(&batch)?;
+                        Ok((batch, charge))
+                    })
+                })
+            });
             let next = match polled {
-                Ok(Poll::Ready(next)) => next.map(|batch| batch.map_err(from_datafusion)),
+                Ok(Poll::Ready(next)) => next.map(Result::flatten),
                 Ok(Poll::Pending) => return Poll::Pending,
                 Err(panicked) => Some(Err(panicked)),
             };
-            if !matches!(next, Some(Ok(_))) {
-                self.place = Place::Ended;
-            }
-            return Poll::Ready(next);
+            return Poll::Ready(match next {
+                Some(Ok((batch, charge))) => {
+                    this.read = Some(Read::new(&batch, charge));
+                    Some(Ok(batch))
+                }
+                end => {
+                    this.place = Place::Ended;
+                    end.map(|failed| failed.map(|(batch, _)| batch))
+                }
+            });
         }
-        if let Place::There { batches, task } = &mut self.place {
+        if let Place::There { batches, task } = &mut this.place {
             let next = match batches.poll_recv(context) {
                 Poll::Ready(None) => match Pin::new(task).poll(context) {
                     Poll::Ready(Err(error)) if error.is_panic() => {
@@ -204,18 +278,22 @@ impl Stream for Running {
                     Poll::Ready(_) => None,
                     Poll::Pending => return Poll::Pending,
                 },
-                Poll::Ready(Some(waiting)) => {
-                    if let Ok(batch) = &waiting.batch {
-                        own.hand_on(batch);
+                Poll::Ready(Some(slot)) => match slot.lock().take() {
+                    Some(Waiting { batch: Ok(batch), charge, .. }) => {
+                        this.read = Some(Read::new(&batch, charge));
+                        return Poll::Ready(Some(Ok(batch)));
                     }
-                    return Poll::Ready(Some(waiting.batch));
-                }
+                    Some(Waiting { batch: Err(error), .. }) => {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    None => own.check().err().map(Err),
+                },
                 Poll::Pending => return Poll::Pending,
             };
-            self.place = Place::Ended;
+            this.place = Place::Ended;
             return Poll::Ready(next);
         }
-        Poll::Ready(match std::mem::replace(&mut self.place, Place::Ended) {
+        Poll::Ready(match std::mem::replace(&mut this.place, Place::Ended) {
             Place::Failed(error) => Some(Err(error)),
             _ => None,
         })
@@ -224,6 +302,7 @@ impl Stream for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.take_back();
         self.own.stop(Stop::Closed);
         if let Place::There { task, .. } = &self.place {
             task.abort();

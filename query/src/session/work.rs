@@ -45,7 +45,8 @@ pub enum Stop {
 #[derive(Debug)]
 pub struct Work {
     stopped: AtomicU8,
-    stop: Notify,
+    /// Notified when the statement or a part of the statement is stopped.
+    stop: Arc<Notify>,
     deadline: Option<Instant>,
     timeout_ms: u64,
     /// Whether it is carried out is the log's to say now.
@@ -124,7 +125,7 @@ impl Work {
         let deadline = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
         Arc::new_cyclic(|whole| Self {
             stopped: AtomicU8::new(0),
-            stop: Notify::new(),
+            stop: Arc::default(),
             deadline,
             timeout_ms,
             committing: AtomicBool::new(false),
@@ -142,9 +143,9 @@ impl Work {
     }
 
     /// Takes the bytes of rows that leave the statement out of the statement's count.
-    pub fn hand_on(&self, batch: &RecordBatch) {
+    pub fn hand_on(&self, bytes: usize) {
         if self.usage.known.load(Ordering::Relaxed) {
-            let bytes = isize::try_from(batch.get_array_memory_size()).unwrap_or(isize::MAX);
+            let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
             self.usage.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -181,7 +182,7 @@ impl Work {
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         Arc::new(Self {
             stopped: AtomicU8::new(0),
-            stop: Notify::new(),
+            stop: Arc::clone(&self.stop),
             deadline: self.deadline,
             timeout_ms: self.timeout_ms,
             committing: AtomicBool::new(false),

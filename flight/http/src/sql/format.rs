@@ -22,7 +22,7 @@ use stratalog_query::{Held, Rows, batch_bytes};
 use stratalog_text::{ColumnWriter, TextStyle};
 
 use super::{Ended, json};
-use crate::state::busy;
+use crate::state::State;
 
 /// Rows of one row group.
 const GROUP_ROWS: usize = 131_072;
@@ -93,12 +93,22 @@ impl Format {
     pub(super) async fn answer(
         self,
         rows: Rows,
-        style: TextStyle,
+        state: Arc<State>,
         ended: Ended,
     ) -> Result<Response> {
-        let writer = Writer::begin(self, rows.schema(), style)?;
-        let written = ended.session().share().hold(0)?;
-        let mut answer = Answer { rows, writer: Some(writer), sending: None, written, ended };
+        let writer = Writer::begin(self, rows.schema(), ended.session().text_style())?;
+        let held = ended.session().share().hold(0)?;
+        let (sending, unsent) = (None, Vec::new());
+        let mut answer = Answer {
+            rows,
+            writer: Some(writer),
+            sending,
+            unsent,
+            sent: 0,
+            held,
+            state,
+            _ended: ended,
+        };
         let opening = answer.part().await?.unwrap_or_default();
         let opening = stream::iter([Ok(opening)]);
         let others = stream::unfold(Some(answer), |answer| async move {
@@ -116,15 +126,20 @@ impl Format {
     }
 }
 
-/// An answer to a client, charged to the client: slow readers keep answers in memory.
+/// An answer to a client. The bytes of the writer are charged to the client, the batch to the
+/// statement: slow readers keep both in memory.
 struct Answer {
     rows: Rows,
     /// `None` once the answer is whole.
     writer: Option<Writer>,
     sending: Option<Sending>,
-    /// The memory of the writer.
-    written: Held,
-    ended: Ended,
+    /// Bytes of the writer, of which the first `sent` are on the way.
+    unsent: Vec<u8>,
+    sent: usize,
+    /// The memory of the writer, and of the unsent bytes.
+    held: Held,
+    state: Arc<State>,
+    _ended: Ended,
 }
 
 /// A batch, written in parts.
@@ -134,10 +149,14 @@ struct Sending {
     next: usize,
     /// Rows of a part.
     part_rows: usize,
-    _held: Held,
 }
 
 impl Sending {
+    fn of(batch: RecordBatch) -> Self {
+        let part_rows = batch.num_rows().saturating_mul(PART_BYTES) / batch_bytes(&batch).max(1);
+        Self { batch, next: 0, part_rows: part_rows.max(1) }
+    }
+
     /// Takes the next part.
     fn part(&mut self) -> Option<RecordBatch> {
         let left = self.batch.num_rows().checked_sub(self.next).filter(|left| *left > 0)?;
@@ -149,33 +168,50 @@ impl Sending {
 
 impl Answer {
     /// The next bytes; `None` behind the end.
+    ///
+    /// # Errors
+    /// As [`Format::answer`].
     async fn part(&mut self) -> Result<Option<Bytes>> {
         loop {
+            if let Some(bytes) = self.unsent_part()? {
+                return Ok(Some(bytes));
+            }
             let Some(writer) = &mut self.writer else { return Ok(None) };
             if let Some(part) = self.sending.as_mut().and_then(Sending::part) {
-                busy(batch_bytes(&part), || writer.write(&part))?;
-                let bytes = writer.output.take();
-                self.written.resize(bytes.len().saturating_add(writer.buffered()))?;
-                if !bytes.is_empty() {
-                    return Ok(Some(Bytes::from(bytes)));
-                }
+                self.state.compute(batch_bytes(&part), || writer.write(&part)).await?;
+                self.unsent = writer.output.take();
+                self.held.resize(self.unsent.capacity().saturating_add(writer.buffered()))?;
                 continue;
             }
             self.sending = None;
             match self.rows.next().await.transpose()? {
-                Some(batch) => {
-                    let bytes = batch_bytes(&batch);
-                    let held = self.ended.session().share().hold(bytes)?;
-                    let part_rows = batch.num_rows().saturating_mul(PART_BYTES) / bytes.max(1);
-                    let part_rows = part_rows.max(1);
-                    self.sending = Some(Sending { batch, next: 0, part_rows, _held: held });
-                }
+                Some(batch) => self.sending = Some(Sending::of(batch)),
                 None => {
-                    let Some(writer) = self.writer.take() else { return Ok(None) };
-                    return Ok(Some(Bytes::from(writer.end()?)));
+                    self.unsent =
+                        self.writer.take().map(Writer::end).transpose()?.unwrap_or_default()
                 }
             }
         }
+    }
+
+    /// Some of the bytes that are written already. What a connection has on its way stays in memory
+    /// until the client reads, so the parts are copies, and small.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn unsent_part(&mut self) -> Result<Option<Bytes>> {
+        let left = self.unsent.get(self.sent..).unwrap_or_default();
+        if self.sent == 0 && left.len() <= PART_BYTES {
+            let whole = std::mem::take(&mut self.unsent);
+            return Ok((!whole.is_empty()).then(|| Bytes::from(whole)));
+        }
+        let part = Bytes::copy_from_slice(left.get(..PART_BYTES).unwrap_or(left));
+        self.sent += part.len();
+        if self.sent == self.unsent.len() {
+            (self.unsent, self.sent) = (Vec::new(), 0);
+            self.held.resize(self.writer.as_ref().map_or(0, Writer::buffered))?;
+        }
+        Ok(Some(part))
     }
 }
 

@@ -1,6 +1,9 @@
 use std::sync::Mutex;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::{
+    array::{ArrayRef, Int64Array},
+    datatypes::{Schema, SchemaRef},
+};
 use datafusion::{error::DataFusionError, physical_plan::stream::RecordBatchStreamAdapter};
 use futures::stream;
 use tokio::runtime::Runtime;
@@ -116,4 +119,32 @@ fn errors_end_the_stream() {
         let batches: Vec<_> = threads.block_on(running.collect());
         assert!(matches!(batches.as_slice(), [Ok(_), Err(_)]), "{batches:?}");
     }
+}
+
+#[test]
+fn a_stopped_statement_frees_what_nobody_reads() {
+    let threads = threads();
+    let own = Work::start(0);
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    let held = Arc::downgrade(&column);
+    let rows = RecordBatch::try_from_iter([("v", column)]).unwrap();
+    let schema = rows.schema();
+    let start = move || -> Result<SendableRecordBatchStream> {
+        let rows = stream::repeat(rows).map(Ok);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    };
+    let mut running = Running::there(start, threads.handle(), Arc::clone(&own));
+    let until = |done: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !done() && begun.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(done());
+    };
+    // The plan, and the batches that wait.
+    until(&|| held.strong_count() > 3);
+    own.stop(Stop::Memory);
+    until(&|| held.strong_count() == 0);
+    let error = threads.block_on(running.next()).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
 }
