@@ -33,6 +33,7 @@ pub mod guarded;
 pub mod having;
 pub mod interval;
 pub mod interval_aggregates;
+pub mod jsonb_arrays;
 pub mod jsonb_keys;
 pub mod kept_order;
 pub mod key_lookups;

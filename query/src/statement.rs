@@ -259,7 +259,7 @@ impl Prepared {
         self.shown.get(parameter).copied().flatten()
     }
 
-    /// Whether nothing tells the type of a parameter, counted from 0.
+    /// Whether nothing tells the type of a parameter, counted from 0, or a function takes several types.
     pub fn is_guessed(&self, parameter: usize) -> bool {
         self.guessed.contains(&parameter)
     }

@@ -12,6 +12,8 @@ use datafusion::{
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_pg_catalog::{cast_field, catalog_type};
 
+use crate::rules::jsonb_arrays;
+
 /// Decimal digits of a second when a timestamp type names none.
 ///
 /// PostgreSQL keeps 6; a chronicle counts nanoseconds unless told otherwise, and so do its
@@ -73,7 +75,10 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
             .with_hint("use jsonb"));
         }
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            ColumnType::Array(Box::new(column_type(element)?))
+            match column_type(element)? {
+                ColumnType::Jsonb => return Err(jsonb_arrays::refusal()),
+                element => ColumnType::Array(Box::new(element)),
+            }
         }
         DataType::Custom(name, modifiers) => custom(&unquoted(name), modifiers)?,
         other => return Err(unsupported(&lower(other))),
@@ -101,11 +106,17 @@ impl TypePlanner for SqlTypes {
         }
         match column_type(sql_type) {
             Ok(column_type) => Ok(Some(cast_field(&column_type, None))),
-            Err(error) if is_ours(sql_type) => Err(crate::errors::to_datafusion(error)),
+            Err(error) if is_ours(sql_type) || is_refused_array(sql_type, &error) => {
+                Err(crate::errors::to_datafusion(error))
+            }
             // Types that DataFusion has beside ours, such as unsigned integers.
             Err(_) => Ok(None),
         }
     }
+}
+
+fn is_refused_array(sql_type: &DataType, error: &Error) -> bool {
+    matches!(sql_type, DataType::Array(_)) && error.kind() == ErrorKind::FeatureNotSupported
 }
 
 fn is_ours(sql_type: &DataType) -> bool {

@@ -58,7 +58,7 @@ TYPES = {
 # Arrays of every type: empty, with a NULL, with values of the type that need no escape.
 ARRAYS = {f"{of}[]": ["{}", "{NULL}", "{" + ",".join(f'"{value}"' for value in values[:3]) + ",NULL}"]
           for of, values in TYPES.items() if of not in ("bytea", "jsonb")}
-ARRAYS |= {"bytea[]": ["{}", r'{"\\x00ff",NULL,"\\x"}'], "jsonb[]": ["{}", r'{"{\"a\": 1}",NULL,"null"}']}
+ARRAYS |= {"bytea[]": ["{}", r'{"\\x00ff",NULL,"\\x"}']}
 VALUES = TYPES | ARRAYS
 COLUMNS = {f"c{n}": sql_type for n, sql_type in enumerate(VALUES)}
 

@@ -169,6 +169,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         );
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
+    state.add_analyzer_rule(Arc::new(crate::rules::jsonb_arrays::JsonbArrays));
     let cases = crate::rules::cases::RestoredCases;
     state.register_function_rewrite(Arc::new(cases)).map_err(from_datafusion)?;
     let make_array = state.udf("make_array").map_err(from_datafusion)?;

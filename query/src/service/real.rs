@@ -4,10 +4,11 @@
 //! channels and what the allocator keeps are not among that. So a thread watches the process:
 //!
 //! ```text
-//!   resident bytes     0 ─────────────────────────── 7/8 limit ─────────── limit ──────►
-//!   what is done            nothing                   │  the allocator      │ large requests for
-//!                                                     │  gives back what    │ memory are refused, the
-//!                                                     │  it keeps           │ largest statement ends
+//!   resident bytes     0 ────────────── 7/8 limit ─────────── limit ──────────── 17/16 limit ────►
+//!   what is done            nothing      │  the allocator      │ large requests for  │ all large
+//!                                        │  gives back what    │ memory are refused, │ statements
+//!                                        │  it keeps           │ the largest         │ end
+//!                                                              │ statement ends      │
 //! ```
 
 use std::{
@@ -49,8 +50,12 @@ const GIVE_BACK_SOON: Duration = Duration::from_millis(10);
 /// Time that a statement has for its end before another one must end as well.
 const LAST_MOMENTS: Duration = Duration::from_millis(500);
 
-/// The same, where the memory is far past the limit.
+/// The same, where the memory is past the limit by 1/32.
 const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
+
+/// Statements of so many bytes end together where the memory is past the limit by 1/16: what one statement
+/// frees, the others take meanwhile.
+const LARGE_BYTES_MIN: usize = 64 << 20;
 
 /// Time in which half of what was granted is in use, or never will be.
 const PROMISE_HALF_LIFE: Duration = Duration::from_millis(250);
@@ -229,11 +234,13 @@ impl Watch {
 
     /// Ends the statement that has the most memory, unless another one is just ending.
     fn end_largest(&mut self, resident: usize, limit: usize) {
-        let moments = match resident - limit > limit / 32 {
+        let over = resident - limit;
+        let moments = match over > limit / 32 {
             true => LAST_MOMENTS_MIN,
             false => LAST_MOMENTS,
         };
-        if self.ended.as_ref().is_some_and(|(_, then)| then.elapsed() < moments) {
+        let waits = self.ended.as_ref().is_some_and(|(_, then)| then.elapsed() < moments);
+        if waits && over <= limit / 16 {
             return;
         }
         let largest = {
@@ -243,7 +250,8 @@ impl Watch {
         };
         let own = largest.as_ref().map_or(0, |work| work.bytes());
         let known = usize::try_from(KNOWN_BYTES_MIN).unwrap_or(usize::MAX);
-        if let Some(work) = largest.filter(|_| own >= known) {
+        let least = if waits { LARGE_BYTES_MIN } else { known };
+        if let Some(work) = largest.filter(|_| own >= least) {
             tracing::warn!(
                 resident,
                 limit,
@@ -252,7 +260,8 @@ impl Watch {
             );
             work.stop(Stop::Memory);
             self.ended = Some((Arc::downgrade(&work), Instant::now()));
-        } else if self.warned.is_none_or(|then| then.elapsed() > Duration::from_secs(10)) {
+        } else if !waits && self.warned.is_none_or(|then| then.elapsed() > Duration::from_secs(10))
+        {
             tracing::warn!(
                 resident,
                 limit,

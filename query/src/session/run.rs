@@ -309,6 +309,7 @@ impl Session {
                         query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
                     prepared.settle(types);
+                    prepared.guessed.extend(&plan.guesses);
                     prepared.plan = Plan::Query(plan);
                 }
             },
@@ -386,7 +387,12 @@ impl Session {
         if reads_or_writes(prepared) {
             self.transaction.note_query();
         }
-        let prepared = &self.refresh(prepared, altered).await?;
+        let mut prepared = self.refresh(prepared, altered).await?;
+        let (types, told) = (&prepared.parameter_types, &prepared.told);
+        if let Some(exact) = parameters::exact(types, &values, told) {
+            prepared = self.prepare_statement(&prepared.parsed, &exact).await?;
+        }
+        let prepared = &prepared;
         let types = &prepared.parameter_types;
         let reads = matches!(
             &prepared.plan,

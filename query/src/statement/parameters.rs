@@ -20,7 +20,10 @@ use datafusion::{
         Select, Statement, TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
     },
 };
-use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
+use stratalog_model::{
+    ColumnType, Error, ErrorKind, Result,
+    types::{NUMERIC_PRECISION_MAX, PG_TYPE_METADATA},
+};
 
 use super::walk::{self, Change, Look};
 use crate::errors::from_datafusion;
@@ -235,36 +238,88 @@ pub fn sql_type(column_type: &ColumnType) -> SqlType {
     }
 }
 
-/// The types of a plan's parameters: told by the client, or found by the planner; `None` for
-/// those that nothing tells.
+/// The types of a statement's parameters, in order.
+#[derive(Debug, Default)]
+pub struct Types {
+    /// Types that the client told, or that the planner found; `None` where nothing tells the type.
+    pub types: Vec<Option<ColumnType>>,
+    /// Parameters, counted from 0, whose type is one of several that a function takes.
+    pub guesses: Vec<usize>,
+}
+
+/// The types of a plan's parameters.
 ///
 /// # Errors
 /// When two uses of a parameter need different types.
-pub fn types(
-    plan: &LogicalPlan,
-    told: &[Option<ColumnType>],
-    count: usize,
-) -> Result<Vec<Option<ColumnType>>> {
+pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> Result<Types> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
     let (arrays, beside) = match count {
-        0 => (HashMap::new(), HashMap::new()),
+        0 => (HashMap::new(), beside::Found::default()),
         _ => (arrays::compared(plan)?, beside::found(plan)?),
     };
-    Ok((1..=count)
-        .map(|number| {
-            told.get(number - 1).cloned().flatten().or_else(|| {
-                let name = format!("${number}");
-                let field = found.get(&name).and_then(Option::as_ref);
-                let planned = field
-                    .filter(|field| !field.data_type().is_null())
-                    .and_then(|field| ColumnType::from_arrow_field(field));
-                planned
-                    .or_else(|| arrays.get(&name).cloned())
-                    .or_else(|| beside.get(&name).cloned())
-                    .map(roomy)
-            })
-        })
-        .collect())
+    let mut all = Types::default();
+    for at in 0..count {
+        let known = told.get(at).cloned().flatten().or_else(|| {
+            let name = format!("${}", at + 1);
+            let field = found.get(&name).and_then(Option::as_ref);
+            let planned = field
+                .filter(|field| !field.data_type().is_null())
+                .and_then(|field| ColumnType::from_arrow_field(field))
+                .or_else(|| arrays.get(&name).cloned());
+            if planned.is_none() && beside.is_guess(&name) {
+                all.guesses.push(at);
+            }
+            planned.or_else(|| beside.get(&name).cloned()).map(roomy)
+        });
+        all.types.push(known);
+    }
+    Ok(all)
+}
+
+/// The types under which no value loses a digit: a numeric with more digits than the parameter's type
+/// holds, on either side of the point, brings a type of its own, and the others are as the client `told`
+/// them. `None` when all values fit.
+pub fn exact(
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    told: &[Option<ColumnType>],
+) -> Option<Vec<Option<ColumnType>>> {
+    let exact: Vec<Option<ColumnType>> =
+        types.iter().zip(values).map(|(known, value)| exact_type(known, value)).collect();
+    exact.iter().any(Option::is_some).then(|| {
+        let told = told.iter().cloned().chain(std::iter::repeat(None));
+        exact.into_iter().zip(told).map(|(exact, told)| exact.or(told)).collect()
+    })
+}
+
+/// The type of a numeric, or of an array of numerics, that the known type does not hold.
+fn exact_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
+    match (known, value) {
+        (
+            ColumnType::Numeric { precision, scale },
+            ScalarValue::Decimal128(Some(value), _, own),
+        ) => {
+            let digits = value.unsigned_abs().checked_ilog10().map_or(0, |log| log + 1);
+            let (digits, own) = (u8::try_from(digits).ok()?, u8::try_from(*own).ok()?);
+            let whole = digits.saturating_sub(own);
+            let fits = own <= *scale && whole <= precision.saturating_sub(*scale);
+            let precision = digits.max(own).clamp(1, NUMERIC_PRECISION_MAX);
+            (!fits).then_some(ColumnType::Numeric { precision, scale: own })
+        }
+        (ColumnType::Array(element), ScalarValue::List(list)) => {
+            let (ColumnType::Numeric { precision, scale }, DataType::Decimal128(own_digits, own)) =
+                (element.as_ref(), list.value_type())
+            else {
+                return None;
+            };
+            let own = u8::try_from(own).ok()?;
+            let whole = own_digits.saturating_sub(own);
+            let fits = own <= *scale && whole <= precision.saturating_sub(*scale);
+            let element = ColumnType::Numeric { precision: own_digits, scale: own };
+            (!fits).then(|| ColumnType::Array(Box::new(element)))
+        }
+        _ => None,
+    }
 }
 
 /// The plan whose parameters have plain types, whatever the columns beside them are called: one that

@@ -77,6 +77,8 @@ pub struct Query {
     sealed: Vec<Arc<ChronicleDefinition>>,
     /// The parameters, counted from 0, that say how many events a playback gives.
     counts: Vec<usize>,
+    /// As [`parameters::Types::guesses`].
+    pub guesses: Vec<usize>,
 }
 
 impl Query {
@@ -217,7 +219,7 @@ pub async fn plan(
         }
         planned => planned?,
     };
-    let types = parameters::types(&plan, &told, count)?;
+    let parameters::Types { types, guesses } = parameters::types(&plan, &told, count)?;
     let tables = tables(&plan)?;
     let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();
     if as_of_sealed {
@@ -251,7 +253,9 @@ pub async fn plan(
     };
     let schema = origin::tell(&plan, &schema);
     let ran = AtomicBool::new(false);
-    Ok((Query { plan, schema, point, template, ran, row, chronicles, sealed, counts }, types))
+    let query =
+        Query { plan, schema, point, template, ran, row, chronicles, sealed, counts, guesses };
+    Ok((query, types))
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.

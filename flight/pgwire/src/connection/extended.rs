@@ -67,9 +67,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let has_numeric = declared.contains(&oid::NUMERIC);
         // A numeric first takes the precision of what it stands beside, if that is one too.
         let fits = |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
-            Some(ColumnType::Numeric { .. } | ColumnType::Double | ColumnType::Real) => true,
-            // Of a column of text, or a cast to it, and not for want of a type.
-            Some(ColumnType::Text) => !prepared.is_guessed(at),
+            Some(ColumnType::Numeric { .. }) => true,
+            // The type of a column or of a cast.
+            Some(ColumnType::Double | ColumnType::Real | ColumnType::Text) => {
+                !prepared.is_guessed(at)
+            }
             _ => false,
         };
         let numbers = declared.clone();

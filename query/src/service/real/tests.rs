@@ -50,6 +50,16 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     assert_eq!(large.check().unwrap_err().kind(), ErrorKind::OutOfMemory);
     assert!(small.check().is_ok(), "one at a time");
     assert!(has_memory(64 << 10) && !has_memory(3 << 20));
+    // Far past the limit the next large statement does not wait for the first, and small ones stay.
+    let second = statement(200 << 20);
+    HAS.store(1060 << 20, Ordering::SeqCst);
+    watch.look();
+    assert!(second.check().is_ok());
+    HAS.store(1200 << 20, Ordering::SeqCst);
+    watch.look();
+    assert!(second.check().is_err() && small.check().is_ok());
+    drop(second);
+    HAS.store(1100 << 20, Ordering::SeqCst);
     // It has ended; what remains belongs to nobody, and statements have their half of the budget.
     drop(large);
     std::thread::sleep(GIVE_BACK_MIN);

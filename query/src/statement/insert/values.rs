@@ -53,7 +53,7 @@ impl Values {
                 continue;
             }
             let plan = compute::plan(session, chunk).await?;
-            let found = parameters::types(&plan, types, types.len())?;
+            let found = parameters::types(&plan, types, types.len())?.types;
             for at in within {
                 if let Some(slot) = types.get_mut(at) {
                     *slot = found.get(at).cloned().flatten();

@@ -1,7 +1,10 @@
 //! Parameters beside other values: in `coalesce(v, $1)` a parameter has the type of the
 //! others, and as the argument of a function one that the function takes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use arrow::datatypes::{Field, FieldRef};
 use datafusion::{
@@ -28,12 +31,46 @@ use crate::{
 const CANDIDATES: [ColumnType; 4] =
     [ColumnType::Text, ColumnType::Double, ColumnType::BigInt, ColumnType::Interval];
 
-/// The types of such parameters, by name.
+/// The types of parameters, by name.
+#[derive(Debug, Default)]
+pub struct Found {
+    types: HashMap<String, ColumnType>,
+    /// Parameters of functions that take several types.
+    guesses: HashSet<String>,
+}
+
+impl Found {
+    /// The type of a parameter.
+    pub fn get(&self, name: &str) -> Option<&ColumnType> {
+        self.types.get(name)
+    }
+
+    /// Whether the type is one of several that a function takes.
+    pub fn is_guess(&self, name: &str) -> bool {
+        self.guesses.contains(name)
+    }
+
+    /// Keeps the first type that is no guess.
+    fn insert(&mut self, name: &str, found: &ColumnType) {
+        if self.guesses.remove(name) || !self.types.contains_key(name) {
+            self.types.insert(name.to_string(), found.clone());
+        }
+    }
+
+    fn guess(&mut self, name: &str, guess: &ColumnType) {
+        if !self.types.contains_key(name) {
+            self.types.insert(name.to_string(), guess.clone());
+            self.guesses.insert(name.to_string());
+        }
+    }
+}
+
+/// The types of such parameters.
 ///
 /// # Errors
 /// When the plan cannot be walked, or values beside each other have types of different kinds.
-pub fn found(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
-    let mut found = HashMap::new();
+pub fn found(plan: &LogicalPlan) -> Result<Found> {
+    let mut found = Found::default();
     plan.apply_with_subqueries(|node| {
         match node {
             LogicalPlan::Union(union) => of_union(union, &mut found)?,
@@ -55,7 +92,7 @@ pub fn found(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
 fn of_expression(
     expr: &Expr,
     schema: &DFSchema,
-    found: &mut HashMap<String, ColumnType>,
+    found: &mut Found,
 ) -> datafusion::error::Result<()> {
     match expr {
         Expr::Not(condition) => {
@@ -101,7 +138,7 @@ fn of_case(
     choices: &[(&Expr, &Expr)],
     otherwise: Option<&Expr>,
     schema: &DFSchema,
-    found: &mut HashMap<String, ColumnType>,
+    found: &mut Found,
 ) -> datafusion::error::Result<()> {
     if base.is_none() {
         choices.iter().for_each(|(when, _)| of_condition(when, found));
@@ -120,10 +157,7 @@ fn of_case(
     Ok(())
 }
 
-fn of_union(
-    union: &Union,
-    found: &mut HashMap<String, ColumnType>,
-) -> datafusion::error::Result<()> {
+fn of_union(union: &Union, found: &mut Found) -> datafusion::error::Result<()> {
     let inputs: Vec<_> = union.inputs.iter().map(columns_of).collect();
     for at in 0..union.schema.fields().len() {
         let values: Vec<(&Expr, &DFSchema)> = inputs
@@ -135,10 +169,7 @@ fn of_union(
     Ok(())
 }
 
-fn of_rows(
-    values: &Values,
-    found: &mut HashMap<String, ColumnType>,
-) -> datafusion::error::Result<()> {
+fn of_rows(values: &Values, found: &mut Found) -> datafusion::error::Result<()> {
     for at in 0..values.schema.fields().len() {
         let cells = values.values.iter().filter_map(|row| row.get(at));
         let cells: Vec<(&Expr, &DFSchema)> =
@@ -155,41 +186,42 @@ fn open(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn of_values(
-    values: &[(&Expr, &DFSchema)],
-    found: &mut HashMap<String, ColumnType>,
-) -> datafusion::error::Result<()> {
+fn of_values(values: &[(&Expr, &DFSchema)], found: &mut Found) -> datafusion::error::Result<()> {
     if !values.iter().any(|(value, _)| open(value).is_some()) {
         return Ok(());
     }
     let given: Vec<Given> = values.iter().map(|(value, schema)| Given::of(value, schema)).collect();
     if let Some(common) = common_type("parameter", &given)? {
         for name in values.iter().filter_map(|(value, _)| open(value)) {
-            found.entry(name.to_string()).or_insert_with(|| common.clone());
+            found.insert(name, &common);
         }
     }
     Ok(())
 }
 
-fn of_condition(condition: &Expr, found: &mut HashMap<String, ColumnType>) {
+fn of_condition(condition: &Expr, found: &mut Found) {
     if let Some(name) = open(condition) {
-        found.entry(name.to_string()).or_insert(ColumnType::Boolean);
+        found.insert(name, &ColumnType::Boolean);
     }
 }
 
-fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut HashMap<String, ColumnType>) {
+fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut Found) {
     let Some(name) = call.args.iter().find_map(open) else { return };
     let given: Vec<Given> = call.args.iter().map(|argument| Given::of(argument, schema)).collect();
     if let ("array_has", [Given::Typed(ColumnType::Array(element), _), _]) =
         (call.name(), given.as_slice())
     {
-        found.entry(name.to_string()).or_insert_with(|| element.as_ref().clone());
+        found.insert(name, element);
         return;
     }
     if let Some(wanted) = wanted_types(call.name(), &given) {
         for (argument, wanted) in call.args.iter().zip(wanted) {
-            if let (Some(name), Some(wanted)) = (open(argument), wanted) {
-                found.entry(name.to_string()).or_insert(wanted);
+            let (Some(name), Some(wanted)) = (open(argument), wanted) else { continue };
+            // Without a type the parameter is a double precision, as in PostgreSQL.
+            let is_double = wanted == ColumnType::Double;
+            match is_double && takes(&call.func, &call.args, &ColumnType::NUMERIC, schema) {
+                true => found.guess(name, &wanted),
+                false => found.insert(name, &wanted),
             }
         }
         return;
@@ -197,7 +229,7 @@ fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut HashMap<Str
     let accepted =
         CANDIDATES.iter().find(|candidate| takes(&call.func, &call.args, candidate, schema));
     if let Some(accepted) = accepted {
-        found.entry(name.to_string()).or_insert_with(|| accepted.clone());
+        found.guess(name, accepted);
     }
 }
 

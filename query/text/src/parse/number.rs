@@ -221,8 +221,11 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     ))
 }
 
-/// The type with all digits of a text, a numeric or an array of numerics; `None` where `target` holds all
-/// digits, or no type does.
+/// Digits before the point for which a number of too many digits leaves room.
+const WHOLE_DIGITS: u8 = 18;
+
+/// The type with the digits of a text, a numeric or an array of numerics, up to 38; `None` where `target`
+/// holds all digits, or no type holds the digits before the point.
 pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
     match target {
         ColumnType::Array(element) => {
@@ -258,8 +261,9 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
             let before = places(whole.len())?.checked_add(exponent)?;
             let first = before.checked_sub(places(leading)?)?;
             let last = places(digits.len() - trailing)?.checked_sub(before)?;
-            let (whole, fraction) =
-                (u8::try_from(first.max(0)).ok()?, u8::try_from(last.max(0)).ok()?);
+            let whole = u8::try_from(first.max(0)).ok()?;
+            let fraction = u8::try_from(last.max(0))
+                .map_or(NUMERIC_PRECISION_MAX, |digits| digits.min(NUMERIC_PRECISION_MAX));
             let room = precision.saturating_sub(*scale);
             if whole <= room && fraction <= *scale {
                 return None;
@@ -268,11 +272,14 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
             // Room for wider numbers in the same column, within 38 digits.
             let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
             let holds = whole.checked_add(scale)? <= precision;
-            let (precision, scale) = match holds {
-                true => (precision, scale),
-                false => (whole.checked_add(fraction)?, fraction),
-            };
-            (precision <= NUMERIC_PRECISION_MAX).then_some(ColumnType::Numeric { precision, scale })
+            if holds {
+                return Some(ColumnType::Numeric { precision, scale });
+            }
+            // Of more than 38 digits the last are rounded away, with room for the numbers beside.
+            let room =
+                if whole.checked_add(fraction)? > NUMERIC_PRECISION_MAX { WHOLE_DIGITS } else { 0 };
+            let scale = fraction.min(NUMERIC_PRECISION_MAX.checked_sub(whole.max(room))?);
+            Some(ColumnType::Numeric { precision: whole + scale, scale })
         }
         _ => None,
     }
