@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::{array::RecordBatch, datatypes::Schema};
+use arrow::{
+    array::{ArrayRef, AsArray, RecordBatch},
+    datatypes::{DataType, Schema},
+};
 use datafusion::scalar::ScalarValue;
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, TickRange,
     TickSource,
     store::{Admitted, AppendOptions, Appended, OnConflict},
 };
+use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::{acquisition::Use, catalog::Command};
 
 use crate::{
@@ -168,6 +172,7 @@ impl Session {
         let mut columns = Vec::with_capacity(types.len());
         for (at, (array, column_type)) in batch.columns().iter().zip(types).enumerate() {
             let name = format!("${}", at + 1);
+            let column_type = &with_digits(array, column_type);
             let assignment = Assignment { column_type, name: &name, style: &style };
             columns.push(assignment.convert(array, schema.field(at))?);
         }
@@ -369,5 +374,30 @@ impl Appending {
         let ticks = entered.ticks;
         self.entered.push((chronicle.id, entered));
         Ok(ticks)
+    }
+}
+
+/// A parameter's type, with all digits of numerics in `array`: numbers, or their texts.
+fn with_digits(array: &ArrayRef, known: &ColumnType) -> ColumnType {
+    let with = |known: ColumnType, text: &str| exact_type(text, &known).unwrap_or(known);
+    match (known, array.data_type()) {
+        (ColumnType::Numeric { precision, scale }, DataType::Decimal128(digits, own)) => {
+            let own = u8::try_from(*own).unwrap_or(0);
+            let (whole, room) = (digits.saturating_sub(own), precision.saturating_sub(*scale));
+            match own > *scale || whole > room {
+                true => ColumnType::Numeric { precision: *digits, scale: own },
+                false => known.clone(),
+            }
+        }
+        (ColumnType::Numeric { .. } | ColumnType::Array(_), DataType::Utf8) => {
+            array.as_string::<i32>().iter().flatten().fold(known.clone(), with)
+        }
+        (ColumnType::Numeric { .. } | ColumnType::Array(_), DataType::LargeUtf8) => {
+            array.as_string::<i64>().iter().flatten().fold(known.clone(), with)
+        }
+        (ColumnType::Numeric { .. } | ColumnType::Array(_), DataType::Utf8View) => {
+            array.as_string_view().iter().flatten().fold(known.clone(), with)
+        }
+        _ => known.clone(),
     }
 }

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
-use stratalog_model::{ColumnType, Error, chronicle::SYSTEM_COLUMNS};
+use stratalog_model::{ColumnType, Error, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
 use crate::{Held, errors::place::place};
@@ -259,9 +259,29 @@ impl Prepared {
         self.shown.get(parameter).copied().flatten()
     }
 
-    /// Whether nothing tells the type of a parameter, counted from 0, or a function takes several types.
+    /// Whether the type of a parameter, counted from 0, is a guess: nothing tells the type, or a function takes
+    /// several types.
     pub fn is_guessed(&self, parameter: usize) -> bool {
         self.guessed.contains(&parameter)
+    }
+
+    /// Adds parameters of functions that take several types.
+    pub(crate) fn guess(&mut self, guesses: &[usize]) {
+        self.guessed.extend(guesses);
+    }
+
+    /// The types under which the statement loses no digit of the values; `None` when the known types do.
+    ///
+    /// # Errors
+    /// When the plan cannot be walked.
+    pub fn exact(&self, values: &[ScalarValue]) -> Result<Option<Vec<Option<ColumnType>>>> {
+        let plan = match &self.plan {
+            Plan::Query(query) | Plan::Declare(query) => Some(&query.plan),
+            Plan::Insert(insert) => insert.computed(),
+            _ => None,
+        };
+        let Some(plan) = plan else { return Ok(None) };
+        parameters::exact(plan, &self.parameter_types, values, &self.told)
     }
 
     pub(crate) fn settle(&mut self, types: Vec<Option<ColumnType>>) {

@@ -291,13 +291,27 @@ def test_error_position(connection):
 @pytest.mark.ours
 def test_refused_not_pretended(connection, table):
     connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
-    for sql in (f"UPDATE {table} SET v = 1", f"TRUNCATE {table}", f"CREATE UNIQUE INDEX ON {table} (v)",
+    for sql in (f"UPDATE {table} SET v = 1", f"CREATE UNIQUE INDEX ON {table} (v)",
                 "LISTEN x"):
         with pytest.raises(psycopg.errors.FeatureNotSupported):
             connection.execute(sql)
     for sql in (f"COPY {table} FROM '/etc/passwd'", f"COPY {table} TO PROGRAM 'cat'"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(sql)
+
+
+@pytest.mark.parametrize("removes", ["TRUNCATE {}", "DELETE FROM {}"])
+def test_a_message_of_several_statements_removes_all_or_nothing(connection, table, removes):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT, PRIMARY KEY (time))")
+    connection.execute(f"INSERT INTO {table} VALUES ('2026-01-01', 1), ('2026-01-02', 2)")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute(f"{removes.format(table)}; INSERT INTO {table} SELECT '2026-01-03', 1 / (SELECT 0)")
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        connection.execute(f"INSERT INTO {table} VALUES ('2026-01-04', 4); {removes.format(table + '_missing')}")
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,)
+    connection.execute(f"{removes.format(table)}; INSERT INTO {table} VALUES ('2026-01-02', 5)")
+    assert connection.execute(f"SELECT v FROM {table}").fetchall() == [(5,)]
 
 
 def test_now_has_the_digits_that_clients_read(connection, table):

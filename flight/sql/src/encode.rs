@@ -52,7 +52,7 @@ pub(crate) fn messages(
     };
     let shares = shared.is_some();
     let steps = batches.flat_map(move |batch| match batch {
-        // What subscribers share is kept by batch.
+        // Subscribers share the messages of a whole batch.
         Ok(batch) if shares => stream::iter(vec![Ok(batch)]).left_stream(),
         Ok(batch) => stream::iter(parts(batch).map(Ok)).right_stream(),
         Err(error) => stream::iter(vec![Err(error)]).left_stream(),
@@ -79,7 +79,7 @@ fn has_dictionaries(schema: &SchemaRef) -> bool {
     schema.flattened_fields().iter().any(nested)
 }
 
-/// The rows of a batch, so many at a time as are about a message.
+/// The rows of a batch, in parts of about [`MESSAGE_BYTES`].
 fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     let parts = batch_bytes(&batch).div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));

@@ -219,6 +219,18 @@ fn values(session: &Session, prepared: &Prepared, bound: &Bound) -> Result<Vec<V
     for batch in &bound.batches {
         rows.extend(session.bind_rows(prepared, batch)?);
     }
+    // A client knows the columns of the result before it sends values.
+    if prepared.result().is_some() {
+        for row in &rows {
+            if prepared.exact(row)?.is_some() {
+                return Err(Error::new(
+                    ErrorKind::NumericOutOfRange,
+                    "a parameter has more digits than the columns of the result are announced with",
+                )
+                .with_hint("name the type of the parameter: CAST($1 AS numeric(38, 18))"));
+            }
+        }
+    }
     Ok(rows)
 }
 

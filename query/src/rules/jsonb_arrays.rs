@@ -16,8 +16,15 @@ use super::written_arrays;
 use crate::{errors::to_datafusion, statement::parameters::input_schema};
 
 /// Functions with an element among the arguments, and an array as result.
-const MAKING: [&str; 6] =
-    ["make_array", "array_append", "array_prepend", "array_fill", "array_replace", "array_resize"];
+const MAKING: [&str; 7] = [
+    "make_array",
+    "array_append",
+    "array_prepend",
+    "array_fill",
+    "array_repeat",
+    "array_replace",
+    "array_resize",
+];
 
 /// The rule.
 #[derive(Debug)]

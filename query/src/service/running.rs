@@ -78,7 +78,7 @@ enum Place {
     /// With its reader, so many turns more.
     Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
     /// On other threads.
-    There { batches: Receiver<Arc<Slot>>, task: JoinHandle<()> },
+    There { batches: Receiver<Arc<Slot>>, task: JoinHandle<Option<Error>> },
     /// It could not start.
     Failed(Error),
     /// Nowhere any more.
@@ -110,7 +110,7 @@ impl Running {
         let run = async move {
             match start() {
                 Ok(rows) => pump(rows, sender, stopped).await,
-                Err(error) => drop(sender.send(Waiting::failed(error).slot()).await),
+                Err(error) => Some(error),
             }
         };
         let task = threads.spawn(governor::task(own.governor(), run));
@@ -139,15 +139,20 @@ impl Running {
 }
 
 /// Sends the batches of a plan, until the plan ends, the reader is gone or the statement is stopped.
-async fn pump(rows: SendableRecordBatchStream, sender: Sender<Arc<Slot>>, own: Arc<Work>) {
+/// Returns the error of a stopped statement: the reader must not take the end for the end of the rows.
+async fn pump(
+    rows: SendableRecordBatchStream,
+    sender: Sender<Arc<Slot>>,
+    own: Arc<Work>,
+) -> Option<Error> {
     let mut waiting = Vec::new();
     let stopped = tokio::select! {
-        () = send_all(rows, sender, &mut waiting) => false,
-        _ = own.stopped() => true,
+        () = send_all(rows, sender, &mut waiting) => return None,
+        error = own.stopped() => error,
     };
     // The reader can be a client that reads nothing for hours.
-    let left = waiting.iter().filter(|_| stopped).filter_map(Weak::upgrade);
-    left.for_each(|slot| drop(slot.lock().take()));
+    waiting.iter().filter_map(Weak::upgrade).for_each(|slot| drop(slot.lock().take()));
+    Some(stopped)
 }
 
 async fn send_all(
@@ -270,25 +275,29 @@ impl Stream for Running {
             });
         }
         if let Place::There { batches, task } = &mut this.place {
-            let next = match batches.poll_recv(context) {
-                Poll::Ready(None) => match Pin::new(task).poll(context) {
-                    Poll::Ready(Err(error)) if error.is_panic() => {
-                        Some(Err(failed_unexpectedly(&error.to_string())))
-                    }
-                    Poll::Ready(_) => None,
+            let next = loop {
+                match batches.poll_recv(context) {
+                    Poll::Ready(None) => match Pin::new(&mut *task).poll(context) {
+                        Poll::Ready(Err(error)) if error.is_panic() => {
+                            break Some(Err(failed_unexpectedly(&error.to_string())));
+                        }
+                        Poll::Ready(Ok(stopped)) => break stopped.map(Err),
+                        Poll::Ready(Err(_)) => break None,
+                        Poll::Pending => return Poll::Pending,
+                    },
+                    Poll::Ready(Some(slot)) => match slot.lock().take() {
+                        Some(Waiting { batch: Ok(batch), charge, .. }) => {
+                            this.read = Some(Read::new(&batch, charge));
+                            return Poll::Ready(Some(Ok(batch)));
+                        }
+                        Some(Waiting { batch: Err(error), .. }) => {
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                        // The statement is stopped; the task has the error.
+                        None => {}
+                    },
                     Poll::Pending => return Poll::Pending,
-                },
-                Poll::Ready(Some(slot)) => match slot.lock().take() {
-                    Some(Waiting { batch: Ok(batch), charge, .. }) => {
-                        this.read = Some(Read::new(&batch, charge));
-                        return Poll::Ready(Some(Ok(batch)));
-                    }
-                    Some(Waiting { batch: Err(error), .. }) => {
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                    None => own.check().err().map(Err),
-                },
-                Poll::Pending => return Poll::Pending,
+                }
             };
             this.place = Place::Ended;
             return Poll::Ready(next);

@@ -30,16 +30,19 @@ impl Session {
             | Statement::Savepoint { .. }
             | Statement::ReleaseSavepoint { .. }
             | Statement::Update(_)
-            | Statement::Merge(_)
-            | Statement::Truncate(_) => Ok(()),
+            | Statement::Merge(_) => Ok(()),
             // A block is numbered as a whole, and has no gsn's before it ends.
             _ if parsed.kind() == StatementKind::Write
                 && (insert::is_numbered(self) || parsed.mentions(&["_gsn", "_toid"])) =>
             {
                 self.end_implicit().await
             }
+            // TRIM.
+            Statement::Delete(_) if parsed.own().is_some() => self.end_implicit().await,
             Statement::Query(_)
             | Statement::Insert(_)
+            | Statement::Delete(_)
+            | Statement::Truncate(_)
             | Statement::Copy { .. }
             | Statement::Explain { .. }
             | Statement::ShowVariable { .. }

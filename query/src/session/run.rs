@@ -309,7 +309,7 @@ impl Session {
                         query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
                     prepared.settle(types);
-                    prepared.guessed.extend(&plan.guesses);
+                    prepared.guess(&plan.guesses);
                     prepared.plan = Plan::Query(plan);
                 }
             },
@@ -356,6 +356,7 @@ impl Session {
                     None => {
                         let (plan, types) = query::plan(&planner, tree, &told, mentioned).await?;
                         prepared.settle(types);
+                        prepared.guess(&plan.guesses);
                         prepared.plan = Plan::Declare(plan);
                     }
                 }
@@ -388,8 +389,7 @@ impl Session {
             self.transaction.note_query();
         }
         let mut prepared = self.refresh(prepared, altered).await?;
-        let (types, told) = (&prepared.parameter_types, &prepared.told);
-        if let Some(exact) = parameters::exact(types, &values, told) {
+        if let Some(exact) = prepared.exact(&values)? {
             prepared = self.prepare_statement(&prepared.parsed, &exact).await?;
         }
         let prepared = &prepared;
@@ -473,6 +473,7 @@ impl Session {
             Statement::Fetch { .. } => work.guard(cursor::fetch(self, statement, work)).await,
             Statement::Close { cursor } => cursor::close(self, cursor),
             Statement::Lock(tree) => lock::run(self, tree),
+            Statement::Truncate(tree) => work.guard(delete::truncate::run(self, tree, work)).await,
             // Nobody listens.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,

@@ -152,7 +152,7 @@ impl Work {
 
     /// Whether nothing stops the statement any more, or something already has.
     pub fn is_ending(&self) -> bool {
-        self.is_committing() || self.stop_error().is_some()
+        self.is_committing() || self.whole_is_committing() || self.stop_error().is_some()
     }
 
     /// Returns when the tasks that work for the statement have ended and their memory is free; after
@@ -214,6 +214,12 @@ impl Work {
         self.committing.load(Ordering::Acquire)
     }
 
+    /// Whether the statement that this is a part of commits: then the part goes on, past the deadline too,
+    /// unless the part itself is stopped.
+    fn whole_is_committing(&self) -> bool {
+        self.whole.as_ref().is_some_and(|whole| whole.is_committing())
+    }
+
     /// The error of a statement that was stopped or has run too long.
     ///
     /// # Errors
@@ -226,7 +232,9 @@ impl Work {
             return Err(error);
         }
         match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(self.timeout_error()),
+            Some(deadline) if Instant::now() >= deadline && !self.whole_is_committing() => {
+                Err(self.timeout_error())
+            }
             _ => Ok(()),
         }
     }
@@ -266,12 +274,12 @@ impl Work {
             if let Some(error) = self.stop_error() {
                 return error;
             }
-            match self.deadline {
+            match self.deadline.filter(|_| !self.whole_is_committing()) {
                 Some(deadline) => {
                     tokio::select! {
                         () = notified => {}
                         () = tokio::time::sleep_until(deadline) => {
-                            if !self.is_committing() {
+                            if !self.is_committing() && !self.whole_is_committing() {
                                 return self.timeout_error();
                             }
                         }
@@ -284,6 +292,7 @@ impl Work {
 
     fn stop_error(&self) -> Option<Error> {
         match self.stopped.load(Ordering::Acquire) {
+            0 if self.whole_is_committing() => None,
             0 => self.whole.as_ref().and_then(|whole| whole.stop_error()),
             2 => Some(Error::new(
                 ErrorKind::Shutdown,

@@ -2,6 +2,7 @@
 //! the order of commits, as TRIM says it, too (F103). Nothing else.
 
 mod in_block;
+pub mod truncate;
 
 use std::sync::Arc;
 

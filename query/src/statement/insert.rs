@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{
+    logical_expr::LogicalPlan,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
         ConflictTarget, Expr, Insert as Tree, OnConflictAction, OnInsert, Query, SelectItem,
@@ -63,6 +64,14 @@ enum Source {
 }
 
 impl Insert {
+    /// The plan of the rows, where the rows are computed.
+    pub fn computed(&self) -> Option<&LogicalPlan> {
+        match &self.source {
+            Source::Values(values) => values.plan_of_expressions(),
+            Source::Query(query) => Some(&query.plan),
+        }
+    }
+
     /// Shape of what RETURNING gives.
     pub fn result(&self) -> Option<SchemaRef> {
         self.returning.as_ref().map(|returning| Arc::clone(&returning.schema))

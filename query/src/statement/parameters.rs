@@ -20,18 +20,17 @@ use datafusion::{
         Select, Statement, TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
     },
 };
-use stratalog_model::{
-    ColumnType, Error, ErrorKind, Result,
-    types::{NUMERIC_PRECISION_MAX, PG_TYPE_METADATA},
-};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
 
 use super::walk::{self, Change, Look};
 use crate::errors::from_datafusion;
 
 mod arrays;
 mod beside;
+mod exact;
 
 pub use arrays::input_schema;
+pub use exact::exact;
 
 /// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
 pub const PARAMETERS_MAX: usize = 65_535;
@@ -243,7 +242,7 @@ pub fn sql_type(column_type: &ColumnType) -> SqlType {
 pub struct Types {
     /// Types that the client told, or that the planner found; `None` where nothing tells the type.
     pub types: Vec<Option<ColumnType>>,
-    /// Parameters, counted from 0, whose type is one of several that a function takes.
+    /// Arguments of functions that take several types: parameters, counted from 0, with the first type that fits.
     pub guesses: Vec<usize>,
 }
 
@@ -274,52 +273,6 @@ pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> R
         all.types.push(known);
     }
     Ok(all)
-}
-
-/// The types under which no value loses a digit: a numeric with more digits than the parameter's type
-/// holds, on either side of the point, brings a type of its own, and the others are as the client `told`
-/// them. `None` when all values fit.
-pub fn exact(
-    types: &[ColumnType],
-    values: &[ScalarValue],
-    told: &[Option<ColumnType>],
-) -> Option<Vec<Option<ColumnType>>> {
-    let exact: Vec<Option<ColumnType>> =
-        types.iter().zip(values).map(|(known, value)| exact_type(known, value)).collect();
-    exact.iter().any(Option::is_some).then(|| {
-        let told = told.iter().cloned().chain(std::iter::repeat(None));
-        exact.into_iter().zip(told).map(|(exact, told)| exact.or(told)).collect()
-    })
-}
-
-/// The type of a numeric, or of an array of numerics, that the known type does not hold.
-fn exact_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
-    match (known, value) {
-        (
-            ColumnType::Numeric { precision, scale },
-            ScalarValue::Decimal128(Some(value), _, own),
-        ) => {
-            let digits = value.unsigned_abs().checked_ilog10().map_or(0, |log| log + 1);
-            let (digits, own) = (u8::try_from(digits).ok()?, u8::try_from(*own).ok()?);
-            let whole = digits.saturating_sub(own);
-            let fits = own <= *scale && whole <= precision.saturating_sub(*scale);
-            let precision = digits.max(own).clamp(1, NUMERIC_PRECISION_MAX);
-            (!fits).then_some(ColumnType::Numeric { precision, scale: own })
-        }
-        (ColumnType::Array(element), ScalarValue::List(list)) => {
-            let (ColumnType::Numeric { precision, scale }, DataType::Decimal128(own_digits, own)) =
-                (element.as_ref(), list.value_type())
-            else {
-                return None;
-            };
-            let own = u8::try_from(own).ok()?;
-            let whole = own_digits.saturating_sub(own);
-            let fits = own <= *scale && whole <= precision.saturating_sub(*scale);
-            let element = ColumnType::Numeric { precision: own_digits, scale: own };
-            (!fits).then(|| ColumnType::Array(Box::new(element)))
-        }
-        _ => None,
-    }
 }
 
 /// The plan whose parameters have plain types, whatever the columns beside them are called: one that

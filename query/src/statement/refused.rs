@@ -38,8 +38,6 @@ pub fn error(statement: &Statement) -> Error {
     match statement {
         Statement::Update(_) => update(),
         Statement::Merge(_) => merge(),
-        Statement::Truncate(_) => not_supported("TRUNCATE is not supported")
-            .with_hint("DELETE FROM table, without WHERE, removes all events"),
         Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } => {
             Error::not_yet("SAVEPOINT")
         }

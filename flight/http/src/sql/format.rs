@@ -194,8 +194,8 @@ impl Answer {
         }
     }
 
-    /// Some of the bytes that are written already. What a connection has on its way stays in memory
-    /// until the client reads, so the parts are copies, and small.
+    /// The next unsent bytes. A connection keeps the bytes on the way in memory until the client reads
+    /// them, so the parts are small copies.
     ///
     /// # Errors
     /// `OutOfMemory`.

@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
         let has_numeric = declared.contains(&oid::NUMERIC);
-        // A numeric first takes the precision of what it stands beside, if that is one too.
+        // A numeric beside another numeric takes the precision of the other.
         let fits = |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
             Some(ColumnType::Numeric { .. }) => true,
             // The type of a column or of a cast.

@@ -148,3 +148,35 @@ fn a_stopped_statement_frees_what_nobody_reads() {
     let error = threads.block_on(running.next()).unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
 }
+
+#[test]
+fn a_stopped_statement_has_no_end_of_rows() {
+    let threads = threads();
+    for _ in 0..50 {
+        let own = Work::start(0);
+        let start = || -> Result<SendableRecordBatchStream> {
+            let rows = stream::iter([Ok(batch())]).chain(stream::pending());
+            Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), rows)))
+        };
+        let mut running = Running::there(start, threads.handle(), Arc::clone(&own));
+        assert!(threads.block_on(running.next()).unwrap().is_ok());
+        own.stop(Stop::User);
+        let error = threads.block_on(running.next()).unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::QueryCanceled);
+        assert!(threads.block_on(running.next()).is_none());
+    }
+}
+
+#[test]
+fn a_part_of_a_committing_statement_goes_on() {
+    let whole = Work::start(1);
+    let part = whole.part();
+    whole.commit().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    whole.stop(Stop::User);
+    assert!(part.check().is_ok());
+    assert!(futures::FutureExt::now_or_never(part.stopped()).is_none());
+    part.stop(Stop::Closed);
+    assert!(part.check().is_err());
+    assert!(futures::FutureExt::now_or_never(part.stopped()).is_some());
+}

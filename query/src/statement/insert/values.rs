@@ -64,6 +64,11 @@ impl Values {
         Ok(Self { rows, plan: kept })
     }
 
+    /// The plan of all expressions, if there are some.
+    pub fn plan_of_expressions(&self) -> Option<&LogicalPlan> {
+        self.plan.as_ref()
+    }
+
     /// Whether expressions of later pieces are computed when earlier pieces are stored.
     pub fn is_computed_in_pieces(&self) -> bool {
         self.rows.len() > ROWS_MAX && expressions(&self.rows).next().is_some()

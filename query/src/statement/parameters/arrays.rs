@@ -11,7 +11,10 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Result};
 
-use crate::{errors::from_datafusion, rules::common_types::Given};
+use crate::{
+    errors::{from_datafusion, to_datafusion},
+    rules::{common_types::Given, jsonb_arrays},
+};
 
 /// What the planner makes of ANY and ALL: `array_has(array, element)`.
 const MEMBERSHIP: &str = "array_has";
@@ -19,7 +22,7 @@ const MEMBERSHIP: &str = "array_has";
 /// The types of the parameters that stand at the right of `= ANY` and `<> ALL`, by name.
 ///
 /// # Errors
-/// When the plan cannot be walked.
+/// `FeatureNotSupported` for arrays of jsonb; when the plan cannot be walked.
 pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     let mut found = HashMap::new();
     plan.apply_with_subqueries(|node| {
@@ -30,6 +33,9 @@ pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
                     && let Given::Typed(column_type, _) = Given::of(element, schema.as_ref())
                     && !matches!(column_type, ColumnType::Array(_))
                 {
+                    if column_type == ColumnType::Jsonb {
+                        return Err(to_datafusion(jsonb_arrays::refusal()));
+                    }
                     found.insert(name.to_string(), ColumnType::Array(Box::new(column_type)));
                 }
                 Ok(TreeNodeRecursion::Continue)

@@ -35,7 +35,7 @@ const CANDIDATES: [ColumnType; 4] =
 #[derive(Debug, Default)]
 pub struct Found {
     types: HashMap<String, ColumnType>,
-    /// Parameters of functions that take several types.
+    /// Arguments of functions that take several types.
     guesses: HashSet<String>,
 }
 
@@ -45,7 +45,7 @@ impl Found {
         self.types.get(name)
     }
 
-    /// Whether the type is one of several that a function takes.
+    /// Whether the parameter is an argument of a function that takes several types.
     pub fn is_guess(&self, name: &str) -> bool {
         self.guesses.contains(name)
     }

@@ -221,7 +221,7 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     ))
 }
 
-/// Digits before the point for which a number of too many digits leaves room.
+/// Digits before the point for which a number of more than 38 digits leaves room.
 const WHOLE_DIGITS: u8 = 18;
 
 /// The type with the digits of a text, a numeric or an array of numerics, up to 38; `None` where `target`
@@ -262,24 +262,22 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
             let first = before.checked_sub(places(leading)?)?;
             let last = places(digits.len() - trailing)?.checked_sub(before)?;
             let whole = u8::try_from(first.max(0)).ok()?;
-            let fraction = u8::try_from(last.max(0))
-                .map_or(NUMERIC_PRECISION_MAX, |digits| digits.min(NUMERIC_PRECISION_MAX));
+            let fraction = u8::try_from(last.max(0)).unwrap_or(u8::MAX);
             let room = precision.saturating_sub(*scale);
             if whole <= room && fraction <= *scale {
                 return None;
             }
+            if whole.saturating_add(fraction) > NUMERIC_PRECISION_MAX {
+                let left = NUMERIC_PRECISION_MAX.checked_sub(whole.max(WHOLE_DIGITS))?;
+                return Some(ColumnType::Numeric { precision: whole + left, scale: left });
+            }
             let scale = fraction.max(*scale);
             // Room for wider numbers in the same column, within 38 digits.
             let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
-            let holds = whole.checked_add(scale)? <= precision;
-            if holds {
-                return Some(ColumnType::Numeric { precision, scale });
-            }
-            // Of more than 38 digits the last are rounded away, with room for the numbers beside.
-            let room =
-                if whole.checked_add(fraction)? > NUMERIC_PRECISION_MAX { WHOLE_DIGITS } else { 0 };
-            let scale = fraction.min(NUMERIC_PRECISION_MAX.checked_sub(whole.max(room))?);
-            Some(ColumnType::Numeric { precision: whole + scale, scale })
+            let holds = whole.saturating_add(scale) <= precision;
+            let (precision, scale) =
+                if holds { (precision, scale) } else { (whole + fraction, fraction) };
+            Some(ColumnType::Numeric { precision, scale })
         }
         _ => None,
     }

@@ -1,0 +1,70 @@
+//! TRUNCATE: a DELETE of all rows, of several tables at once.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use datafusion::sql::sqlparser::ast::Truncate;
+use stratalog_model::{
+    BoxFuture, ChronicleDefinition, Error, ErrorKind, Result, TickRange, store::AppendOptions,
+};
+use stratalog_visor_core::acquisition::Use;
+
+use super::in_block;
+use crate::{
+    Outcome, Session, TransactionState,
+    session::{acquired::Entered, work::Work},
+};
+
+/// Runs TRUNCATE. One record commits the statement for all tables.
+///
+/// RESTART IDENTITY and CASCADE change nothing: no table has a sequence, or references another.
+///
+/// # Errors
+/// `FeatureNotSupported` for what PostgreSQL does not have, and for a table that the session has acquired in
+/// part; `UndefinedTable`; those of a write.
+pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result<Outcome> {
+    if tree.if_exists || tree.partitions.is_some() || tree.on_cluster.is_some() {
+        return Err(Error::not_yet("TRUNCATE with IF EXISTS, PARTITION or ON CLUSTER"));
+    }
+    super::super::insert::refuse_number(session, "TRUNCATE")?;
+    super::super::transaction::check_write(session)?;
+    let mut chronicles: Vec<Arc<ChronicleDefinition>> = Vec::new();
+    let mut known = BTreeSet::new();
+    for target in &tree.table_names {
+        let chronicle = session.chronicle(&target.name)?;
+        if known.insert(chronicle.id) {
+            chronicles.push(chronicle);
+        }
+    }
+    let mut uses = Vec::new();
+    for chronicle in &chronicles {
+        let Entered { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
+        if ticks != TickRange::ALL {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!(
+                    "\"{}\" is acquired in part, and TRUNCATE removes all rows",
+                    chronicle.name
+                ),
+            )
+            .with_hint("DELETE FROM the table removes the rows of the acquired part"));
+        }
+        uses.extend(using);
+    }
+    if session.transaction() == TransactionState::Idle {
+        let options =
+            AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() };
+        let mut append = session.store().begin(options)?;
+        for chronicle in &chronicles {
+            append.delete(chronicle, TickRange::ALL).await?;
+        }
+        work.commit()?;
+        let removing: BoxFuture<'static, Result<()>> =
+            Box::pin(async move { append.commit().await.map(drop) });
+        session.committing(uses, removing)?.await?;
+    } else {
+        for chronicle in &chronicles {
+            in_block::delete(session, chronicle, TickRange::ALL).await?;
+        }
+    }
+    Ok(Outcome::Done("TRUNCATE TABLE".to_string()))
+}

@@ -1,0 +1,169 @@
+//! Types for numerics with more digits than the parameter's type has: `n + $1` must not round the value to the
+//! ten digits of `numeric`. A parameter that is only compared needs none, since comparisons take the value
+//! as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::{array::Array as _, datatypes::DataType};
+use datafusion::{
+    common::{
+        Result as PlanResult,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
+    logical_expr::{Expr, LogicalPlan, Operator, expr::Placeholder},
+    scalar::ScalarValue,
+};
+use stratalog_model::{ColumnType, Result, types::NUMERIC_PRECISION_MAX};
+
+use crate::errors::from_datafusion;
+
+/// Digits behind the point of a parameter that is computed with: products and sums with columns have room
+/// within 38 digits.
+const COMPUTED_SCALE_MAX: u8 = 18;
+
+const COMPARISONS: [Operator; 8] = [
+    Operator::Eq,
+    Operator::NotEq,
+    Operator::Lt,
+    Operator::LtEq,
+    Operator::Gt,
+    Operator::GtEq,
+    Operator::IsDistinctFrom,
+    Operator::IsNotDistinctFrom,
+];
+
+/// The places of parameters in a plan, by number from 0.
+#[derive(Debug, Default)]
+struct Places {
+    compared: BTreeSet<usize>,
+    computed: BTreeSet<usize>,
+}
+
+/// The types under which `plan` loses no digit of the values: those that the client `told`, but for computed
+/// numerics. `None` when all values fit.
+///
+/// # Errors
+/// When the plan cannot be walked.
+pub fn exact(
+    plan: &LogicalPlan,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    told: &[Option<ColumnType>],
+) -> Result<Option<Vec<Option<ColumnType>>>> {
+    let unfit: BTreeMap<usize, ColumnType> = types
+        .iter()
+        .zip(values)
+        .enumerate()
+        .filter_map(|(at, (known, value))| Some((at, own_type(known, value)?)))
+        .collect();
+    if unfit.is_empty() {
+        return Ok(None);
+    }
+    let places = places(plan).map_err(from_datafusion)?;
+    let mut exact: Vec<Option<ColumnType>> = told.to_vec();
+    exact.resize(types.len(), None);
+    let mut changed = false;
+    for (at, own) in unfit {
+        if let Some(slot) = exact.get_mut(at).filter(|_| places.computed.contains(&at)) {
+            let rounds = !places.compared.contains(&at);
+            *slot = Some(if rounds { with_room(own) } else { own });
+            changed = true;
+        }
+    }
+    Ok(changed.then_some(exact))
+}
+
+/// The type of a numeric, or of an array of numerics, that the known type does not hold.
+fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
+    let holds = |known: &ColumnType, digits: u8, scale: u8| match known {
+        ColumnType::Numeric { precision, scale: known } => {
+            let whole = digits.saturating_sub(scale);
+            scale <= *known && whole <= precision.saturating_sub(*known)
+        }
+        _ => true,
+    };
+    match (known, value) {
+        (known, ScalarValue::Decimal128(Some(value), _, scale)) => {
+            let digits = value.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
+            let (digits, scale) = (u8::try_from(digits).ok()?, u8::try_from(*scale).ok()?);
+            (!holds(known, digits, scale)).then(|| of_digits(digits.saturating_sub(scale), scale))
+        }
+        (ColumnType::Array(element), ScalarValue::List(list)) => {
+            let DataType::Decimal128(digits, scale) = list.value_type() else { return None };
+            let scale = u8::try_from(scale).ok()?;
+            let own = of_digits(digits.saturating_sub(scale), scale);
+            (!list.is_empty() && !holds(element, digits, scale))
+                .then(|| ColumnType::Array(Box::new(own)))
+        }
+        _ => None,
+    }
+}
+
+/// A numeric with so many digits behind the point, and with room before the point. Plans are kept by type, so
+/// the type has 38 digits whatever the value.
+fn of_digits(whole: u8, scale: u8) -> ColumnType {
+    let scale = scale.min(NUMERIC_PRECISION_MAX.saturating_sub(whole));
+    ColumnType::Numeric { precision: NUMERIC_PRECISION_MAX, scale }
+}
+
+fn with_room(own: ColumnType) -> ColumnType {
+    match own {
+        ColumnType::Numeric { precision, scale } => {
+            ColumnType::Numeric { precision, scale: scale.min(COMPUTED_SCALE_MAX) }
+        }
+        ColumnType::Array(element) => ColumnType::Array(Box::new(with_room(*element))),
+        other => other,
+    }
+}
+
+fn places(plan: &LogicalPlan) -> PlanResult<Places> {
+    let mut places = Places::default();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            places.computed.extend(number(expr));
+            expr.apply(|inner| {
+                look(inner, &mut places);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(places)
+}
+
+/// Notes the parameters among the operands of an expression.
+fn look(expr: &Expr, places: &mut Places) {
+    let mut compare = |operands: &[&Expr]| {
+        places.compared.extend(operands.iter().filter_map(|operand| number(operand)));
+    };
+    match expr {
+        Expr::BinaryExpr(both) if COMPARISONS.contains(&both.op) => {
+            compare(&[&both.left, &both.right])
+        }
+        Expr::InList(list) => {
+            compare(&[&list.expr]);
+            list.list.iter().for_each(|value| compare(&[value]));
+        }
+        Expr::Between(between) => compare(&[&between.expr, &between.low, &between.high]),
+        Expr::ScalarFunction(call) if call.name() == "array_has" => {
+            call.args.iter().for_each(|argument| compare(&[argument]));
+        }
+        // The cast that the statement names rounds, as of a constant.
+        Expr::Cast(_) | Expr::TryCast(_) => {}
+        other => {
+            let mut computed = Vec::new();
+            let _ = other.apply_children(|child| {
+                computed.extend(number(child));
+                Ok(TreeNodeRecursion::Continue)
+            });
+            places.computed.extend(computed);
+        }
+    }
+}
+
+/// The number of an open parameter, from 0.
+fn number(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Placeholder(Placeholder { id, .. }) => Some(super::number(id)? - 1),
+        _ => None,
+    }
+}
