@@ -50,8 +50,12 @@ async fn statements_of_a_message_are_one_transaction_as_far_as_they_can_be() {
     assert_eq!((kinds(&replies).as_str(), sqlstate(&replies).as_str()), ("CCTEZ", "22012"));
     assert_eq!(replies.last().unwrap().1[0], b'I');
     assert_eq!(seen().await, 2);
-    let replies = wire.query(&format!("{three}; DELETE FROM t; SELECT 1 / 0")).await;
-    assert_eq!(kinds(&replies), "CCTEZ");
+    for removes in ["DELETE FROM t", "TRUNCATE t"] {
+        let replies = wire.query(&format!("{three}; {removes}; SELECT 1 / 0")).await;
+        assert_eq!(kinds(&replies), "CCTEZ");
+        assert_eq!(seen().await, 2);
+    }
+    assert_eq!(kinds(&wire.query("SELECT 1; DELETE FROM t").await), "TDCCZ");
     assert_eq!(seen().await, 0);
     // BEGIN takes what came before it along.
     let replies = wire.query(&format!("{one}; BEGIN; {two}; SAVEPOINT s")).await;

@@ -33,9 +33,13 @@ const COMPARISONS: [Operator; 8] = [
 ];
 
 /// The places of parameters in a plan, by number from 0.
-#[derive(Debug, Default)]
-struct Places {
+#[derive(Debug)]
+struct Places<'a> {
+    /// The types that the client told. The plan has such parameters under a cast.
+    told: &'a [Option<ColumnType>],
     compared: BTreeSet<usize>,
+    /// Compared under a cast, which rounds.
+    cast: BTreeSet<usize>,
     computed: BTreeSet<usize>,
 }
 
@@ -59,12 +63,13 @@ pub fn exact(
     if unfit.is_empty() {
         return Ok(None);
     }
-    let places = places(plan).map_err(from_datafusion)?;
+    let places = Places::of(plan, told).map_err(from_datafusion)?;
     let mut exact: Vec<Option<ColumnType>> = told.to_vec();
     exact.resize(types.len(), None);
     let mut changed = false;
     for (at, own) in unfit {
-        if let Some(slot) = exact.get_mut(at).filter(|_| places.computed.contains(&at)) {
+        let loses = places.computed.contains(&at) || places.cast.contains(&at);
+        if let Some(slot) = exact.get_mut(at).filter(|_| loses) {
             let rounds = !places.compared.contains(&at);
             *slot = Some(if rounds { with_room(own) } else { own });
             changed = true;
@@ -116,54 +121,76 @@ fn with_room(own: ColumnType) -> ColumnType {
     }
 }
 
-fn places(plan: &LogicalPlan) -> PlanResult<Places> {
-    let mut places = Places::default();
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            places.computed.extend(number(expr));
-            expr.apply(|inner| {
-                look(inner, &mut places);
-                Ok(TreeNodeRecursion::Continue)
+impl<'a> Places<'a> {
+    fn of(plan: &LogicalPlan, told: &'a [Option<ColumnType>]) -> PlanResult<Self> {
+        let mut places = Places {
+            told,
+            compared: BTreeSet::new(),
+            cast: BTreeSet::new(),
+            computed: BTreeSet::new(),
+        };
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                places.compute(expr);
+                expr.apply(|inner| {
+                    places.look(inner);
+                    Ok(TreeNodeRecursion::Continue)
+                })
             })
-        })
-    })?;
-    Ok(places)
-}
+        })?;
+        Ok(places)
+    }
 
-/// Notes the parameters among the operands of an expression.
-fn look(expr: &Expr, places: &mut Places) {
-    let mut compare = |operands: &[&Expr]| {
-        places.compared.extend(operands.iter().filter_map(|operand| number(operand)));
-    };
-    match expr {
-        Expr::BinaryExpr(both) if COMPARISONS.contains(&both.op) => {
-            compare(&[&both.left, &both.right])
-        }
-        Expr::InList(list) => {
-            compare(&[&list.expr]);
-            list.list.iter().for_each(|value| compare(&[value]));
-        }
-        Expr::Between(between) => compare(&[&between.expr, &between.low, &between.high]),
-        Expr::ScalarFunction(call) if call.name() == "array_has" => {
-            call.args.iter().for_each(|argument| compare(&[argument]));
-        }
-        // The cast that the statement names rounds, as of a constant.
-        Expr::Cast(_) | Expr::TryCast(_) => {}
-        other => {
-            let mut computed = Vec::new();
-            let _ = other.apply_children(|child| {
-                computed.extend(number(child));
-                Ok(TreeNodeRecursion::Continue)
-            });
-            places.computed.extend(computed);
+    /// Notes the parameters among the operands of an expression.
+    fn look(&mut self, expr: &Expr) {
+        match expr {
+            Expr::BinaryExpr(both) if COMPARISONS.contains(&both.op) => {
+                self.compare([both.left.as_ref(), both.right.as_ref()]);
+            }
+            Expr::InList(list) => {
+                self.compare(std::iter::once(list.expr.as_ref()).chain(&list.list))
+            }
+            Expr::Between(between) => {
+                self.compare([&between.expr, &between.low, &between.high].map(AsRef::as_ref));
+            }
+            Expr::ScalarFunction(call) if call.name() == "array_has" => self.compare(&call.args),
+            // The cast that a statement names rounds, as of a constant.
+            Expr::Cast(_) | Expr::TryCast(_) => {}
+            other => {
+                let _ = other.apply_children(|child| {
+                    self.compute(child);
+                    Ok(TreeNodeRecursion::Continue)
+                });
+            }
         }
     }
-}
 
-/// The number of an open parameter, from 0.
-fn number(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Placeholder(Placeholder { id, .. }) => Some(super::number(id)? - 1),
-        _ => None,
+    fn compare<'e>(&mut self, operands: impl IntoIterator<Item = &'e Expr>) {
+        for operand in operands {
+            let Some(at) = self.parameter(operand) else { continue };
+            self.compared.insert(at);
+            if matches!(operand, Expr::Cast(_)) {
+                self.cast.insert(at);
+            }
+        }
+    }
+
+    fn compute(&mut self, expr: &Expr) {
+        self.computed.extend(self.parameter(expr));
+    }
+
+    /// The number of a parameter, from 0, also under the cast to the type that the client told.
+    fn parameter(&self, expr: &Expr) -> Option<usize> {
+        match expr {
+            Expr::Placeholder(Placeholder { id, .. }) => Some(super::number(id)? - 1),
+            Expr::Cast(cast) => {
+                let Expr::Placeholder(Placeholder { id, .. }) = cast.expr.as_ref() else {
+                    return None;
+                };
+                let at = super::number(id)? - 1;
+                self.told.get(at)?.is_some().then_some(at)
+            }
+            _ => None,
+        }
     }
 }
