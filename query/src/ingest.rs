@@ -24,6 +24,7 @@ use crate::{
     statement::{
         ddl,
         insert::{self, Writer, columns::Targets, compute::Computing},
+        parameters,
         parse::Dropping,
         transaction,
     },
@@ -381,12 +382,11 @@ impl Appending {
 fn with_digits(array: &ArrayRef, known: &ColumnType) -> ColumnType {
     let with = |known: ColumnType, text: &str| exact_type(text, &known).unwrap_or(known);
     match (known, array.data_type()) {
-        (ColumnType::Numeric { precision, scale }, DataType::Decimal128(digits, own)) => {
+        (ColumnType::Numeric { .. }, DataType::Decimal128(digits, own)) => {
             let own = u8::try_from(*own).unwrap_or(0);
-            let (whole, room) = (digits.saturating_sub(own), precision.saturating_sub(*scale));
-            match own > *scale || whole > room {
-                true => ColumnType::Numeric { precision: *digits, scale: own },
-                false => known.clone(),
+            match parameters::holds(known, *digits, own) {
+                true => known.clone(),
+                false => ColumnType::Numeric { precision: *digits, scale: own },
             }
         }
         (ColumnType::Numeric { .. } | ColumnType::Array(_), DataType::Utf8) => {

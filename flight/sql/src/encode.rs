@@ -87,7 +87,7 @@ fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     (0..rows).step_by(step).map(move |at| batch.slice(at, step.min(rows - at)))
 }
 
-/// The messages of rows: those of the dictionaries that the rows need, and one of the rows.
+/// The messages of rows: the necessary dictionaries, and then the rows.
 fn encode(
     encoder: &mut IpcEncoder,
     rows: &RecordBatch,

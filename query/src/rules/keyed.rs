@@ -1,4 +1,4 @@
-//! Sorts and DISTINCT ON by keys: values by which DataFusion compares as PostgreSQL does.
+//! Sorts and DISTINCT ON by keys: DataFusion compares keys in PostgreSQL's order of the values.
 
 use datafusion::{
     common::{DFSchema, tree_node::Transformed},
@@ -7,7 +7,7 @@ use datafusion::{
 
 /// A rule that compares some values by their keys.
 pub trait Keyed {
-    /// Puts the key in the place of a value; `false` where the value is compared as it is.
+    /// Puts the key in the place of a value; `false` where the value needs no key.
     fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool;
 
     /// Sorts by keys; `false` where nothing changed.

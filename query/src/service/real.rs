@@ -53,8 +53,8 @@ const LAST_MOMENTS: Duration = Duration::from_millis(500);
 /// The same, where the memory is past the limit by 1/32.
 const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
 
-/// Statements of so many bytes end together where the memory is past the limit by 1/16: one statement does
-/// not free memory as fast as the others take memory.
+/// Statements of so many bytes end together where the memory is past the limit by 1/16: a
+/// single end frees memory too slowly.
 const LARGE_BYTES_MIN: usize = 64 << 20;
 
 /// Time in which half of what was granted is in use, or never will be.

@@ -22,7 +22,7 @@ pub struct Definition {
     everybodys: u64,
     /// Of the chronicles that it drops: nobody acquires them meanwhile.
     doors: Vec<Arc<Door>>,
-    /// Exclusive holds of the chronicles made anew: no other session writes to these chronicles.
+    /// Exclusive holds of the chronicles made anew, against writes of other sessions.
     alone: Vec<Arc<Alone>>,
 }
 

@@ -30,7 +30,7 @@ mod beside;
 mod exact;
 
 pub use arrays::input_schema;
-pub use exact::exact;
+pub use exact::{exact, holds};
 
 /// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
 pub const PARAMETERS_MAX: usize = 65_535;

@@ -222,15 +222,15 @@ async fn tidy(
             Ok(moved) => useful |= moved,
             Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
             // A chronicle whose files are out of reach does not keep other chronicles waiting.
-            Err(error) => failed = Err(error),
+            Err(error) => {
+                tracing::error!(chronicle = %id, %error, "events stay where they are for now");
+                failed = failed.and(Err(error));
+            }
         }
         *settled = Some(id);
         // Memory may be short by now.
         let elapsed = Duration::from_nanos(core.clock.monotonic_ns().saturating_sub(began_ns));
         if useful && elapsed >= PAUSE {
-            if let Err(error) = failed {
-                tracing::error!(%error, "events stay where they are for now");
-            }
             return Ok(Some(Turn { useful }));
         }
     }
@@ -239,7 +239,7 @@ async fn tidy(
         collect::remove_doomed(files).await;
     }
     match useful {
-        // The next look meets the failure again, and reports the failure.
+        // The next look meets the first failure again.
         true => Ok(Some(Turn { useful })),
         false => failed,
     }

@@ -47,13 +47,17 @@ pub async fn delete(
     }
     if rows > 0 {
         session.transaction.check_target(chronicle.id)?;
-        let options =
-            AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() };
-        let mut lent = session.transaction.lend(false, || session.store().begin(options))?;
+        let begin = || session.store().begin(options(session));
+        let mut lent = session.transaction.lend(false, begin)?;
         lent.append()?.delete(chronicle, range).await?;
         lent.finish(chronicle.id);
     }
     Ok(rows)
+}
+
+/// The options of an append that deletes.
+pub fn options(session: &Session) -> AppendOptions {
+    AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() }
 }
 
 /// How many events of a range a snapshot has.

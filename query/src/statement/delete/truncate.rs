@@ -3,15 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use datafusion::sql::sqlparser::ast::Truncate;
-use stratalog_model::{
-    BoxFuture, ChronicleDefinition, Error, ErrorKind, Result, TickRange, store::AppendOptions,
-};
+use stratalog_model::{BoxFuture, ChronicleDefinition, Error, ErrorKind, Result, TickRange};
 use stratalog_visor_core::acquisition::Use;
 
 use super::in_block;
 use crate::{
     Outcome, Session, TransactionState,
     session::{acquired::Entered, work::Work},
+    statement::{insert, transaction},
 };
 
 /// Runs TRUNCATE. One record commits the statement for all tables.
@@ -25,8 +24,8 @@ pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result
     if tree.if_exists || tree.partitions.is_some() || tree.on_cluster.is_some() {
         return Err(Error::not_yet("TRUNCATE with IF EXISTS, PARTITION or ON CLUSTER"));
     }
-    super::super::insert::refuse_number(session, "TRUNCATE")?;
-    super::super::transaction::check_write(session)?;
+    insert::refuse_number(session, "TRUNCATE")?;
+    transaction::check_write(session)?;
     let mut chronicles: Vec<Arc<ChronicleDefinition>> = Vec::new();
     let mut known = BTreeSet::new();
     for target in &tree.table_names {
@@ -51,9 +50,7 @@ pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result
         uses.extend(using);
     }
     if session.transaction() == TransactionState::Idle {
-        let options =
-            AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() };
-        let mut append = session.store().begin(options)?;
+        let mut append = session.store().begin(in_block::options(session))?;
         for chronicle in &chronicles {
             append.delete(chronicle, TickRange::ALL).await?;
         }

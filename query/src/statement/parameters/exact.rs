@@ -1,6 +1,6 @@
 //! Types for numerics with more digits than the parameter's type has: `n + $1` must not round the value to the
-//! ten digits of `numeric`. A parameter that is only compared needs none, since comparisons take the value
-//! as it is.
+//! ten digits of `numeric`. A comparison takes the value with all digits, so a compared parameter keeps the
+//! type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Result, types::NUMERIC_PRECISION_MAX};
 
-use crate::errors::from_datafusion;
+use crate::{errors::from_datafusion, rules::cases};
 
 /// Digits behind the point of a parameter that is computed with: products and sums with columns have room
 /// within 38 digits.
@@ -43,8 +43,8 @@ struct Places<'a> {
     computed: BTreeSet<usize>,
 }
 
-/// The types under which `plan` loses no digit of the values: those that the client `told`, but for computed
-/// numerics. `None` when all values fit.
+/// The types under which `plan` loses no digit of the values: new types for computed numerics, and the types
+/// that the client `told`. `None` when all values fit.
 ///
 /// # Errors
 /// When the plan cannot be walked.
@@ -78,15 +78,19 @@ pub fn exact(
     Ok(changed.then_some(exact))
 }
 
-/// The type of a numeric, or of an array of numerics, that the known type does not hold.
-fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
-    let holds = |known: &ColumnType, digits: u8, scale: u8| match known {
+/// Whether a type holds numerics of so many `digits`, `scale` of them behind the point.
+pub fn holds(known: &ColumnType, digits: u8, scale: u8) -> bool {
+    match known {
         ColumnType::Numeric { precision, scale: known } => {
             let whole = digits.saturating_sub(scale);
             scale <= *known && whole <= precision.saturating_sub(*known)
         }
         _ => true,
-    };
+    }
+}
+
+/// The type of a numeric, or of an array of numerics, that the known type does not hold.
+fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
     match (known, value) {
         (known, ScalarValue::Decimal128(Some(value), _, scale)) => {
             let digits = value.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
@@ -153,7 +157,25 @@ impl<'a> Places<'a> {
             Expr::Between(between) => {
                 self.compare([&between.expr, &between.low, &between.high].map(AsRef::as_ref));
             }
+            Expr::InSubquery(members) => self.compare([members.expr.as_ref()]),
+            Expr::SetComparison(members) => self.compare([members.expr.as_ref()]),
             Expr::ScalarFunction(call) if call.name() == "array_has" => self.compare(&call.args),
+            Expr::ScalarFunction(call) if call.name() == "nullif" => {
+                self.compare(&call.args);
+                call.args.iter().take(1).for_each(|value| self.compute(value));
+            }
+            Expr::ScalarFunction(call) if let Some(parts) = cases::parts(call) => {
+                self.compare(parts.base);
+                for [when, then] in parts.choices {
+                    if parts.base.is_some() {
+                        self.compare([when])
+                    } else {
+                        self.compute(when)
+                    }
+                    self.compute(then);
+                }
+                self.compute(parts.otherwise);
+            }
             // The cast that a statement names rounds, as of a constant.
             Expr::Cast(_) | Expr::TryCast(_) => {}
             other => {
