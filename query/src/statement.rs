@@ -278,6 +278,7 @@ impl Prepared {
         let plan = match &self.plan {
             Plan::Query(query) | Plan::Declare(query) => Some(&query.plan),
             Plan::Insert(insert) => insert.computed(),
+            Plan::Explain(explain) => Some(explain.plan()),
             _ => None,
         };
         let Some(plan) = plan else { return Ok(None) };

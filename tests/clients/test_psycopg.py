@@ -238,6 +238,19 @@ def test_prepared_statements_tell_their_types(connection, filled):
     assert [(told.fname(n), told.ftype(n)) for n in range(told.nfields)] == [(b"v", 23), (b"time", 1184)]
 
 
+def test_numeric_parameters_keep_their_digits_wherever_they_stand(connection, table):
+    digits = decimal.Decimal("123456789012345678.123456789")
+    connection.execute(f"CREATE TABLE {table} (time timestamptz NOT NULL, n numeric(38,9))")
+    time = "2024-01-01T00:00:{:02}Z"
+    connection.execute(f"INSERT INTO {table} SELECT '{time.format(1)}'::timestamptz, abs(%s)", (digits,))
+    connection.execute(f"INSERT INTO {table} VALUES ('{time.format(2)}', abs(%s))", (digits,))
+    connection.execute(f"INSERT INTO {table} VALUES ('{time.format(3)}', %s)", (digits,))
+    connection.execute(f"INSERT INTO {table} VALUES ('{time.format(4)}', coalesce(%s, 1) + 0)", (digits,))
+    assert connection.execute(f"SELECT n FROM {table} ORDER BY time").fetchall() == [(digits,)] * 4
+    plan = "\n".join(line for line, in connection.execute(f"EXPLAIN SELECT n FROM {table} WHERE n < abs(%s)", (digits,)))
+    assert "e17" not in plan.lower() and "double" not in plan.lower(), plan
+
+
 def test_prepared_statements_are_given_up_and_made_again(connection):
     connection.prepared_max = 3
     for n in range(20):

@@ -289,6 +289,31 @@ def test_async_engines(server, filled, table, driver):
 
 
 @pytest.mark.ours
+def test_a_migration_is_one_transaction(engine, connection, filled, table):
+    notes, made = f"{table}_notes", f"{table}_made"
+    connection.execute(f"CREATE TABLE {notes} (time TIMESTAMPTZ NOT NULL, name TEXT NOT NULL, PRIMARY KEY (name, time))")
+    new = sa.Table(made, sa.MetaData(), sa.Column("time", sa.DateTime(timezone=True), primary_key=True), sa.Column("v", sa.Integer))
+
+    def migrate(name, column, fails):
+        with engine.begin() as block:
+            block.execute(sa.text(f"INSERT INTO {filled} (time, host, n) VALUES ('2025-01-01T00:00:00Z', :host, 1)"), {"host": name})
+            block.execute(sa.text(f"ALTER TABLE {filled} ADD COLUMN {column} INT DEFAULT 9"))
+            new.create(block)
+            block.execute(new.insert(), [{"time": at(1), "v": 1}, {"time": at(2), "v": 2}])
+            block.execute(sa.text(f"INSERT INTO {notes} VALUES ('2025-01-01T00:00:00Z', :name)"), {"name": name})
+            if fails:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        migrate("undone", "undone", True)
+    assert made not in sa.inspect(engine).get_table_names()
+    migrate("0001", "later", False)
+    assert [column["name"] for column in sa.inspect(engine).get_columns(filled)][-1] == "later"
+    assert connection.execute(f"SELECT name FROM {notes}").fetchall() == [("0001",)]
+    assert connection.execute(f"SELECT count(*), sum(later) FROM {filled}").fetchone() == (101, 909)
+    assert connection.execute(f"SELECT sum(v) FROM {made}").fetchone() == (3,)
+
+
 def test_system_tables_are_reflected(engine):
     inspector = sa.inspect(engine)
     assert "stratalog" in inspector.get_schema_names()

@@ -1,6 +1,6 @@
 //! What an open block defines.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use stratalog_model::{ChronicleId, Error, EventStore, Result};
 use stratalog_visor_core::{
@@ -18,6 +18,8 @@ pub struct Definition {
     commands: Vec<Command>,
     state: Arc<CatalogState>,
     made: Vec<Arc<Made>>,
+    /// The chronicles that get columns.
+    extended: BTreeSet<ChronicleId>,
     /// The version of everybody's catalog that `state` builds on.
     everybodys: u64,
     /// Of the chronicles that it drops: nobody acquires them meanwhile.
@@ -51,6 +53,7 @@ impl Definition {
         now_ns: i64,
     ) -> Result<Definition> {
         let mut made = Vec::new();
+        let mut extended = BTreeSet::new();
         let mut fixed = Vec::with_capacity(commands.len());
         // What names mean now, they mean at COMMIT.
         for command in commands {
@@ -76,6 +79,10 @@ impl Definition {
                     let cascade = false;
                     fixed.push(Command::DropSchema { database, name, if_exists, cascade });
                 }
+                Command::AddColumn { id, .. } => {
+                    extended.insert(id);
+                    fixed.push(command);
+                }
                 other => fixed.push(other),
             }
         }
@@ -84,12 +91,13 @@ impl Definition {
             Some(before) => Definition { state, ..before },
             None => {
                 let (everybodys, doors, alone) = (seen.version(), Vec::new(), Vec::new());
-                let (commands, made) = (Vec::new(), Vec::new());
-                Definition { commands, state, made, everybodys, doors, alone }
+                let (commands, made, extended) = (Vec::new(), Vec::new(), BTreeSet::new());
+                Definition { commands, state, made, extended, everybodys, doors, alone }
             }
         };
         definition.commands.extend(fixed);
         definition.made.extend(made);
+        definition.extended.extend(extended);
         definition.tell(catalog);
         Ok(definition)
     }
@@ -165,6 +173,11 @@ impl Definition {
     /// The commands.
     pub fn commands(&self) -> &[Command] {
         &self.commands
+    }
+
+    /// Whether the block adds columns to a chronicle that was there before.
+    pub fn extends(&self, chronicle: ChronicleId) -> bool {
+        self.extended.contains(&chronicle) && !self.made(chronicle)
     }
 
     /// Whether the block made a chronicle.

@@ -301,6 +301,7 @@ impl Session {
                     let (plan, types) = insert::plan(self, &parsed, &inner, &told).await?;
                     prepared.result = plan.result();
                     prepared.settle(types);
+                    prepared.guess(plan.guesses());
                     prepared.plan = Plan::Insert(Box::new(plan));
                 }
                 (None, None) => {
@@ -317,12 +318,14 @@ impl Session {
                 let (plan, types) = insert::plan(self, &parsed, inner, &told).await?;
                 prepared.result = plan.result();
                 prepared.settle(types);
+                prepared.guess(plan.guesses());
                 prepared.plan = Plan::Insert(Box::new(plan));
             }
             Statement::Explain { .. } => {
                 let (plan, types) = explain::plan(self, &parsed, &told).await?;
                 prepared.result = Some(text_schema("QUERY PLAN"));
                 prepared.settle(types);
+                prepared.guess(plan.guesses());
                 prepared.plan = Plan::Explain(plan);
             }
             Statement::ShowVariable { variable } => {

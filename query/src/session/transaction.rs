@@ -7,18 +7,24 @@
 //!            SAVEPOINT: a mark in the append
 //!   COMMIT ─► the append, at once and whole
 //! ```
-//! What a block defines only it sees until COMMIT. It writes either to tables that it makes, or to
-//! those of before and defines nothing: one record decides whether it was. What is not kept is
-//! refused: see the errors below.
+//! Only the block sees what the block defines, until COMMIT: one record of the catalog decides about
+//! definitions and rows (RFC 0023). A table gets no rows of the block after columns that the block
+//! adds: another block may give the same schema version to other columns.
 
+mod defining;
 mod lost;
 mod modes;
 mod uses;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
-use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
+use stratalog_model::{
+    Append, ChronicleId, Error, ErrorKind, EventStore, Result, SchemaVersion, Snapshot,
+};
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
 use self::lost::missing;
@@ -41,10 +47,12 @@ struct Block {
     snapshot: Option<Arc<dyn Snapshot>>,
     /// What was written; lent out while a statement writes or reads it.
     append: Option<Box<dyn Append>>,
+    /// Whether a producer numbers the append.
+    numbered: bool,
     written: Arc<BTreeSet<ChronicleId>>,
-    /// What statements began to write to, those that were taken back included: the store has met
-    /// what they looked like then.
-    touched: BTreeSet<ChronicleId>,
+    /// The chronicles that statements began to write to, statements that were rolled back included, and
+    /// the schema version of the last write: the store knows the columns of that version.
+    touched: BTreeMap<ChronicleId, SchemaVersion>,
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
@@ -253,42 +261,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// Checks that the block may write to a chronicle, for all that it defines; from now on it may
-    /// not change it.
-    ///
-    /// # Errors
-    /// `FeatureNotSupported`.
-    pub fn check_target(&self, chronicle: ChronicleId) -> Result<()> {
-        let mut block = self.0.lock();
-        if block.state == TransactionState::Block {
-            block.touched.insert(chronicle);
-        }
-        match &block.definition {
-            Some(definition) if !definition.made(chronicle) => Err(Error::not_yet(
-                "writing to a table that was there before, in a block that defines something",
-            )
-            .with_hint("COMMIT first")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that the block may define something which changes some chronicles.
-    ///
-    /// # Errors
-    /// `FeatureNotSupported` when it has written to them, or to what it has not made.
-    pub fn check_definition(&self, changes: &[ChronicleId]) -> Result<()> {
-        let block = self.0.lock();
-        let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
-        let refused = |what: &str| Err(Error::not_yet(what).with_hint("COMMIT first"));
-        if !block.written.iter().all(made) {
-            return refused("a statement that defines something in a block that has written rows");
-        }
-        if block.touched.iter().any(|id| changes.contains(id)) {
-            return refused("changing a table that the block has written rows to");
-        }
-        Ok(())
-    }
-
     /// The catalog as the block sees it; `None` as everybody does.
     pub fn catalog(&self) -> Option<Arc<CatalogState>> {
         self.0.lock().definition.as_ref().map(Definition::state)
@@ -363,7 +335,10 @@ impl Transaction {
                 .with_hint("set it before the first statement of the block that writes"));
             }
             Some(append) => append,
-            None if block.written.is_empty() => begin()?,
+            None if block.written.is_empty() => {
+                block.numbered = numbered;
+                begin()?
+            }
             None => return Err(lent_out()),
         };
         Ok(Lent { append: Some(append), home: Some(Arc::clone(self)) })

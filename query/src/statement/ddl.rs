@@ -189,8 +189,7 @@ async fn define(
     if changed.is_none() {
         return Ok(notices);
     }
-    let changes: Vec<_> = commands.iter().flat_map(|command| command.changes(&seen)).collect();
-    session.transaction.check_definition(&changes)?;
+    session.transaction.check_definition(&commands, &seen)?;
     // The block holds on to what it changes.
     let Changing { doors, .. } = enter(session, &commands, dropping, &seen)?;
     let before = session.transaction.definition();
@@ -202,8 +201,8 @@ async fn define(
     Ok(notices)
 }
 
-/// Commits a block that defines something: what it wrote, to tables that it made, and then the
-/// record by which they are there.
+/// Commits a block that defines something, with the rows that it wrote: one record of the catalog
+/// decides about both (RFC 0023).
 ///
 /// # Errors
 /// What is wrong with a command by now, or the logs; then nothing changed.
@@ -216,14 +215,12 @@ pub async fn commit(
     let uses = committed(session, uses)?;
     let (catalog, forgetting) = (Arc::clone(&session.parts().catalog), Forgetting::of(session));
     to_its_end(async move {
-        let events = async move {
-            match append {
-                Some(append) => append.commit().await.map(Some),
-                None => Ok(None),
-            }
+        let events = match append {
+            Some(append) => Some(append.prepare().await?),
+            None => None,
         };
         let commands = definition.commands().to_vec();
-        let (applied, appended) = catalog.apply_with(commands, Box::pin(events)).await?;
+        let (applied, appended) = catalog.apply_with(commands, events).await?;
         forgetting.forget(&applied.dropped);
         definition.seal_made(forgetting.store.as_ref());
         drop((definition, uses));

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use arrow::array::{RecordBatch, StringArray};
 use datafusion::{
+    logical_expr::LogicalPlan,
     physical_plan::display::DisplayableExecutionPlan,
     sql::sqlparser::ast::{Statement, UtilityOption},
 };
@@ -24,6 +25,18 @@ pub struct Explain {
     query: query::Query,
     analyze: bool,
     verbose: bool,
+}
+
+impl Explain {
+    /// As [`parameters::Types::guesses`].
+    pub fn guesses(&self) -> &[usize] {
+        &self.query.guesses
+    }
+
+    /// The plan of the query.
+    pub fn plan(&self) -> &LogicalPlan {
+        &self.query.plan
+    }
 }
 
 /// Plans EXPLAIN of a query.

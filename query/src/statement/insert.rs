@@ -72,6 +72,14 @@ impl Insert {
         }
     }
 
+    /// As [`parameters::Types::guesses`].
+    pub fn guesses(&self) -> &[usize] {
+        match &self.source {
+            Source::Values(values) => values.guesses(),
+            Source::Query(query) => &query.guesses,
+        }
+    }
+
     /// Shape of what RETURNING gives.
     pub fn result(&self) -> Option<SchemaRef> {
         self.returning.as_ref().map(|returning| Arc::clone(&returning.schema))
@@ -476,7 +484,7 @@ impl Writer {
     /// `FeatureNotSupported` for a number within a block, and for a table of before in one that
     /// defines something; `LockNotAvailable` when another one has acquired the table EXCLUSIVE.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
-        session.transaction.check_target(targets.chronicle.id)?;
+        session.transaction.check_target(&targets.chronicle)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
         // As durable as the strictest of the tables asks for.
         let options = AppendOptions {

@@ -37,7 +37,7 @@ impl Life {
         let [commands, events] = logs.clone();
         let catalog = Catalog::open(commands as Arc<dyn Log>, Arc::clone(&clock)).unwrap();
         let state = catalog.state();
-        let store: Arc<dyn EventStore> = Engine::open_with(
+        let store: Arc<dyn EventStore> = Engine::open_decided(
             events as Arc<dyn Log>,
             Arc::clone(&clock),
             EngineSettings { frame_bytes_max: 8 << 10, ..EngineSettings::default() },
@@ -46,6 +46,7 @@ impl Life {
                 state.chronicle_by_id(id).cloned()
             },
             None,
+            state.decision(),
         )
         .unwrap();
         let service = QueryService::new(Parts {
@@ -134,6 +135,90 @@ async fn a_block_that_makes_tables_is_there_whole_or_not_at_all() {
             life.close();
             let life = Life::open(&disk);
             assert_eq!(life.found().await, whole, "{crash:?} after call {nth}");
+            life.close();
+            if unmet {
+                break;
+            }
+        }
+        assert!(stored > 0 && gone > 0, "{stored} stored, {gone} gone");
+    }
+}
+
+/// A migration beside rows of tables that were there before, relaxed ones too.
+const MIGRATION: [&str; 10] = [
+    "BEGIN",
+    "INSERT INTO migrations VALUES ('2024-01-02', '0002')",
+    "ALTER TABLE plain ADD COLUMN w text DEFAULT 'none'",
+    "CREATE TABLE made (time timestamptz NOT NULL, v int, PRIMARY KEY (time))",
+    "INSERT INTO made SELECT time, v FROM plain",
+    "SAVEPOINT s",
+    "INSERT INTO migrations VALUES ('2024-01-03', '0003')",
+    "ROLLBACK TO s",
+    "DELETE FROM migrations WHERE time < '2024-01-02'",
+    "COMMIT",
+];
+
+/// What the migration leaves, or what was there before.
+async fn migrated(life: &Life) -> (Vec<String>, bool) {
+    let names = life.rows("SELECT name FROM migrations ORDER BY time").await.unwrap();
+    let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'plain'";
+    let made = life.rows("SELECT count(*), sum(v) FROM made").await;
+    let altered = life.rows(columns).await.unwrap() == ["3"];
+    assert_eq!(made.is_some(), altered, "{names:?}");
+    assert_eq!(made.unwrap_or_else(|| vec!["50|1275".to_string()]), ["50|1275"]);
+    assert_eq!(life.rows("SELECT count(*), sum(v) FROM plain").await.unwrap(), ["50|1275"]);
+    (names, altered)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_beside_rows_is_there_whole_or_not_at_all() {
+    for crash in [Crash::Kill, Crash::PowerCut] {
+        let (mut stored, mut gone) = (0, 0);
+        for nth in 1.. {
+            let disk = FaultyDisk::new(nth ^ 0x30);
+            let life = Life::open(&disk);
+            for sql in [
+                "CREATE TABLE migrations (time timestamptz NOT NULL, name text, PRIMARY KEY (name, time)) WITH (durability = 'relaxed')",
+                "CREATE TABLE plain (time timestamptz NOT NULL, v int)",
+                "INSERT INTO migrations VALUES ('2024-01-01', '0001')",
+                "INSERT INTO plain SELECT '2024-01-01'::timestamptz + n * interval '1 s', n FROM generate_series(1, 50) AS n",
+            ] {
+                run(&life.session, sql).await.unwrap();
+            }
+            disk.halt_after(nth);
+            let mut acknowledged = true;
+            for sql in MIGRATION {
+                acknowledged = acknowledged && run(&life.session, sql).await.is_ok();
+            }
+            let unmet = !disk.is_halted();
+            let disk = disk.crash(crash);
+            life.close();
+            let life = Life::open(&disk);
+            let (names, altered) = migrated(&life).await;
+            let expected = if altered { ["0002"] } else { ["0001"] };
+            assert_eq!(names, expected, "{crash:?} at call {nth}");
+            assert!(altered || !acknowledged, "{crash:?} at call {nth}");
+            match altered {
+                true => stored += 1,
+                false => {
+                    gone += 1;
+                    for sql in MIGRATION {
+                        run(&life.session, sql).await.unwrap();
+                    }
+                }
+            }
+            // What recovery completed is committed: keys are taken, and it is so at the next start.
+            let twice = "INSERT INTO migrations VALUES ('2024-01-02', '0002')";
+            let error = run(&life.session, twice).await.err().map(|error| error.kind());
+            assert_eq!(error, Some(ErrorKind::UniqueViolation), "{crash:?} after call {nth}");
+            let later = "INSERT INTO migrations VALUES ('2024-01-04', '0004')";
+            run(&life.session, later).await.unwrap();
+            let gsns = "SELECT _gsn, name FROM migrations ORDER BY 1";
+            let before = life.rows(gsns).await;
+            life.close();
+            let life = Life::open(&disk);
+            assert_eq!(migrated(&life).await, (vec!["0002".into(), "0004".into()], true));
+            assert_eq!(life.rows(gsns).await, before, "{crash:?} after call {nth}");
             life.close();
             if unmet {
                 break;

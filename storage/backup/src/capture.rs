@@ -14,13 +14,12 @@ use std::path::Path;
 use bytes::Bytes;
 use stratalog_engine::Held;
 use stratalog_journal::Extent;
-use stratalog_model::{Disk, Error, Log as _, Lsn, Result};
+use stratalog_model::{Disk, Error, ErrorKind, Log as _, Lsn, Result};
 
 use crate::{Source, content::read_file};
 
-/// Times that the journal and the catalog are taken while tables come and go. The last time
-/// counts: tables may be gone then whose last events are not.
-const TRIES: usize = 100;
+/// Times that the journal and the catalog are taken while definitions change.
+const TRIES: usize = 1000;
 
 /// What of a database is to be copied.
 #[derive(Debug)]
@@ -36,7 +35,8 @@ pub struct Captured {
 /// Holds a database at one instant.
 ///
 /// # Errors
-/// `Io`, for a journal that has stopped for good as well.
+/// `Io`, for a journal that has stopped for good as well; `ObjectInUse` while definitions change all the
+/// time.
 pub async fn capture(source: &Source) -> Result<Captured> {
     let held = source.engine.hold()?;
     let manifest = held.manifest()?;
@@ -61,10 +61,16 @@ async fn extents(source: &Source, held: &Held) -> Result<(Vec<Extent>, Vec<Exten
         held.sync().await?;
         let events = source.events.extents()?;
         let commands = source.commands.extents()?;
-        tries += 1;
-        let same = commands.last().is_some_and(|extent| extent.last == before);
-        if same || tries == TRIES {
+        if commands.last().is_some_and(|extent| extent.last == before) {
             return Ok((events, commands));
+        }
+        tries += 1;
+        if tries == TRIES {
+            // One may have rows or definitions of a transaction that the other has not.
+            let message =
+                "definitions change all the time: journal and catalog are never of one instant";
+            return Err(Error::new(ErrorKind::ObjectInUse, message)
+                .with_hint("back up again, while fewer tables are created, altered and dropped"));
         }
     }
 }

@@ -18,8 +18,9 @@ use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use stratalog_model::{
-    Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind,
-    EventStore, Gsn, LatePolicy, Log, Lsn, ProducerId, Result, StatementId, Tick, TickRange,
+    Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Decision, Error,
+    ErrorKind, EventStore, Gsn, LatePolicy, Log, Lsn, ProducerId, Result, StatementId, Tick,
+    TickRange,
     store::{
         AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
         Watermarks,
@@ -160,6 +161,22 @@ impl Engine {
         definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
         files: Option<Files>,
     ) -> Result<Arc<Self>> {
+        Self::open_decided(log, clock, settings, definitions, files, None)
+    }
+
+    /// As [`Self::open_with`]. `decision` is the last one of the catalog: an append that it names is
+    /// committed, if a crash came before the commit frame (RFC 0023).
+    ///
+    /// # Errors
+    /// As [`Self::open`]; `DiskFull` when there is no room for that frame.
+    pub fn open_decided(
+        log: Arc<dyn Log>,
+        clock: Arc<dyn Clock>,
+        settings: EngineSettings,
+        definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
+        files: Option<Files>,
+        decision: Option<&Decision>,
+    ) -> Result<Arc<Self>> {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
             numbers: Budget::new(numberings::BYTES_MAX),
@@ -194,7 +211,7 @@ impl Engine {
             tidying: AtomicBool::new(false),
             untidy: Mutex::default(),
         });
-        recovery::recover(&core, definitions)?;
+        recovery::recover(&core, definitions, decision)?;
         core.commit_times.note(core.published().gsn, || core.opened_ns);
         Ok(Arc::new(Self { core }))
     }

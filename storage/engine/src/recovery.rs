@@ -12,6 +12,11 @@
 //! whose commit frame is missing are dropped: at the end of the log, or, once many bytes
 //! wait for theirs, after a pass over the log that only looks for commit frames. Events of
 //! chronicles that no longer exist are passed over, but their gsn's stay used.
+//!
+//! A statement without a commit frame that the catalog's last decision names was prepared: recovery
+//! commits the statement at the end of the log, and writes the missing frame (RFC 0023).
+
+mod apply;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,27 +29,21 @@ use std::{
 
 use ahash::RandomState;
 use arrow::buffer::ScalarBuffer;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, Result,
-    StatementId,
+    ChronicleDefinition, ChronicleId, Decision, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn,
+    Result,
 };
 use stratalog_story::{Stories, StoryName};
 use stratalog_tablet::TabletId;
 
 use crate::{
     collect::Files,
-    delete::{self, trim},
+    delete,
     engine::Core,
     keeper::{chronicle::Chronicle, keys::Groups, ticks},
     manifest::{Floor, ManifestState},
-    memtable::{
-        batch::{MemoryBatch, Run},
-        column::Column,
-        compact::batch_bytes,
-        encode,
-        shape::Shape,
-    },
+    memtable::{column::Column, encode, shape::Shape},
     pieces::{
         piece::{OpenPiece, Shelves},
         set::PieceSet,
@@ -63,10 +62,6 @@ const PARCEL_FRAMES_MAX: usize = 512;
 
 /// Bytes of payloads from which on a parcel is sent.
 const PARCEL_BYTES: usize = 4 << 20;
-
-/// Part of the memory budget that frames may take while they wait for a commit frame of
-/// which nobody knows whether it comes.
-const OPEN_SHARE: u64 = 16;
 
 type Definition = Option<Arc<ChronicleDefinition>>;
 
@@ -87,19 +82,23 @@ struct Events {
     groups: Groups,
 }
 
-/// Brings a fresh engine to the state that its log tells.
+/// Brings a fresh engine to the state that its log tells. `decision` is the last one of the catalog.
 ///
 /// # Errors
 /// Those of the log; `DataCorrupted` for a sound frame with a payload that is not.
-pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<()> {
+pub fn recover(
+    core: &Arc<Core>,
+    definitions: &dyn Fn(ChronicleId) -> Definition,
+    decision: Option<&Decision>,
+) -> Result<()> {
     let started_ns = core.clock.monotonic_ns();
     let floor = adopt(core, definitions)?;
     let (read, to_decode) = sync_channel::<Vec<Read>>(QUEUE_PARCELS_MAX);
     let (decoded, to_apply) = sync_channel::<Vec<Decoded>>(QUEUE_PARCELS_MAX);
     let mut frames = 0_u64;
-    std::thread::scope(|scope| {
+    let unwritten = std::thread::scope(|scope| {
         let decoder = scope.spawn(|| decode_all(core, to_decode, decoded));
-        let applier = scope.spawn(|| apply_all(core, to_apply, floor.gsn.0));
+        let applier = scope.spawn(|| apply::apply_all(core, to_apply, floor.gsn.0, decision));
         let mut known: HashMap<ChronicleId, Definition, RandomState> = HashMap::default();
         let (mut parcel, mut bytes) = (Vec::new(), 0);
         let replayed = core.log.replay(&mut |lsn, frame| {
@@ -123,9 +122,12 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
         let decoded = decoder.join().unwrap_or_else(|_| Err(panicked()));
         let applied = applier.join().unwrap_or_else(|_| Err(panicked()));
         decoded?;
-        applied?;
-        replayed
+        let unwritten = applied?;
+        replayed.map(|()| unwritten)
     })?;
+    if let Some(frame) = unwritten {
+        apply::write(core, frame)?;
+    }
     let published = core.published();
     reaches_pieces(core, published.gsn)?;
     for pinned in published.versions.values() {
@@ -310,182 +312,6 @@ fn decode(core: &Core, frame: Frame, definition: Definition) -> Result<Decoded> 
         None
     };
     Ok(Decoded { frame, chronicle: Some(chronicle), events })
-}
-
-/// What the applier knows.
-struct Applier<'a> {
-    core: &'a Core,
-    gsn: u64,
-    /// Frames of statements whose commit frame was not met yet.
-    open: HashMap<StatementId, Vec<Decoded>, RandomState>,
-    /// Bytes of their payloads.
-    open_bytes: usize,
-    /// Statements that have a commit frame, once the log was asked.
-    committed: Option<HashSet<StatementId, RandomState>>,
-    /// Events of statements without one.
-    dropped_rows: u64,
-    /// Chronicles with versions that are not shown yet, and how many batches came in.
-    unshown: Vec<Arc<Chronicle>>,
-    unshown_batches: usize,
-}
-
-fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>, gsn: u64) -> Result<()> {
-    let mut applier = Applier {
-        core,
-        gsn,
-        open: HashMap::default(),
-        open_bytes: 0,
-        committed: None,
-        dropped_rows: 0,
-        unshown: Vec::new(),
-        unshown_batches: 0,
-    };
-    for decoded in parcels.into_iter().flatten() {
-        applier.apply(decoded)?;
-    }
-    if crate::sabotage::active("visible-before-commit") {
-        for (_, frames) in std::mem::take(&mut applier.open) {
-            frames.into_iter().try_for_each(|decoded| applier.commit(decoded))?;
-        }
-    }
-    applier.show();
-    applier.dropped_rows += rows_of(applier.open.values().flatten());
-    if applier.dropped_rows > 0 {
-        tracing::info!(
-            rows = applier.dropped_rows,
-            "events of statements that were rolled back or under way are dropped"
-        );
-    }
-    Ok(())
-}
-
-impl Applier<'_> {
-    fn apply(&mut self, decoded: Decoded) -> Result<()> {
-        let frame = &decoded.frame;
-        self.core.seen_statement(frame.statement);
-        if let Some(chronicle) = &decoded.chronicle {
-            chronicle.seen_seq(frame.first_seq + u64::from(frame.count));
-        }
-        let producer = frame.producer.filter(|_| frame.commits());
-        match frame.kind {
-            FrameKind::Events if frame.commits() => self.commit(decoded)?,
-            FrameKind::Events => self.hold(decoded)?,
-            FrameKind::Commit | FrameKind::Transaction => {
-                for statement in frame.completes()? {
-                    for decoded in self.open.remove(&statement).unwrap_or_default() {
-                        self.open_bytes -= decoded.frame.payload.len();
-                        self.commit(decoded)?;
-                    }
-                }
-            }
-            FrameKind::StatementDelete if !crate::sabotage::active("delete-uncommitted") => {
-                self.hold(decoded)?;
-            }
-            FrameKind::Delete | FrameKind::StatementDelete => self.delete(&decoded)?,
-            FrameKind::Trim => {
-                self.show();
-                if let Some(chronicle) = &decoded.chronicle {
-                    trim::replay(self.core, chronicle, frame)?;
-                }
-            }
-            FrameKind::Catalog | FrameKind::Manifest => {}
-        }
-        if let Some((producer, number)) = producer {
-            self.core.producers.lock().committed(producer, number);
-        }
-        Ok(())
-    }
-
-    /// Keeps a frame until the commit frame of its statement comes.
-    fn hold(&mut self, decoded: Decoded) -> Result<()> {
-        let statement = decoded.frame.statement;
-        if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
-            self.dropped_rows += rows_of([&decoded]);
-            return Ok(());
-        }
-        self.open_bytes += decoded.frame.payload.len();
-        self.open.entry(statement).or_default().push(decoded);
-        let bytes_max = self.core.budget.bytes_max() / OPEN_SHARE;
-        let enough = self.open_bytes as u64 > bytes_max;
-        if self.committed.is_none() && enough && !crate::sabotage::active("visible-before-commit") {
-            let committed = committed_statements(self.core)?;
-            let without = self.open.extract_if(|statement, _| !committed.contains(statement));
-            let without: Vec<Decoded> = without.flat_map(|(_, frames)| frames).collect();
-            self.dropped_rows += rows_of(&without);
-            self.open_bytes -= without.iter().map(|d| d.frame.payload.len()).sum::<usize>();
-            self.committed = Some(committed);
-        }
-        Ok(())
-    }
-
-    /// Deletes the committed events of the frame's range.
-    fn delete(&mut self, decoded: &Decoded) -> Result<()> {
-        self.show();
-        match &decoded.chronicle {
-            Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
-            None => Ok(()),
-        }
-    }
-
-    fn commit(&mut self, decoded: Decoded) -> Result<()> {
-        if decoded.frame.kind == FrameKind::StatementDelete {
-            return self.delete(&decoded);
-        }
-        let Decoded { frame, chronicle, events } = decoded;
-        let first_gsn = self.gsn + 1;
-        self.gsn += u64::from(frame.count);
-        let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
-        if self.gsn <= chronicle.leaving() {
-            // Pieces have them.
-            return Ok(());
-        }
-        let bytes = batch_bytes(frame.payload.len(), events.ticks.len(), events.columns.len());
-        let run = Run { row: 0, seq: frame.first_seq, gsn: first_gsn };
-        let batch = MemoryBatch::new(
-            events.shape,
-            events.columns,
-            events.ticks,
-            vec![run],
-            self.core.budget.claim_anyway(bytes),
-        );
-        let sealed = self.core.settings.compaction_rows_max;
-        let waiting = &self.core.waiting;
-        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, waiting)?;
-        if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
-            self.unshown.push(chronicle);
-        }
-        self.unshown_batches += 1;
-        if self.unshown_batches >= self.core.settings.compaction_fan_in {
-            self.show();
-        }
-        Ok(())
-    }
-
-    /// Makes what was applied visible, and merges small batches before there are many.
-    fn show(&mut self) {
-        self.unshown_batches = 0;
-        self.core.set_committed(self.gsn);
-        let versions = self.unshown.drain(..).map(|chronicle| {
-            let version = Arc::clone(&chronicle.state().version);
-            Pinned { chronicle, version }
-        });
-        self.core.show(self.gsn, versions.collect::<Vec<_>>());
-        self.core.tidy();
-    }
-}
-
-fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
-    frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
-}
-
-/// The statements of several frames that count.
-fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>> {
-    let mut statements = HashSet::default();
-    core.log.replay(&mut |_, frame| {
-        statements.extend(frame.completes()?);
-        Ok(())
-    })?;
-    Ok(statements)
 }
 
 fn stopped() -> Error {

@@ -1,11 +1,13 @@
 //! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 22] = [
+pub const FAULTS: [&str; 24] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
     "clock-unconfirmed",
+    "decision-before-sync",
+    "decision-ignored",
     "collision-off",
     "delete-unlogged",
     "delete-uncommitted",

@@ -53,7 +53,7 @@ pub use index::{IndexDefinition, IndexKind};
 pub use log::{Frame, FrameKind, Log};
 pub use option::{Collision, LatePolicy, TickSource};
 pub use range::{TickRange, TickRanges};
-pub use store::{Acquirers, Append, Appended, EventStore, Snapshot};
+pub use store::{Acquirers, Append, Appended, Decision, EventStore, PreparedAppend, Snapshot};
 pub use tick::{Granularity, Grouping, Tick, TickScale};
 pub use tier::{Tier, TierName};
 pub use tiering::Tiering;

@@ -3,10 +3,11 @@
 use std::{any::Any, fmt, sync::Arc};
 
 use arrow::array::RecordBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Acceptance, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, GsnRange, ProducerId,
-    Result, SchemaVersion, Tick, TickRange, TickRanges, TierName,
+    Result, SchemaVersion, StatementId, Tick, TickRange, TickRanges, TierName,
     aggregate::AggregateRequest,
     batch::EventBatch,
     subscribe::{SubscribeRequest, Subscription},
@@ -129,6 +130,34 @@ pub trait Append: Send + Sync {
     /// Makes everything durable, then visible, then returns. When the returned future is
     /// dropped midway the append may or may not be stored, but never in part.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
+
+    /// Makes everything durable on disk, whatever durability was asked for, and nothing visible: a
+    /// record of another log is to decide about the append (RFC 0023).
+    ///
+    /// # Errors
+    /// As [`Self::commit`]; then nothing is stored. `Internal` for an append that a producer numbers.
+    fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
+}
+
+/// An append whose frames are durable. Dropping it without a durable [`Decision`] rolls it back; with
+/// one, the next start of the store completes the commit.
+pub trait PreparedAppend: Send {
+    /// What the deciding record has to name; `None` when the append has nothing to store.
+    fn decision(&self) -> Option<Decision>;
+
+    /// Completes the commit, once the decision is durable: writes the commit frame, makes everything
+    /// visible, then returns.
+    ///
+    /// # Errors
+    /// `Io`, `Shutdown` when the log has stopped: the next start of the store completes the commit.
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
+}
+
+/// The decision to commit a prepared append, as another log stores it (RFC 0023).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The statements of the append, in the order of their commit; at least one.
+    pub statements: Vec<StatementId>,
 }
 
 /// All events that were committed at one instant; never changes (CL-5).

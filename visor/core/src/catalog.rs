@@ -4,9 +4,11 @@
 //!   apply(commands) ─► plan: pure, on the state now ─► record ─► log ─► durable ─► new state
 //!        one call at a time ─────────────────────────────────────────────────┘
 //! ```
-//! A transaction that makes chronicles and writes to them commits its events first, under ids that
-//! were set aside for it durably, and then its record, which decides: events of an id that has no
-//! chronicle do not count, as those of one that was dropped.
+//! A transaction with definitions and events prepares the events: their frames are durable, and do not
+//! count yet. The catalog's record decides, and names the statements of the events. Then the commit
+//! frame is written, and the events and the new state become visible (RFC 0023). Ids of new
+//! chronicles are set aside durably before events are written under them; events of an id without a
+//! chronicle do not count.
 
 mod command;
 mod create;
@@ -20,7 +22,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -30,8 +32,9 @@ use futures::{
 };
 use parking_lot::RwLock;
 use stratalog_model::{
-    BoxFuture, ChronicleDefinition, ChronicleId, Clock, Durability, Error, ErrorKind, Frame,
-    FrameKind, Log, Lsn, PartitionId, Result, SchemaVersion, StatementId, TickRange,
+    Appended, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Durability, Error, ErrorKind,
+    Frame, FrameKind, Log, Lsn, PartitionId, PreparedAppend, Result, SchemaVersion, StatementId,
+    TickRange,
 };
 
 use record::Change;
@@ -56,6 +59,8 @@ pub struct Catalog {
     open: RwLock<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
     /// States of open transactions so far.
     previews: AtomicU64,
+    /// Whether a record is durable whose commit frame is not: the state in memory is behind the log.
+    behind: Arc<AtomicBool>,
 }
 
 /// Versions of states that only an open transaction sees have this bit.
@@ -84,6 +89,7 @@ impl Catalog {
             turn: Arc::default(),
             open: RwLock::default(),
             previews: AtomicU64::new(0),
+            behind: Arc::default(),
         }))
     }
 
@@ -117,7 +123,7 @@ impl Catalog {
     /// What the log says.
     pub fn reserve(&self) -> BoxFuture<'_, Result<ChronicleId>> {
         Box::pin(async move {
-            let turn = Arc::clone(&self.turn).lock_owned().await;
+            let turn = self.turn().await?;
             let before = self.state();
             let id = before.next_chronicle();
             let change = Change::ReserveChronicle { id };
@@ -160,36 +166,62 @@ impl Catalog {
     /// What is wrong with a command, in PostgreSQL's words where it has some; what the
     /// log says when it cannot write: then nothing changed.
     pub fn apply_all(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Outcome>> {
-        Box::pin(async move { Ok(self.apply_with(commands, Box::pin(async { Ok(()) })).await?.0) })
+        Box::pin(async move { Ok(self.apply_with(commands, None).await?.0) })
     }
 
-    /// As [`Self::apply_all`], and in between, when nothing is wrong with the commands, `events`:
-    /// the record makes it count, by the ids that were [set aside](Self::reserve).
+    /// As [`Self::apply_all`], together with events: the record decides about both.
     ///
     /// # Errors
-    /// As [`Self::apply_all`], and those of `events`: then nothing changed.
-    pub fn apply_with<'a, T: Send + 'a>(
-        &'a self,
+    /// As [`Self::apply_all`]: then nothing changed, and the events are rolled back. `Io`, `Shutdown`
+    /// when a log stops between the record and the commit frame: the next start of the server
+    /// completes the transaction.
+    pub fn apply_with(
+        &self,
         commands: Vec<Command>,
-        events: BoxFuture<'a, Result<T>>,
-    ) -> BoxFuture<'a, Result<(Outcome, T)>> {
+        events: Option<Box<dyn PreparedAppend>>,
+    ) -> BoxFuture<'_, Result<(Outcome, Option<Appended>)>> {
         Box::pin(async move {
-            let turn = Arc::clone(&self.turn).lock_owned().await;
+            let turn = self.turn().await?;
             let before = self.state();
-            let plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
-            // What does not fit is found before `events`.
-            let after = match &plan.change {
-                Some(change) => Arc::new(before.after(change)?),
-                None => before,
+            let mut plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
+            let decision = events.as_ref().and_then(|events| events.decision());
+            let change = match (plan.change.take(), decision) {
+                (Some(change), Some(decision)) => {
+                    Some(Change::Several(vec![change, Change::Decide(decision)]))
+                }
+                (change, _) => change,
             };
-            let done = events.await?;
-            if let Some(change) = &plan.change {
-                self.record(turn, change, Arc::clone(&after)).await?;
-            }
+            let (after, appended) = match (change, events) {
+                (Some(change), Some(events)) => {
+                    let after = Arc::new(before.after(&change)?);
+                    let written = self.write(turn, &change).await?;
+                    let appended = events.commit().await?;
+                    written.show(Arc::clone(&after));
+                    (after, Some(appended))
+                }
+                (Some(change), None) => {
+                    let after = Arc::new(before.after(&change)?);
+                    self.record(turn, &change, Arc::clone(&after)).await?;
+                    (after, None)
+                }
+                (None, Some(events)) => (before, Some(events.commit().await?)),
+                (None, None) => (before, None),
+            };
             tracing::debug!(?commands, "catalog changed");
             let chronicle = plan.shows.and_then(|id| after.chronicle_by_id(id)).cloned();
-            Ok((Outcome { chronicle, ..plan.outcome }, done))
+            Ok((Outcome { chronicle, ..plan.outcome }, appended))
         })
+    }
+
+    /// The turn of a change.
+    async fn turn(&self) -> Result<OwnedMutexGuard<()>> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        if self.behind.load(Ordering::Acquire) {
+            let message = "a transaction that changed definitions is decided and not completed";
+            return Err(Error::new(ErrorKind::Io, message)
+                .with_hint("restart the server: the start completes the transaction"));
+        }
+        Ok(turn)
     }
 
     /// Writes a change that was decided on the state now, and shows the state after it.
@@ -199,33 +231,70 @@ impl Catalog {
         change: &Change,
         after: Arc<CatalogState>,
     ) -> Result<()> {
+        // The record may become durable, whether or not anybody still waits for it: so the log's
+        // thread publishes the state and ends the turn.
+        let published = Arc::clone(&self.state);
+        self.submit(change, move || {
+            *published.write() = after;
+            drop(turn);
+        })
+        .await
+    }
+
+    /// Writes a change; its state is not shown yet.
+    async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<Written> {
+        let (state, behind) = (Arc::clone(&self.state), Arc::clone(&self.behind));
+        self.submit(change, move || Written { _turn: turn, state, behind, shown: false }).await
+    }
+
+    /// Submits the record of a change. `done` runs on the log's thread once the record is durable.
+    async fn submit<T: Send + 'static>(
+        &self,
+        change: &Change,
+        done: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         let payload = record::encode(change)?;
         let reservation = self.log.reserve(payload.len()).await?;
-
-        // From here on the record may become durable, whether or not anybody still
-        // waits for it: so the log's thread publishes the state and ends the turn.
         let (report, written) = oneshot::channel();
-        let published = Arc::clone(&self.state);
         self.log.submit(
             frame_of(payload),
             reservation,
             Durability::Disk,
             Box::new(move |result| {
-                if result.is_ok() {
-                    *published.write() = after;
-                }
-                drop(turn);
                 // Nobody waits any more: the command was carried out all the same.
-                let _ = report.send(result);
+                let _ = report.send(result.map(|_| done()));
             }),
         );
-        match written.await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(error),
-            Err(oneshot::Canceled) => Err(Error::new(
+        written.await.unwrap_or_else(|oneshot::Canceled| {
+            Err(Error::new(
                 ErrorKind::Shutdown,
                 "the catalog's log was closed; the statement may or may not be carried out",
-            )),
+            ))
+        })
+    }
+}
+
+/// A durable record whose state is not shown yet. Dropped like that, it lets no other change follow:
+/// the change would be decided on a state behind the log.
+struct Written {
+    state: Arc<RwLock<Arc<CatalogState>>>,
+    behind: Arc<AtomicBool>,
+    shown: bool,
+    // Dropped last: the next change finds `behind` set.
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Written {
+    fn show(mut self, after: Arc<CatalogState>) {
+        *self.state.write() = after;
+        self.shown = true;
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        if !self.shown {
+            self.behind.store(true, Ordering::Release);
         }
     }
 }

@@ -133,7 +133,7 @@ impl Embedded {
         };
         let known = catalog.state();
         let stranger = Cell::new(None);
-        let engine = Engine::open_with(
+        let engine = Engine::open_decided(
             Arc::clone(&events) as Arc<dyn Log>,
             Arc::clone(&clock) as Arc<dyn Clock>,
             engine_settings,
@@ -144,6 +144,7 @@ impl Embedded {
                 known.chronicle_by_id(id).cloned()
             },
             Some(owned),
+            known.decision(),
         )?;
         let acquisitions = Acquisitions::new(Arc::clone(&clock) as Arc<dyn Clock>);
         engine.steer_by(Arc::clone(&acquisitions) as Arc<dyn Acquirers>);

@@ -139,7 +139,7 @@ pub async fn add(
 ) -> Result<()> {
     refuse_number(session, "ALTER TABLE … ADD PRIMARY KEY")?;
     check(session, table, key)?;
-    session.transaction.check_definition(&[])?;
+    session.transaction.check_new_key(table.id)?;
     let of_block = session.transaction.definition().filter(|block| block.made(table.id));
     let alone = match of_block {
         Some(_) => None,

@@ -46,7 +46,7 @@ pub async fn delete(
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
     if rows > 0 {
-        session.transaction.check_target(chronicle.id)?;
+        session.transaction.check_target(chronicle)?;
         let begin = || session.store().begin(options(session));
         let mut lent = session.transaction.lend(false, begin)?;
         lent.append()?.delete(chronicle, range).await?;

@@ -23,6 +23,7 @@ pub struct Values {
     rows: Vec<Vec<Cell>>,
     /// The plan of all expressions, row by row, if there are some, and not too many.
     plan: Option<LogicalPlan>,
+    guesses: Vec<usize>,
 }
 
 impl Values {
@@ -37,7 +38,7 @@ impl Values {
         types: &mut [Option<ColumnType>],
     ) -> Result<Self> {
         let open: Vec<&Expr> = expressions(&rows).collect();
-        let mut kept = None;
+        let (mut kept, mut guesses) = (None, Vec::new());
         for chunk in open.chunks(EXPRESSIONS_MAX) {
             let within: Vec<usize> = chunk
                 .iter()
@@ -53,15 +54,21 @@ impl Values {
                 continue;
             }
             let plan = compute::plan(session, chunk).await?;
-            let found = parameters::types(&plan, types, types.len())?.types;
+            let found = parameters::types(&plan, types, types.len())?;
             for at in within {
                 if let Some(slot) = types.get_mut(at) {
-                    *slot = found.get(at).cloned().flatten();
+                    *slot = found.types.get(at).cloned().flatten();
                 }
             }
+            guesses.extend(found.guesses);
             kept = all.then_some(plan);
         }
-        Ok(Self { rows, plan: kept })
+        Ok(Self { rows, plan: kept, guesses })
+    }
+
+    /// As [`parameters::Types::guesses`].
+    pub fn guesses(&self) -> &[usize] {
+        &self.guesses
     }
 
     /// The plan of all expressions, if there are some.

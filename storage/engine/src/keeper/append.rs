@@ -12,6 +12,8 @@
 //! Streamed frames need not be synced one by one: the commit frame follows when all are
 //! written, and its sync covers them.
 
+mod closing;
+
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
@@ -21,29 +23,21 @@ use std::{
 use arrow::array::RecordBatch;
 use stratalog_model::{
     Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind,
-    Gsn, Lsn, ProducerId, Result, StatementId, TickRange,
+    PreparedAppend, Result, TickRange,
     batch::EventBatch,
     store::{Admitted, AppendOptions, Appended, OnConflict, Snapshot},
 };
-use tokio::sync::oneshot;
 
+use self::closing::{Closed, Closing, Turn};
 use super::{
     admission::{Push, Tally},
     chronicle::Chronicle,
-    chunk::commit_frame,
     outcome::{Ending, Outcome},
     part::Part,
     producers::{self, Earlier},
-    step::{Step, Vacated},
+    step::Vacated,
 };
-use crate::{
-    delete::{self, deletion::Deletion},
-    engine::Core,
-    player::snapshot::PinnedSnapshot,
-};
-
-/// Streamed bytes after which one frame is synced, so that the commit's sync stays short.
-const UNSYNCED_BYTES_MAX: usize = 8 << 20;
+use crate::{delete::deletion::Deletion, engine::Core, player::snapshot::PinnedSnapshot};
 
 /// Parts of an append at most: the ids that the frame names which commits it.
 const PARTS_MAX: usize = 1 << 16;
@@ -75,16 +69,6 @@ pub struct OpenAppend {
     unsynced_bytes: usize,
     broken: bool,
     duplicate: bool,
-}
-
-/// The committed part of a commit: everything that must happen whether or not anyone
-/// still waits for it.
-struct Completed {
-    parts: Vec<Part>,
-    producer: Option<(ProducerId, u64)>,
-    ending: Option<Ending>,
-    core: Arc<Core>,
-    durability: Durability,
 }
 
 impl OpenAppend {
@@ -259,110 +243,40 @@ impl OpenAppend {
 
     /// How durable a streamed frame of so many bytes must be by itself.
     fn streamed_at(&mut self, bytes: usize) -> Durability {
-        self.unsynced_bytes += bytes;
-        if self.unsynced_bytes < UNSYNCED_BYTES_MAX {
-            return Durability::Relaxed;
-        }
-        self.unsynced_bytes = 0;
-        self.durability()
+        let durability = self.durability();
+        closing::streamed_at(&mut self.unsynced_bytes, bytes, durability)
     }
 
     fn durability(&self) -> Durability {
         self.options.durability.or(self.strictest).unwrap_or_default()
     }
 
-    async fn finish(mut self) -> Result<Appended> {
+    /// Ends the append's life as an open one: from here on only the log decides about it.
+    async fn close(mut self) -> Result<Closed> {
         if self.broken {
             return Err(Error::internal("commit of an append after one of its pushes failed"));
         }
         let durability = self.durability();
         if self.duplicate || self.enter_producer().await? {
-            return Ok(Appended {
-                first_gsn: None,
-                last_gsn: None,
-                rows: 0,
-                durability,
-                duplicate: true,
-            });
+            return Ok(Closed::nothing(durability, true));
         }
-        // Goes along with the frame: until its end it is the producer's turn.
-        let turn = self.turn.take();
         let first = self.parts.first().map(Part::statement).unwrap_or_default();
         let mut parts = std::mem::take(&mut self.parts);
         parts.retain(|part| !part.is_empty());
         if parts.is_empty() && self.options.producer.is_none() {
-            return Ok(Appended {
-                first_gsn: None,
-                last_gsn: None,
-                rows: 0,
-                durability,
-                duplicate: false,
-            });
+            return Ok(Closed::nothing(durability, false));
         }
         self.core.check_known(parts.iter().flat_map(Part::steps))?;
-        let producer = self.options.producer;
-        let alone = match parts.as_mut_slice() {
-            [part] => part.alone().map(|chunk| chunk.frame(StatementId(0), producer)),
-            _ => None,
-        };
-        let frame = match alone {
-            Some(frame) => frame,
-            None => {
-                for part in &mut parts {
-                    for chunk in part.release() {
-                        let durability = self.streamed_at(chunk.payload.len());
-                        part.stream(chunk, durability).await?;
-                    }
-                    part.stream_deletes(Durability::Relaxed).await?;
-                }
-                for part in &parts {
-                    part.landed().await?;
-                }
-                let ids: Vec<StatementId> = parts.iter().map(Part::statement).collect();
-                match ids.split_first() {
-                    Some((first, others)) => commit_frame(*first, others, producer),
-                    None => commit_frame(first, &[], producer),
-                }
-            }
-        };
-        let core = Arc::clone(&self.core);
-        let deletes = parts.iter().flat_map(Part::deletes);
-        let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
-            .map(|deletion| (deletion.chronicle.id(), Arc::clone(&deletion.chronicle)))
-            .collect();
-        let reservation = core.log.reserve(frame.payload.len()).await?;
-        let ending = self.ending.take();
-        let completed = Completed { parts, producer, ending, core: Arc::clone(&core), durability };
-        let (sender, receiver) = oneshot::channel();
-        if crate::sabotage::active("ack-before-durable") {
-            let _ = sender.send(completed.publish(Lsn(0)));
-            core.log.submit(frame, reservation, durability, Box::new(|_| {}));
-        } else {
-            let done = Box::new(move |result: Result<Lsn>| {
-                let answer = match result {
-                    Ok(lsn) => completed.publish(lsn),
-                    Err(error) => {
-                        drop(completed);
-                        Err(error)
-                    }
-                };
-                drop(turn);
-                let _ = sender.send(answer);
-            });
-            core.log.submit(frame, reservation, durability, done);
-        }
-        let answer = receiver.await.map_err(|_| {
-            Error::new(ErrorKind::Shutdown, "the log was closed before it stored the statement")
-        })?;
-        let appended = answer?;
-        for (id, chronicle) in &deleted {
-            // The statement is committed: memory that stays in use is no failure of the statement.
-            if let Err(error) = delete::free(&core, chronicle) {
-                tracing::error!(chronicle = %id, %error, "the memory of deleted events is not freed");
-            }
-        }
-        core.tidy();
-        Ok(appended)
+        Ok(Closed::Open(Box::new(Closing {
+            parts,
+            ending: self.ending.take(),
+            turn: self.turn.take(),
+            core: Arc::clone(&self.core),
+            first,
+            producer: self.options.producer,
+            durability,
+            unsynced_bytes: self.unsynced_bytes,
+        })))
     }
 
     /// Waits for the producer's turn; `true` when the statement turns out a duplicate.
@@ -469,55 +383,16 @@ impl Append for OpenAppend {
     }
 
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
-        Box::pin(self.finish())
-    }
-}
-
-impl Completed {
-    /// `lsn` is that of the frame that commits.
-    fn publish(self, lsn: Lsn) -> Result<Appended> {
-        let Self { mut parts, producer, ending, core, durability } = self;
-        parts.iter().for_each(Part::end);
-        let rows: u64 = parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum();
-        let steps: Vec<Step> = parts.iter_mut().flat_map(Part::take).collect();
-        let first = core.publish(steps, producer, lsn)?;
-        drop((parts, ending));
-        let stored = rows > 0;
-        Ok(Appended {
-            first_gsn: stored.then_some(Gsn(first)),
-            last_gsn: stored.then_some(Gsn(first + rows.saturating_sub(1))),
-            rows,
-            durability,
-            duplicate: false,
+        Box::pin(async move {
+            match self.close().await? {
+                Closed::Nothing(appended) => Ok(appended),
+                Closed::Open(closing) => closing.commit().await,
+            }
         })
     }
-}
 
-/// A try of a producer's statement, or of several; over when it drops.
-#[derive(Debug)]
-struct Turn {
-    core: Arc<Core>,
-    outcome: Arc<Outcome>,
-    producer: ProducerId,
-    /// The first of the statements, and the last.
-    from: u64,
-    number: u64,
-}
-
-impl Turn {
-    /// `None` for what no producer numbers.
-    fn begin(core: &Arc<Core>, options: &AppendOptions, outcome: &Arc<Outcome>) -> Option<Self> {
-        let (producer, number) = options.producer?;
-        let from = options.producer_from.unwrap_or(number);
-        core.producers.lock().begin(producer, from, number, outcome);
-        let (core, outcome) = (Arc::clone(core), Arc::clone(outcome));
-        Some(Self { core, outcome, producer, from, number })
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.core.producers.lock().leave(self.producer, &self.outcome);
+    fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>> {
+        Box::pin(async move { Ok(Box::new(self.close().await?.prepare().await?) as _) })
     }
 }
 

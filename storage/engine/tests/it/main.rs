@@ -29,6 +29,7 @@ mod life;
 mod many_series;
 mod memory_log;
 mod model;
+mod prepared;
 mod producers;
 #[cfg(feature = "sabotage")]
 mod sabotage;

@@ -6,9 +6,14 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and tests that notice it.
-const CAUGHT_BY: [(&str, &str); 31] = [
+const CAUGHT_BY: [(&str, &str); 33] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
+    (
+        "decision-before-sync",
+        "prepared::a_prepared_append_survives_a_power_cut_whatever_its_durability",
+    ),
+    ("decision-ignored", "prepared::a_prepared_append_counts_with_its_decision_alone"),
     ("delete-uncommitted", "deletes::a_delete_without_its_commit_frame_is_dropped"),
     ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
     ("visible-before-commit", "basics::a_large_statement_streams_and_becomes_visible_at_once"),

@@ -7,12 +7,12 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, Durability, Error, ErrorKind,
-    Granularity, IndexDefinition, LatePolicy, Result, Tiering,
+    ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, Decision, Durability, Error,
+    ErrorKind, Granularity, IndexDefinition, LatePolicy, Result, Tiering,
 };
 
 /// The newest format that this version reads.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// The format of changes that every version knows.
 const FORMAT_FIRST: u32 = 1;
@@ -93,6 +93,8 @@ pub(crate) enum Change {
         comment: Option<String>,
     },
     Several(Vec<Change>),
+    /// The events of the transaction are committed with the other changes of the record. Since format 6.
+    Decide(Decision),
 }
 
 /// A new floor of the acceptance window; without a length the default.
@@ -118,7 +120,8 @@ fn format_of(change: &Change) -> u32 {
     match change {
         Change::ReserveChronicle { .. } => 2,
         Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
-        Change::SetOptions { granularity: Some(_), .. } => FORMAT,
+        Change::Decide(_) => FORMAT,
+        Change::SetOptions { granularity: Some(_), .. } => 5,
         // Earlier versions would take any time for one of the clock.
         Change::CreateChronicle(new) if new.time_source.is_clocked() => 4,
         Change::SetOptions { acceptance_window: Some(_), .. } => 4,

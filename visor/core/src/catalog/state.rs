@@ -6,8 +6,8 @@ use std::{
 };
 
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, IndexDefinition, Result, SchemaVersion,
-    chronicle::SYSTEM_COLUMNS,
+    ChronicleDefinition, ChronicleId, Decision, Error, ErrorKind, IndexDefinition, Result,
+    SchemaVersion, chronicle::SYSTEM_COLUMNS,
 };
 
 use super::{
@@ -74,6 +74,8 @@ pub struct CatalogState {
     /// Ids that were given without a chronicle: of transactions that are open, or rolled back.
     reserved: Arc<BTreeSet<ChronicleId>>,
     next_namespace: u32,
+    /// Of the last transaction that had events and definitions.
+    decision: Option<Arc<Decision>>,
 }
 
 impl CatalogState {
@@ -86,6 +88,7 @@ impl CatalogState {
             next_chronicle: ChronicleId(1),
             reserved: Arc::default(),
             next_namespace: OID_NAMESPACE_FIRST,
+            decision: None,
         };
         state.add_database(OID_DEFAULT_DATABASE, DEFAULT_DATABASE.to_string());
         state
@@ -197,6 +200,12 @@ impl CatalogState {
     /// to be.
     pub fn has_given(&self, id: ChronicleId) -> bool {
         id < self.next_chronicle
+    }
+
+    /// The last decision on a transaction with events: of all decisions before, the commit frames are
+    /// durable (RFC 0023).
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_deref()
     }
 
     /// The id that the next chronicle gets; ids are never reused.
@@ -350,6 +359,7 @@ impl CatalogState {
                     self.apply(change)?;
                 }
             }
+            Change::Decide(decision) => self.decision = Some(Arc::new(decision.clone())),
         }
         Ok(())
     }

@@ -4,7 +4,10 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use futures::{executor::block_on, future::FutureExt, task::noop_waker};
-use stratalog_model::{ColumnType, ErrorKind};
+use stratalog_model::{
+    Appended, BoxFuture, ColumnType, Decision, Durability, Error, ErrorKind, Gsn, PreparedAppend,
+    Result, StatementId,
+};
 
 use super::{MemoryLog, apply, clock, column, cpu, create, open, table};
 use crate::catalog::{Catalog, Command};
@@ -101,6 +104,112 @@ fn dropping_a_command_before_its_turn_frees_the_turn() {
     assert_eq!(log.frames.lock().len(), 1);
 }
 
+/// An append whose commit frame the test writes, or not.
+struct Prepared {
+    statements: Vec<StatementId>,
+    catalog: Arc<Catalog>,
+    outcome: Result<()>,
+}
+
+impl PreparedAppend for Prepared {
+    fn decision(&self) -> Option<Decision> {
+        let statements = self.statements.clone();
+        (!statements.is_empty()).then_some(Decision { statements })
+    }
+
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
+        assert!(self.catalog.state().version() <= 1, "visible before its events");
+        Box::pin(async move {
+            self.outcome.map(|()| Appended {
+                first_gsn: Some(Gsn(1)),
+                last_gsn: Some(Gsn(1)),
+                rows: 1,
+                durability: Durability::Disk,
+                duplicate: false,
+            })
+        })
+    }
+}
+
+fn prepared(
+    catalog: &Arc<Catalog>,
+    statements: &[u64],
+    outcome: Result<()>,
+) -> Option<Box<dyn PreparedAppend>> {
+    let statements = statements.iter().copied().map(StatementId).collect();
+    Some(Box::new(Prepared { statements, catalog: Arc::clone(catalog), outcome }))
+}
+
+#[test]
+fn a_record_decides_about_prepared_events() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = over(&log);
+    assert_eq!(catalog.state().decision(), None);
+    let make = vec![Command::CreateChronicle(cpu())];
+    let events = prepared(&catalog, &[7, 9], Ok(()));
+    let (outcome, appended) = block_on(catalog.apply_with(make.clone(), events)).unwrap();
+    assert!(outcome.chronicle.is_some());
+    assert_eq!(appended.map(|appended| appended.rows), Some(1));
+    assert_eq!(log.frames.lock().len(), 1, "one record");
+    let payload = log.frames.lock().first().unwrap().payload.clone();
+    assert!(payload.starts_with(b"{\"format\":6,"), "{payload:?}");
+    assert_eq!(open(&log).state(), catalog.state());
+    let statements = [7, 9].map(StatementId).to_vec();
+    assert_eq!(catalog.state().decision(), Some(&Decision { statements }));
+
+    // A command that is wrong by now decides nothing, and events without a change need no record.
+    let events = prepared(&catalog, &[11], Ok(()));
+    let error = block_on(catalog.apply_with(make, events)).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateTable);
+    let (_, appended) =
+        block_on(catalog.apply_with(Vec::new(), prepared(&catalog, &[12], Ok(())))).unwrap();
+    assert!(appended.is_some());
+    assert_eq!(log.frames.lock().len(), 1);
+
+    // The record of a change without events leaves the last decision as it is.
+    create(&catalog, table("t", Vec::new()));
+    assert_eq!(open(&log).state(), catalog.state());
+    assert_eq!(catalog.state().decision().map(|decision| decision.statements.len()), Some(2));
+}
+
+#[test]
+fn no_change_follows_a_decision_without_its_commit_frame() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = over(&log);
+    let make = vec![Command::CreateChronicle(cpu())];
+    let stopped = Err(Error::new(ErrorKind::Io, "the log has stopped"));
+    let events = prepared(&catalog, &[7], stopped);
+    let error = block_on(catalog.apply_with(make, events)).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(catalog.state().version(), 0, "neither events nor definitions are visible");
+    let error = apply(&catalog, Command::CreateChronicle(table("t", Vec::new()))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.hint().unwrap().contains("restart"));
+    assert_eq!(block_on(catalog.reserve()).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(log.frames.lock().len(), 1);
+
+    // The next start completes the transaction.
+    let started = over(&Arc::new(log.reopened()));
+    assert_eq!(started.state().chronicle_count(), 1);
+    assert!(started.state().decision().is_some());
+
+    // A record that is not written leaves the catalog as it was.
+    let drop_cpu = Command::DropChronicle {
+        database: "stratalog".to_string(),
+        schema: "public".to_string(),
+        name: "cpu".to_string(),
+        if_exists: false,
+    };
+    let log = Arc::new(log.reopened());
+    let catalog = over(&log);
+    log.failing.store(true, Ordering::Relaxed);
+    let events = prepared(&catalog, &[8], Ok(()));
+    let error = block_on(catalog.apply_with(vec![drop_cpu.clone()], events)).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    apply(&catalog, drop_cpu).unwrap();
+    assert_eq!(catalog.state().decision().map(|decision| decision.statements.len()), Some(1));
+}
+
 #[test]
 fn damaged_and_newer_records_are_told_apart() {
     for (payload, kind) in [
@@ -111,8 +220,9 @@ fn damaged_and_newer_records_are_told_apart() {
         ("{\"format\":3,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":4,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":5,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
+        ("{\"format\":6,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":0,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
-        ("{\"format\":6,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
+        ("{\"format\":7,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
     ] {
         let log = Arc::new(MemoryLog::default());
         create(&over(&log), cpu());

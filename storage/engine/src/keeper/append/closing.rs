@@ -1,0 +1,278 @@
+//! The end of an append: its last frames, and the frame that commits them.
+//!
+//! ```text
+//!   commit    Events … ─► Commit                              one sync, of the commit frame
+//!   prepare   Events … ─► (synced) ─► decision of another log ─► Commit        (RFC 0023)
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use stratalog_model::{
+    BoxFuture, ChronicleId, Decision, Durability, Error, ErrorKind, Frame, Gsn, Lsn,
+    PreparedAppend, ProducerId, Result, StatementId,
+    log::Reservation,
+    store::{AppendOptions, Appended},
+};
+use tokio::sync::oneshot;
+
+use super::super::{
+    chronicle::Chronicle,
+    chunk::commit_frame,
+    outcome::{Ending, Outcome},
+    part::Part,
+    step::Step,
+};
+use crate::{delete, engine::Core};
+
+/// Streamed bytes after which one frame is synced, so that the commit's sync stays short.
+const UNSYNCED_BYTES_MAX: usize = 8 << 20;
+
+/// How durable a streamed frame of so many bytes must be by itself, for an append of a durability.
+pub fn streamed_at(unsynced_bytes: &mut usize, bytes: usize, durability: Durability) -> Durability {
+    *unsynced_bytes += bytes;
+    if *unsynced_bytes < UNSYNCED_BYTES_MAX {
+        return Durability::Relaxed;
+    }
+    *unsynced_bytes = 0;
+    durability
+}
+
+/// An append that takes no more events.
+pub enum Closed {
+    /// There is nothing to commit.
+    Nothing(Appended),
+    /// There are events or deletes, or the number of a producer.
+    Open(Box<Closing>),
+}
+
+/// What is to be committed.
+pub struct Closing {
+    // Fields drop in this order: keys are freed before waiting appends wake.
+    /// None of them is empty.
+    pub parts: Vec<Part>,
+    /// Goes along with the committing frame, which may outlive the caller.
+    pub ending: Option<Ending>,
+    /// Goes along with the frame, too: until the frame's end it is the producer's turn.
+    pub turn: Option<Turn>,
+    pub core: Arc<Core>,
+    /// The statement of a commit frame without parts.
+    pub first: StatementId,
+    pub producer: Option<(ProducerId, u64)>,
+    pub durability: Durability,
+    pub unsynced_bytes: usize,
+}
+
+/// A prepared append of the engine.
+pub enum Prepared {
+    /// There is nothing to commit.
+    Nothing(Appended),
+    /// All events and deletes are durable; the log has room for the commit frame.
+    Open(Box<Closing>, Frame, Reservation),
+}
+
+/// The committed part of a commit: everything that must happen whether or not anyone
+/// still waits for it.
+struct Completed {
+    parts: Vec<Part>,
+    producer: Option<(ProducerId, u64)>,
+    ending: Option<Ending>,
+    core: Arc<Core>,
+    durability: Durability,
+}
+
+impl Closed {
+    /// An append without events; a duplicate is one whose producer's number was committed before.
+    pub fn nothing(durability: Durability, duplicate: bool) -> Self {
+        Self::Nothing(Appended { first_gsn: None, last_gsn: None, rows: 0, durability, duplicate })
+    }
+
+    /// Makes events and deletes durable on disk.
+    ///
+    /// # Errors
+    /// Those of the log; `Internal` for the number of a producer.
+    pub async fn prepare(self) -> Result<Prepared> {
+        let mut closing = match self {
+            Self::Nothing(appended) => return Ok(Prepared::Nothing(appended)),
+            Self::Open(closing) => closing,
+        };
+        if closing.producer.is_some() {
+            return Err(Error::internal("another log cannot decide about a producer's number"));
+        }
+        let unsynced = crate::sabotage::active("decision-before-sync");
+        let last = if unsynced { Durability::Relaxed } else { Durability::Disk };
+        closing.stream(last).await?;
+        let frame = closing.frame();
+        let reservation = closing.core.log.reserve(frame.payload.len()).await?;
+        Ok(Prepared::Open(closing, frame, reservation))
+    }
+}
+
+impl Closing {
+    /// Commits with one frame, or with a frame behind the others.
+    ///
+    /// # Errors
+    /// Those of the log; then nothing is stored.
+    pub async fn commit(mut self) -> Result<Appended> {
+        let producer = self.producer;
+        let alone = match self.parts.as_mut_slice() {
+            [part] => part.alone().map(|chunk| chunk.frame(StatementId(0), producer)),
+            _ => None,
+        };
+        let frame = match alone {
+            Some(frame) => frame,
+            None => {
+                self.stream(Durability::Relaxed).await?;
+                self.frame()
+            }
+        };
+        let reservation = self.core.log.reserve(frame.payload.len()).await?;
+        self.submit(frame, reservation).await
+    }
+
+    /// Hands all that is kept to the log, and waits for it; the last frame is as durable as `last`.
+    async fn stream(&mut self, last: Durability) -> Result<()> {
+        let Self { parts, unsynced_bytes, durability, .. } = self;
+        let end = parts.len().saturating_sub(1);
+        for (at, part) in parts.iter_mut().enumerate() {
+            let chunks = part.release();
+            let (count, deletes) = (chunks.len(), !part.deletes().is_empty());
+            for (nth, chunk) in chunks.into_iter().enumerate() {
+                let is_last = at == end && nth + 1 == count && !deletes;
+                let streamed = streamed_at(unsynced_bytes, chunk.payload.len(), *durability);
+                part.stream(chunk, if is_last { streamed.max(last) } else { streamed }).await?;
+            }
+            let deleted = if at == end { last } else { Durability::Relaxed };
+            part.stream_deletes(deleted).await?;
+        }
+        for part in parts {
+            part.landed().await?;
+        }
+        Ok(())
+    }
+
+    fn statements(&self) -> Vec<StatementId> {
+        self.parts.iter().map(Part::statement).collect()
+    }
+
+    /// The frame that commits all parts.
+    fn frame(&self) -> Frame {
+        match self.statements().split_first() {
+            Some((first, others)) => commit_frame(*first, others, self.producer),
+            None => commit_frame(self.first, &[], self.producer),
+        }
+    }
+
+    async fn submit(self, frame: Frame, reservation: Reservation) -> Result<Appended> {
+        let Self { parts, ending, turn, core, producer, durability, .. } = self;
+        let deletes = parts.iter().flat_map(Part::deletes);
+        let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
+            .map(|deletion| (deletion.chronicle.id(), Arc::clone(&deletion.chronicle)))
+            .collect();
+        let completed = Completed { parts, producer, ending, core: Arc::clone(&core), durability };
+        let (sender, receiver) = oneshot::channel();
+        if crate::sabotage::active("ack-before-durable") {
+            let _ = sender.send(completed.publish(Lsn(0)));
+            core.log.submit(frame, reservation, durability, Box::new(|_| {}));
+        } else {
+            let done = Box::new(move |result: Result<Lsn>| {
+                let answer = match result {
+                    Ok(lsn) => completed.publish(lsn),
+                    Err(error) => {
+                        drop(completed);
+                        Err(error)
+                    }
+                };
+                drop(turn);
+                let _ = sender.send(answer);
+            });
+            core.log.submit(frame, reservation, durability, done);
+        }
+        let answer = receiver.await.map_err(|_| {
+            Error::new(ErrorKind::Shutdown, "the log was closed before it stored the statement")
+        })?;
+        let appended = answer?;
+        for (id, chronicle) in &deleted {
+            // The statement is committed: memory that stays in use is no failure of the statement.
+            if let Err(error) = delete::free(&core, chronicle) {
+                tracing::error!(chronicle = %id, %error, "the memory of deleted events is not freed");
+            }
+        }
+        core.tidy();
+        Ok(appended)
+    }
+}
+
+impl PreparedAppend for Prepared {
+    fn decision(&self) -> Option<Decision> {
+        match self {
+            Self::Nothing(_) => None,
+            Self::Open(closing, ..) => Some(Decision { statements: closing.statements() }),
+        }
+    }
+
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
+        Box::pin(async move {
+            match *self {
+                Self::Nothing(appended) => Ok(appended),
+                Self::Open(mut closing, frame, reservation) => {
+                    // The next decision may replace this one only when the commit frame is on disk.
+                    closing.durability = Durability::Disk;
+                    closing.submit(frame, reservation).await
+                }
+            }
+        })
+    }
+}
+
+impl Completed {
+    /// `lsn` is that of the frame that commits.
+    fn publish(self, lsn: Lsn) -> Result<Appended> {
+        let Self { mut parts, producer, ending, core, durability } = self;
+        parts.iter().for_each(Part::end);
+        let rows: u64 = parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum();
+        let steps: Vec<Step> = parts.iter_mut().flat_map(Part::take).collect();
+        let first = core.publish(steps, producer, lsn)?;
+        drop((parts, ending));
+        let stored = rows > 0;
+        Ok(Appended {
+            first_gsn: stored.then_some(Gsn(first)),
+            last_gsn: stored.then_some(Gsn(first + rows.saturating_sub(1))),
+            rows,
+            durability,
+            duplicate: false,
+        })
+    }
+}
+
+/// A try of a producer's statement, or of several; over when it drops.
+#[derive(Debug)]
+pub struct Turn {
+    core: Arc<Core>,
+    outcome: Arc<Outcome>,
+    pub producer: ProducerId,
+    /// The first of the statements.
+    pub from: u64,
+    /// The last of the statements.
+    pub number: u64,
+}
+
+impl Turn {
+    /// `None` for what no producer numbers.
+    pub fn begin(
+        core: &Arc<Core>,
+        options: &AppendOptions,
+        outcome: &Arc<Outcome>,
+    ) -> Option<Self> {
+        let (producer, number) = options.producer?;
+        let from = options.producer_from.unwrap_or(number);
+        core.producers.lock().begin(producer, from, number, outcome);
+        let (core, outcome) = (Arc::clone(core), Arc::clone(outcome));
+        Some(Self { core, outcome, producer, from, number })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.core.producers.lock().leave(self.producer, &self.outcome);
+    }
+}

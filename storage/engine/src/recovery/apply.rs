@@ -1,0 +1,248 @@
+//! The last step of recovery: frames become what readers see, in the order of their commits.
+
+use std::sync::{Arc, mpsc::Receiver};
+
+use ahash::RandomState;
+use hashbrown::{HashMap, HashSet};
+use stratalog_model::{Decision, Durability, Frame, FrameKind, Lsn, Result, StatementId};
+use tokio::sync::oneshot;
+
+use super::{Decoded, panicked, stopped};
+use crate::{
+    delete::{self, trim},
+    engine::Core,
+    keeper::{chronicle::Chronicle, chunk::commit_frame},
+    memtable::{
+        batch::{MemoryBatch, Run},
+        compact::batch_bytes,
+    },
+    version::published::Pinned,
+};
+
+/// Part of the memory budget that frames may take while they wait for a commit frame of
+/// which nobody knows whether it comes.
+const OPEN_SHARE: u64 = 16;
+
+/// What the applier knows.
+struct Applier<'a> {
+    core: &'a Core,
+    gsn: u64,
+    /// Frames of statements whose commit frame was not met yet.
+    open: HashMap<StatementId, Vec<Decoded>, RandomState>,
+    /// Bytes of their payloads.
+    open_bytes: usize,
+    /// Statements that have a commit frame, once the log was asked.
+    committed: Option<HashSet<StatementId, RandomState>>,
+    /// The catalog's last decision.
+    decision: Option<&'a Decision>,
+    /// Events of statements without one.
+    dropped_rows: u64,
+    /// Chronicles with versions that are not shown yet, and how many batches came in.
+    unshown: Vec<Arc<Chronicle>>,
+    unshown_batches: usize,
+}
+
+/// Applies all frames. Returns the commit frame that a decided append still lacks.
+pub fn apply_all(
+    core: &Core,
+    parcels: Receiver<Vec<Decoded>>,
+    gsn: u64,
+    decision: Option<&Decision>,
+) -> Result<Option<Frame>> {
+    let mut applier = Applier {
+        core,
+        gsn,
+        open: HashMap::default(),
+        open_bytes: 0,
+        committed: None,
+        decision,
+        dropped_rows: 0,
+        unshown: Vec::new(),
+        unshown_batches: 0,
+    };
+    for decoded in parcels.into_iter().flatten() {
+        applier.apply(decoded)?;
+    }
+    let unwritten = applier.complete()?;
+    if crate::sabotage::active("visible-before-commit") {
+        for (_, frames) in std::mem::take(&mut applier.open) {
+            frames.into_iter().try_for_each(|decoded| applier.commit(decoded))?;
+        }
+    }
+    applier.show();
+    applier.dropped_rows += rows_of(applier.open.values().flatten());
+    if applier.dropped_rows > 0 {
+        tracing::info!(
+            rows = applier.dropped_rows,
+            "events of statements that were rolled back or under way are dropped"
+        );
+    }
+    Ok(unwritten)
+}
+
+impl Applier<'_> {
+    fn apply(&mut self, decoded: Decoded) -> Result<()> {
+        let frame = &decoded.frame;
+        self.core.seen_statement(frame.statement);
+        if let Some(chronicle) = &decoded.chronicle {
+            chronicle.seen_seq(frame.first_seq + u64::from(frame.count));
+        }
+        let producer = frame.producer.filter(|_| frame.commits());
+        match frame.kind {
+            FrameKind::Events if frame.commits() => self.commit(decoded)?,
+            FrameKind::Events => self.hold(decoded)?,
+            FrameKind::Commit | FrameKind::Transaction => {
+                self.commit_statements(frame.completes()?)?;
+            }
+            FrameKind::StatementDelete if !crate::sabotage::active("delete-uncommitted") => {
+                self.hold(decoded)?;
+            }
+            FrameKind::Delete | FrameKind::StatementDelete => self.delete(&decoded)?,
+            FrameKind::Trim => {
+                self.show();
+                if let Some(chronicle) = &decoded.chronicle {
+                    trim::replay(self.core, chronicle, frame)?;
+                }
+            }
+            FrameKind::Catalog | FrameKind::Manifest => {}
+        }
+        if let Some((producer, number)) = producer {
+            self.core.producers.lock().committed(producer, number);
+        }
+        Ok(())
+    }
+
+    fn commit_statements(&mut self, statements: Vec<StatementId>) -> Result<()> {
+        for statement in statements {
+            for decoded in self.open.remove(&statement).unwrap_or_default() {
+                self.open_bytes -= decoded.frame.payload.len();
+                self.commit(decoded)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the statements of the catalog's decision, if the log has no commit frame of them.
+    /// Returns that frame.
+    fn complete(&mut self) -> Result<Option<Frame>> {
+        let decision = self.decision.filter(|_| !crate::sabotage::active("decision-ignored"));
+        let statements = decision.map_or(&[][..], |decision| &decision.statements);
+        let Some((first, others)) = statements.split_first() else { return Ok(None) };
+        if !statements.iter().any(|statement| self.open.contains_key(statement)) {
+            return Ok(None);
+        }
+        tracing::info!(
+            statements = statements.len(),
+            "recovery commits a transaction that the catalog had decided before the crash"
+        );
+        self.commit_statements(statements.to_vec())?;
+        Ok(Some(commit_frame(*first, others, None)))
+    }
+
+    /// Keeps a frame until the commit frame of its statement comes.
+    fn hold(&mut self, decoded: Decoded) -> Result<()> {
+        let statement = decoded.frame.statement;
+        if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
+            self.dropped_rows += rows_of([&decoded]);
+            return Ok(());
+        }
+        self.open_bytes += decoded.frame.payload.len();
+        self.open.entry(statement).or_default().push(decoded);
+        let bytes_max = self.core.budget.bytes_max() / OPEN_SHARE;
+        let enough = self.open_bytes as u64 > bytes_max;
+        if self.committed.is_none() && enough && !crate::sabotage::active("visible-before-commit") {
+            let mut committed = committed_statements(self.core)?;
+            let decided = self.decision.into_iter().flat_map(|decision| &decision.statements);
+            committed.extend(decided.copied());
+            let without = self.open.extract_if(|statement, _| !committed.contains(statement));
+            let without: Vec<Decoded> = without.flat_map(|(_, frames)| frames).collect();
+            self.dropped_rows += rows_of(&without);
+            self.open_bytes -= without.iter().map(|d| d.frame.payload.len()).sum::<usize>();
+            self.committed = Some(committed);
+        }
+        Ok(())
+    }
+
+    /// Deletes the committed events of the frame's range.
+    fn delete(&mut self, decoded: &Decoded) -> Result<()> {
+        self.show();
+        match &decoded.chronicle {
+            Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
+            None => Ok(()),
+        }
+    }
+
+    fn commit(&mut self, decoded: Decoded) -> Result<()> {
+        if decoded.frame.kind == FrameKind::StatementDelete {
+            return self.delete(&decoded);
+        }
+        let Decoded { frame, chronicle, events } = decoded;
+        let first_gsn = self.gsn + 1;
+        self.gsn += u64::from(frame.count);
+        let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
+        if self.gsn <= chronicle.leaving() {
+            // Pieces have them.
+            return Ok(());
+        }
+        let bytes = batch_bytes(frame.payload.len(), events.ticks.len(), events.columns.len());
+        let run = Run { row: 0, seq: frame.first_seq, gsn: first_gsn };
+        let batch = MemoryBatch::new(
+            events.shape,
+            events.columns,
+            events.ticks,
+            vec![run],
+            self.core.budget.claim_anyway(bytes),
+        );
+        let sealed = self.core.settings.compaction_rows_max;
+        let waiting = &self.core.waiting;
+        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, waiting)?;
+        if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
+            self.unshown.push(chronicle);
+        }
+        self.unshown_batches += 1;
+        if self.unshown_batches >= self.core.settings.compaction_fan_in {
+            self.show();
+        }
+        Ok(())
+    }
+
+    /// Makes what was applied visible, and merges small batches before there are many.
+    fn show(&mut self) {
+        self.unshown_batches = 0;
+        self.core.set_committed(self.gsn);
+        let versions = self.unshown.drain(..).map(|chronicle| {
+            let version = Arc::clone(&chronicle.state().version);
+            Pinned { chronicle, version }
+        });
+        self.core.show(self.gsn, versions.collect::<Vec<_>>());
+        self.core.tidy();
+    }
+}
+
+fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
+    frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
+}
+
+/// The statements of several frames that count.
+fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>> {
+    let mut statements = HashSet::default();
+    core.log.replay(&mut |_, frame| {
+        statements.extend(frame.completes()?);
+        Ok(())
+    })?;
+    Ok(statements)
+}
+
+/// Writes a frame, and waits until the frame is on disk.
+pub fn write(core: &Core, frame: Frame) -> Result<()> {
+    let written = async {
+        let reservation = core.log.reserve(frame.payload.len()).await?;
+        let (sender, receiver) = oneshot::channel();
+        let done = Box::new(move |result: Result<Lsn>| drop(sender.send(result)));
+        core.log.submit(frame, reservation, Durability::Disk, done);
+        receiver.await.unwrap_or_else(|_| Err(stopped())).map(drop)
+    };
+    let writing = || core.waiting.block_on(written);
+    // Whoever opens an engine may not be allowed to block.
+    std::thread::scope(|scope| scope.spawn(writing).join().unwrap_or_else(|_| Err(panicked())))
+}
