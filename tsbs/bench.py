@@ -28,9 +28,10 @@ from tiers import TierBench  # noqa: E402
 from doors import DoorBench  # noqa: E402
 from events import EventBench  # noqa: E402
 from lines import LineBench  # noqa: E402
+from series import SeriesBench  # noqa: E402
 from wires import IDLE, WireBench  # noqa: E402
 
-PARTS = ["rows", "tiers", "wire", "lines", "doors", "events"]
+PARTS = ["rows", "tiers", "wire", "lines", "doors", "events", "series"]
 
 MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else pathlib.Path("/tmp")
 
@@ -51,6 +52,7 @@ class Bench:
         self.lines = LineBench(self)
         self.doors = DoorBench(self)
         self.events = EventBench(self)
+        self.series = SeriesBench(self)
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
@@ -312,6 +314,8 @@ class Bench:
             self.doors.run()
         if "events" in self.arguments.parts:
             self.events.run()
+        if "series" in self.arguments.parts:
+            self.series.run()
         if "rows" in self.arguments.parts:
             self.run_rows()
         self.load.append(os.getloadavg()[0])
@@ -359,6 +363,7 @@ def main():
     parser.add_argument("--alone-seconds", type=float, default=15, help="of ingest while nothing moves")
     parser.add_argument("--stories", type=int, default=1000, help="to be opened; 0 for none")
     parser.add_argument("--events", type=int, default=65_536, help="of 4 KB, for the kernel of ranges")
+    parser.add_argument("--series", type=int, default=1_000_000, help="hosts of three rows each")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/var/tmp"),
                         help="on the disk to measure")
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")

@@ -53,7 +53,6 @@ impl Definition {
         now_ns: i64,
     ) -> Result<Definition> {
         let mut made = Vec::new();
-        let mut extended = BTreeSet::new();
         let mut fixed = Vec::with_capacity(commands.len());
         // What names mean now, they mean at COMMIT.
         for command in commands {
@@ -79,14 +78,19 @@ impl Definition {
                     let cascade = false;
                     fixed.push(Command::DropSchema { database, name, if_exists, cascade });
                 }
-                Command::AddColumn { id, .. } => {
-                    extended.insert(id);
-                    fixed.push(command);
-                }
                 other => fixed.push(other),
             }
         }
         let state = preview(catalog, seen, &fixed)?;
+        let changed: BTreeSet<ChronicleId> =
+            fixed.iter().flat_map(|command| command.changes(seen)).collect();
+        let extended = changed.into_iter().filter(|id| {
+            let version = |state: &CatalogState| {
+                state.chronicle_by_id(*id).map(|chronicle| chronicle.schema_version)
+            };
+            version(&state) > version(seen)
+        });
+        let extended: Vec<ChronicleId> = extended.collect();
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
             None => {

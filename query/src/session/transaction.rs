@@ -51,7 +51,7 @@ struct Block {
     numbered: bool,
     written: Arc<BTreeSet<ChronicleId>>,
     /// The chronicles that statements began to write to, statements that were rolled back included, and
-    /// the schema version of the last write: the store knows the columns of that version.
+    /// the highest schema version of a write.
     touched: BTreeMap<ChronicleId, SchemaVersion>,
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,

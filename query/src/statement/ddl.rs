@@ -50,7 +50,8 @@ pub fn is_definition(statement: &Statement) -> bool {
 /// Runs a definition; in a block only the block sees it, until COMMIT.
 ///
 /// # Errors
-/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` beside what the block wrote;
+/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` for what a block cannot do with the
+/// tables that it has written to;
 /// what is wrong with the statement, or the log.
 pub async fn run(
     session: &Session,
@@ -220,7 +221,16 @@ pub async fn commit(
             None => None,
         };
         let commands = definition.commands().to_vec();
-        let (applied, appended) = catalog.apply_with(commands, events).await?;
+        let (applied, appended) = match catalog.apply_with(commands, events).await {
+            Ok(done) => done,
+            Err(error) => {
+                if catalog.is_behind() {
+                    // The next start carries the block out: nobody may write to what it drops.
+                    Box::leak(Box::new((definition, uses)));
+                }
+                return Err(error);
+            }
+        };
         forgetting.forget(&applied.dropped);
         definition.seal_made(forgetting.store.as_ref());
         drop((definition, uses));

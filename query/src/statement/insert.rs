@@ -58,7 +58,7 @@ pub struct Insert {
 #[derive(Debug)]
 enum Source {
     /// VALUES.
-    Values(Values),
+    Values(Box<Values>),
     /// SELECT.
     Query(Box<query::Query>),
 }
@@ -129,7 +129,7 @@ pub async fn plan(
         (None, _) => {
             let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
             let values = Values::plan(session, vec![Vec::new()], &mut types).await?;
-            (targets, Source::Values(values), types)
+            (targets, Source::Values(Box::new(values)), types)
         }
         (Some(_), Some(rows)) => {
             let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
@@ -152,7 +152,7 @@ pub async fn plan(
             }
             targets.refuse_times(&cells)?;
             let values = Values::plan(session, cells, &mut types).await?;
-            (targets, Source::Values(values), types)
+            (targets, Source::Values(Box::new(values)), types)
         }
         (Some(source), None) => {
             if let Some(items) = placeholders(source) {
@@ -481,10 +481,17 @@ impl Writer {
     /// Starts a statement that [may write](super::transaction::check_write).
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a number within a block, and for a table of before in one that
-    /// defines something; `LockNotAvailable` when another one has acquired the table EXCLUSIVE.
+    /// `FeatureNotSupported` for a number within a block, for a table behind a column that the block
+    /// adds, and for a plan of columns that ROLLBACK TO has taken back; `LockNotAvailable` when another
+    /// session has acquired the table EXCLUSIVE.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
-        session.transaction.check_target(&targets.chronicle)?;
+        let (now, planned) = (session.catalog(), &targets.chronicle);
+        let now = now.chronicle_by_id(planned.id).map(|now| now.schema_version);
+        if now.is_some_and(|now| now < planned.schema_version) {
+            return Err(Error::new(ErrorKind::FeatureNotSupported, crate::CACHED_PLAN_CHANGED)
+                .with_detail("ROLLBACK TO took back columns that the statement was planned with"));
+        }
+        session.transaction.check_target(planned)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
         // As durable as the strictest of the tables asks for.
         let options = AppendOptions {

@@ -47,6 +47,7 @@ impl Life {
             },
             None,
             state.decision(),
+            &|| Ok(()),
         )
         .unwrap();
         let service = QueryService::new(Parts {

@@ -45,7 +45,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// A check of `subject`.
     pub fn new(subject: &'a Subject, progress: &'a mut Progress<'a>) -> Self {
-        let journaled = Journaled::new(&subject.state.floor);
+        let journaled = Journaled::new(&subject.state.floor, subject.decision.as_ref());
         Self { subject, progress, report: Report::default(), journaled }
     }
 

@@ -161,14 +161,16 @@ impl Engine {
         definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
         files: Option<Files>,
     ) -> Result<Arc<Self>> {
-        Self::open_decided(log, clock, settings, definitions, files, None)
+        Self::open_decided(log, clock, settings, definitions, files, None, &|| Ok(()))
     }
 
     /// As [`Self::open_with`]. `decision` is the last one of the catalog: an append that it names is
-    /// committed, if a crash came before the commit frame (RFC 0023).
+    /// committed, if a crash came before the commit frame (RFC 0023). `verify` runs once all frames are
+    /// read, and before that frame is written.
     ///
     /// # Errors
-    /// As [`Self::open`]; `DiskFull` when there is no room for that frame.
+    /// As [`Self::open`], and those of `verify`; `DataCorrupted` when the log has a part of the append
+    /// only; `DiskFull` when there is no room for that frame.
     pub fn open_decided(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -176,6 +178,7 @@ impl Engine {
         definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
         files: Option<Files>,
         decision: Option<&Decision>,
+        verify: &dyn Fn() -> Result<()>,
     ) -> Result<Arc<Self>> {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
@@ -211,7 +214,7 @@ impl Engine {
             tidying: AtomicBool::new(false),
             untidy: Mutex::default(),
         });
-        recovery::recover(&core, definitions, decision)?;
+        recovery::recover(&core, definitions, decision, verify)?;
         core.commit_times.note(core.published().gsn, || core.opened_ns);
         Ok(Arc::new(Self { core }))
     }
@@ -603,7 +606,7 @@ fn dropped() -> Error {
         ErrorKind::UndefinedTable,
         "the table was dropped before the statement was committed",
     )
-    .with_detail("nothing of the statement was kept")
+    .with_detail("the statement left no row in that table")
 }
 
 #[cfg(test)]

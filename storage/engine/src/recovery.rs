@@ -72,7 +72,9 @@ type Read = (Lsn, Frame, Definition);
 struct Decoded {
     frame: Frame,
     chronicle: Option<Arc<Chronicle>>,
-    events: Option<Events>,
+    /// `None` for other frames. An error fails the recovery if the events are committed: events that
+    /// were rolled back may have a schema version that is no longer there.
+    events: Option<Result<Events>>,
 }
 
 struct Events {
@@ -82,14 +84,17 @@ struct Events {
     groups: Groups,
 }
 
-/// Brings a fresh engine to the state that its log tells. `decision` is the last one of the catalog.
+/// Brings a fresh engine to the state that its log tells. `decision` is the last one of the catalog;
+/// `verify` runs before recovery writes anything.
 ///
 /// # Errors
-/// Those of the log; `DataCorrupted` for a sound frame with a payload that is not.
+/// Those of the log and of `verify`; `DataCorrupted` for a sound frame with a payload that is not, and
+/// for a decided append of which a part is missing.
 pub fn recover(
     core: &Arc<Core>,
     definitions: &dyn Fn(ChronicleId) -> Definition,
     decision: Option<&Decision>,
+    verify: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let started_ns = core.clock.monotonic_ns();
     let floor = adopt(core, definitions)?;
@@ -125,11 +130,12 @@ pub fn recover(
         let unwritten = applied?;
         replayed.map(|()| unwritten)
     })?;
+    let published = core.published();
+    reaches_pieces(core, published.gsn)?;
+    verify()?;
     if let Some(frame) = unwritten {
         apply::write(core, frame)?;
     }
-    let published = core.published();
-    reaches_pieces(core, published.gsn)?;
     for pinned in published.versions.values() {
         delete::free(core, &pinned.chronicle)?;
     }
@@ -266,15 +272,7 @@ fn decode_all(
     for parcel in parcels {
         let mut decoded = Vec::with_capacity(parcel.len());
         for (lsn, frame, definition) in parcel {
-            decoded.push(decode(core, frame, definition).map_err(|error| {
-                let place = format!("frame {lsn} of the journal");
-                match error.kind() {
-                    ErrorKind::DataCorrupted => error.with_context(place),
-                    _ => Error::new(ErrorKind::DataCorrupted, "a frame cannot be read")
-                        .with_context(place)
-                        .with_source(error),
-                }
-            })?);
+            decoded.push(decode(core, lsn, frame, definition)?);
         }
         if out.send(decoded).is_err() {
             return Ok(());
@@ -283,35 +281,48 @@ fn decode_all(
     Ok(())
 }
 
-fn decode(core: &Core, frame: Frame, definition: Definition) -> Result<Decoded> {
+fn decode(core: &Core, lsn: Lsn, frame: Frame, definition: Definition) -> Result<Decoded> {
     let Some(definition) = definition else {
         return Ok(Decoded { frame, chronicle: None, events: None });
     };
     let chronicle = core.chronicle(&definition)?;
-    let events = if frame.kind == FrameKind::Events {
-        let shape = chronicle.shape(&definition, frame.schema_version)?;
-        let rows = frame.count as usize;
-        let decoded = encode::decode(&frame.payload, &shape.schema, rows)?;
-        let ticks = match decoded.ticks {
-            Some(ticks) => ticks,
-            None => match decoded.columns.get(shape.tick_at) {
-                Some(Column::Plain(times)) => {
-                    let times = ticks::values(times)?;
-                    ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?.into()
-                }
-                _ => return Err(Error::internal("the tick column is missing")),
-            },
-        };
-        let groups = if chronicle.indexed() {
-            Groups::of(&decoded.columns, &shape.keys, rows)?
-        } else {
-            Groups::default()
-        };
-        Some(Events { shape, columns: decoded.columns, ticks, groups })
-    } else {
-        None
-    };
+    let events = (frame.kind == FrameKind::Events).then(|| {
+        events_of(&frame, &chronicle, &definition).map_err(|error| {
+            let place = format!("frame {lsn} of the journal");
+            match error.kind() {
+                ErrorKind::DataCorrupted => error.with_context(place),
+                _ => Error::new(ErrorKind::DataCorrupted, "a frame cannot be read")
+                    .with_context(place)
+                    .with_source(error),
+            }
+        })
+    });
     Ok(Decoded { frame, chronicle: Some(chronicle), events })
+}
+
+fn events_of(
+    frame: &Frame,
+    chronicle: &Chronicle,
+    definition: &ChronicleDefinition,
+) -> Result<Events> {
+    let shape = chronicle.shape(definition, frame.schema_version)?;
+    let rows = frame.count as usize;
+    let decoded = encode::decode(&frame.payload, &shape.schema, rows)?;
+    let ticks = match decoded.ticks {
+        Some(ticks) => ticks,
+        None => match decoded.columns.get(shape.tick_at) {
+            Some(Column::Plain(times)) => {
+                let times = ticks::values(times)?;
+                ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?.into()
+            }
+            _ => return Err(Error::internal("the tick column is missing")),
+        },
+    };
+    let groups = match chronicle.indexed() {
+        true => Groups::of(&decoded.columns, &shape.keys, rows)?,
+        false => Groups::default(),
+    };
+    Ok(Events { shape, columns: decoded.columns, ticks, groups })
 }
 
 fn stopped() -> Error {

@@ -139,18 +139,25 @@ pub trait Append: Send + Sync {
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
-/// An append whose frames are durable. Dropping it without a durable [`Decision`] rolls it back; with
-/// one, the next start of the store completes the commit.
+/// An append whose frames are durable. Dropping it without a [`Decision`] rolls it back.
 pub trait PreparedAppend: Send {
     /// What the deciding record has to name; `None` when the append has nothing to store.
     fn decision(&self) -> Option<Decision>;
 
+    /// The chronicles with events or deletes: each must exist in the state that the record leaves.
+    fn chronicles(&self) -> Vec<ChronicleId>;
+
     /// Completes the commit, once the decision is durable: writes the commit frame, makes everything
-    /// visible, then returns.
+    /// visible, then returns. Waits as long as the log has no room.
     ///
     /// # Errors
-    /// `Io`, `Shutdown` when the log has stopped: the next start of the store completes the commit.
+    /// `Io`, `Shutdown` when the log has stopped: keys and frames stay as they are, and the next start of
+    /// the store completes the commit.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
+
+    /// Nobody knows whether the decision is durable: keys and frames stay as they are until the next
+    /// start of the store.
+    fn abandon(self: Box<Self>);
 }
 
 /// The decision to commit a prepared append, as another log stores it (RFC 0023).
@@ -158,6 +165,8 @@ pub trait PreparedAppend: Send {
 pub struct Decision {
     /// The statements of the append, in the order of their commit; at least one.
     pub statements: Vec<StatementId>,
+    /// Events of these statements.
+    pub rows: u64,
 }
 
 /// All events that were committed at one instant; never changes (CL-5).

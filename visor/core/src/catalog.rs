@@ -138,8 +138,12 @@ impl Catalog {
         self.open.write().insert(chronicle.id, chronicle);
     }
 
-    /// The transaction that made a chronicle has ended; whether the chronicle is there.
+    /// The transaction that made a chronicle has ended; whether the chronicle is there, or will be after
+    /// the next start.
     pub fn close(&self, id: ChronicleId) -> bool {
+        if self.is_behind() {
+            return true;
+        }
         self.open.write().remove(&id);
         self.state().chronicle_by_id(id).is_some()
     }
@@ -172,9 +176,9 @@ impl Catalog {
     /// As [`Self::apply_all`], together with events: the record decides about both.
     ///
     /// # Errors
-    /// As [`Self::apply_all`]: then nothing changed, and the events are rolled back. `Io`, `Shutdown`
-    /// when a log stops between the record and the commit frame: the next start of the server
-    /// completes the transaction.
+    /// As [`Self::apply_all`], and `UndefinedTable` when a chronicle of the events is gone: then nothing
+    /// changed, and the events are rolled back. `Io`, `Shutdown` when a log stops between the record
+    /// and the commit frame: the next start of the server completes the transaction.
     pub fn apply_with(
         &self,
         commands: Vec<Command>,
@@ -184,19 +188,9 @@ impl Catalog {
             let turn = self.turn().await?;
             let before = self.state();
             let mut plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
-            let decision = events.as_ref().and_then(|events| events.decision());
-            let change = match (plan.change.take(), decision) {
-                (Some(change), Some(decision)) => {
-                    Some(Change::Several(vec![change, Change::Decide(decision)]))
-                }
-                (change, _) => change,
-            };
-            let (after, appended) = match (change, events) {
+            let (after, appended) = match (plan.change.take(), events) {
                 (Some(change), Some(events)) => {
-                    let after = Arc::new(before.after(&change)?);
-                    let written = self.write(turn, &change).await?;
-                    let appended = events.commit().await?;
-                    written.show(Arc::clone(&after));
+                    let (after, appended) = self.decide(turn, &before, change, events).await?;
                     (after, Some(appended))
                 }
                 (Some(change), None) => {
@@ -213,10 +207,51 @@ impl Catalog {
         })
     }
 
+    /// Writes a change that decides about events, completes the commit of the events, and shows the
+    /// state after the change.
+    async fn decide(
+        &self,
+        turn: OwnedMutexGuard<()>,
+        before: &CatalogState,
+        change: Change,
+        events: Box<dyn PreparedAppend>,
+    ) -> Result<(Arc<CatalogState>, Appended)> {
+        let change = match events.decision() {
+            Some(decision) => Change::Several(vec![change, Change::Decide(decision)]),
+            None => change,
+        };
+        let after = Arc::new(before.after(&change)?);
+        // Another session may have dropped a chronicle since the events came; from here on nobody can.
+        if events.chronicles().iter().any(|id| after.chronicle_by_id(*id).is_none()) {
+            let message = "a table was dropped before the transaction was committed";
+            return Err(Error::new(ErrorKind::UndefinedTable, message)
+                .with_detail("nothing of the transaction was kept"));
+        }
+        let written = match self.write(turn, &change).await {
+            Ok(written) => written,
+            Err(error) => {
+                if error.kind() == ErrorKind::Shutdown || self.log.status().poisoned.is_some() {
+                    // The record may be durable all the same.
+                    self.behind.store(true, Ordering::Release);
+                    events.abandon();
+                }
+                return Err(error);
+            }
+        };
+        let appended = events.commit().await?;
+        written.show(Arc::clone(&after));
+        Ok((after, appended))
+    }
+
+    /// Whether a record may be durable whose change is not shown: the next start shows the change.
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Acquire)
+    }
+
     /// The turn of a change.
     async fn turn(&self) -> Result<OwnedMutexGuard<()>> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        if self.behind.load(Ordering::Acquire) {
+        if self.is_behind() {
             let message = "a transaction that changed definitions is decided and not completed";
             return Err(Error::new(ErrorKind::Io, message)
                 .with_hint("restart the server: the start completes the transaction"));

@@ -145,12 +145,13 @@ impl Embedded {
             },
             Some(owned),
             known.decision(),
+            &|| match stranger.get() {
+                Some(id) => Err(unknown_to_the_catalog(id, &directory)),
+                None => Ok(()),
+            },
         )?;
         let acquisitions = Acquisitions::new(Arc::clone(&clock) as Arc<dyn Clock>);
         engine.steer_by(Arc::clone(&acquisitions) as Arc<dyn Acquirers>);
-        if let Some(id) = stranger.get() {
-            return Err(unknown_to_the_catalog(id, &directory).into());
-        }
         let grapher = Grapher::start(&engine)
             .map_err(|error| Error::io("the system has no thread for the grapher", error))?;
         let backups = Arc::new(DatabaseBackups {

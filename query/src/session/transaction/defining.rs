@@ -1,6 +1,6 @@
 //! What a block may define and write, one beside the other.
 
-use stratalog_model::{ChronicleDefinition, ChronicleId, Error, Result};
+use stratalog_model::{ChronicleDefinition, ChronicleId, Error, Result, SchemaVersion};
 use stratalog_visor_core::{CatalogState, catalog::Command};
 
 use super::{Block, Transaction};
@@ -13,15 +13,18 @@ impl Transaction {
     /// `FeatureNotSupported` behind columns that the block adds to a chronicle of before.
     pub fn check_target(&self, chronicle: &ChronicleDefinition) -> Result<()> {
         let mut block = self.0.lock();
-        if block.state == TransactionState::Block {
-            block.touched.insert(chronicle.id, chronicle.schema_version);
+        if block.definition.as_ref().is_some_and(|defined| defined.extends(chronicle.id)) {
+            return Err(commit_first(
+                "writing to a table behind a column that the same block adds",
+            ));
         }
-        match &block.definition {
-            Some(definition) if definition.extends(chronicle.id) => {
-                Err(commit_first("writing to a table behind a column that the same block adds"))
-            }
-            _ => Ok(()),
-        }
+        block.touch(chronicle.id, chronicle.schema_version);
+        Ok(())
+    }
+
+    /// The block deletes events of a chronicle, whatever columns the chronicle has.
+    pub fn note_delete(&self, chronicle: ChronicleId) {
+        self.0.lock().touch(chronicle, SchemaVersion::default());
     }
 
     /// Checks that the block may carry out commands that define something, in the state `seen`.
@@ -52,20 +55,28 @@ impl Transaction {
     /// Checks that the block may make a chronicle anew, with a key.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when the block has written to the chronicle and has not made it, or when
-    /// a producer numbers the block.
+    /// `FeatureNotSupported` when a producer numbers the block, and when the block has written to tables
+    /// of before: a chronicle of before is acquired for that, and who writes to it may wait for keys of
+    /// the block.
     pub fn check_new_key(&self, chronicle: ChronicleId) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
-        let made = block.definition.as_ref().is_some_and(|definition| definition.made(chronicle));
-        match block.touched.contains_key(&chronicle) && !made {
-            true => Err(commit_first("ADD PRIMARY KEY to a table that the block has written to")),
-            false => Ok(()),
+        let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
+        match made(&chronicle) || block.touched.keys().all(made) {
+            true => Ok(()),
+            false => Err(commit_first("ADD PRIMARY KEY in a block that has written rows")),
         }
     }
 }
 
 impl Block {
+    fn touch(&mut self, chronicle: ChronicleId, version: SchemaVersion) {
+        if self.state == TransactionState::Block {
+            let touched = self.touched.entry(chronicle).or_insert(version);
+            *touched = version.max(*touched);
+        }
+    }
+
     fn check_unnumbered(&self) -> Result<()> {
         match self.numbered && self.append.is_some() {
             true => Err(commit_first("a definition in a block with stratalog.producer_sequence")),

@@ -18,8 +18,8 @@ const BATCH_ROWS_MAX: usize = 8_192;
 /// Removes the events of `range` from what the open block sees. Returns how many that were.
 ///
 /// # Errors
-/// `FeatureNotSupported` when the block sees events on both sides of `range`, and for a table that was there
-/// before in a block that defines something; `LimitExceeded` for too many deletes in one block.
+/// `FeatureNotSupported` when the block sees events on both sides of `range`; `LimitExceeded` for too many
+/// deletes in one block.
 pub async fn delete(
     session: &Session,
     chronicle: &Arc<ChronicleDefinition>,
@@ -46,7 +46,7 @@ pub async fn delete(
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
     if rows > 0 {
-        session.transaction.check_target(chronicle)?;
+        session.transaction.note_delete(chronicle.id);
         let begin = || session.store().begin(options(session));
         let mut lent = session.transaction.lend(false, begin)?;
         lent.append()?.delete(chronicle, range).await?;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result,
+    ChronicleDefinition, ChronicleId, Decision, Error, ErrorKind, Frame, FrameKind, Lsn, Result,
     SchemaVersion, StatementId, TickRange,
 };
 
@@ -35,6 +35,11 @@ pub struct Journaled {
     gsn: Option<u64>,
     /// Frames of statements whose commit frame was not met yet.
     open: HashMap<StatementId, Vec<Held>, RandomState>,
+    /// Statements that the catalog has decided: the next start commits them.
+    decided: HashSet<StatementId, RandomState>,
+    /// What is wrong with frames of `open`: rolled-back events may have a schema version that is no longer
+    /// there.
+    undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
     /// Chronicles that nobody knows, and of which that was said.
     strangers: HashSet<ChronicleId, RandomState>,
@@ -78,12 +83,15 @@ impl Shapes {
 }
 
 impl Journaled {
-    pub fn new(floor: &Floor) -> Self {
+    pub fn new(floor: &Floor, decision: Option<&Decision>) -> Self {
+        let decided = decision.into_iter().flat_map(|decision| decision.statements.iter().copied());
         Self {
             floor: floor.clone(),
             started: false,
             gsn: Some(floor.gsn.0),
             open: HashMap::default(),
+            decided: decided.collect(),
+            undecodable: HashMap::default(),
             shapes: Shapes::default(),
             strangers: HashSet::default(),
             tallies: Tallies::new(),
@@ -112,7 +120,12 @@ impl Journaled {
             match (subject.definitions)(id) {
                 Known::Chronicle(definition) => {
                     if let Err(error) = self.decode(&definition, &frame) {
-                        report.push(undecodable(&definition, path, offset, lsn, &frame, &error));
+                        let line = undecodable(&definition, path, offset, lsn, &frame, &error);
+                        let uncommitted = frame.kind == FrameKind::Events && !frame.commits();
+                        match uncommitted && !self.decided.contains(&frame.statement) {
+                            true => self.undecodable.entry(frame.statement).or_default().push(line),
+                            false => report.push(line),
+                        }
                     }
                 }
                 Known::Dropped => {}
@@ -175,8 +188,14 @@ impl Journaled {
             }
             // One whose list cannot be read was told of before.
             FrameKind::Commit | FrameKind::Transaction => {
-                let statements = frame.completes().unwrap_or_default().into_iter();
-                statements.filter_map(|statement| self.open.remove(&statement)).flatten().collect()
+                let mut held = Vec::new();
+                for statement in frame.completes().unwrap_or_default() {
+                    held.extend(self.open.remove(&statement).unwrap_or_default());
+                    for line in self.undecodable.remove(&statement).unwrap_or_default() {
+                        report.push(line);
+                    }
+                }
+                held
             }
             FrameKind::Delete
             | FrameKind::StatementDelete
@@ -268,7 +287,20 @@ impl Journaled {
                 .with_bytes(*bytes);
             report.push(line.with_detail(format!("{files} frames, which no piece holds")));
         }
-        let uncommitted: u64 = self.open.values().flatten().map(|held| u64::from(held.count)).sum();
+        let (mut decided, mut uncommitted) = (0, 0);
+        for (statement, frames) in &self.open {
+            let rows: u64 = frames.iter().map(|held| u64::from(held.count)).sum();
+            match self.decided.contains(statement) {
+                true => decided += rows,
+                false => uncommitted += rows,
+            }
+        }
+        if decided > 0 {
+            let what =
+                "events of a transaction that the catalog has decided: the next start commits them";
+            let line = Line::new(PartKind::Journal, "journal", State::Sound);
+            report.push(line.with_rows(decided).with_detail(what));
+        }
         if uncommitted > 0 {
             let what = "events of statements that were rolled back or under way: they do not count";
             let line = Line::new(PartKind::Journal, "journal", State::Sound);

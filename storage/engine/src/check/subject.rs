@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use stratalog_model::{ChronicleDefinition, ChronicleId, Gsn};
+use stratalog_model::{ChronicleDefinition, ChronicleId, Decision, Gsn};
 use stratalog_story::StoryName;
 use stratalog_tablet::TabletId;
 
@@ -23,6 +23,8 @@ pub struct Subject {
     pub(crate) definitions: Arc<Definitions>,
     /// Whether the chronicles are known: else an unknown one is none of the findings.
     pub(crate) known: bool,
+    /// The last decision of the catalog, which a start completes.
+    pub(crate) decision: Option<Decision>,
     /// Where the journal begins by now, while an engine has it open.
     pub(crate) manifest: Option<Arc<Manifest>>,
     /// Keeps the files where they are. Only these: versions would keep memory, too.
@@ -56,6 +58,7 @@ impl Subject {
         manifest: ManifestReplay,
         shelves: Shelves,
         definitions: Option<Arc<Definitions>>,
+        decision: Option<Decision>,
     ) -> stratalog_model::Result<Self> {
         let known = definitions.is_some();
         Ok(Self {
@@ -63,6 +66,7 @@ impl Subject {
             shelves,
             definitions: definitions.unwrap_or_else(|| Arc::new(|_| Known::Never)),
             known,
+            decision,
             manifest: None,
             _pinned: Vec::new(),
         })
@@ -145,6 +149,7 @@ impl Engine {
             shelves: files.shelves.clone(),
             definitions,
             known: true,
+            decision: None,
             manifest: Some(Arc::clone(&files.manifest)),
             _pinned: pinned_pieces,
         })

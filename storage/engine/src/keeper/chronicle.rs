@@ -15,7 +15,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Error, GsnRange, Result, SchemaVersion, invariant,
+    ChronicleDefinition, ChronicleId, Collision, GsnRange, Result, SchemaVersion, invariant,
 };
 
 use super::{
@@ -118,14 +118,12 @@ impl Chronicle {
         definition: &ChronicleDefinition,
         version: SchemaVersion,
     ) -> Result<Arc<Shape>> {
-        if let Some(shape) = self.shapes.read().get(&version) {
-            if version == definition.schema_version && !shape.is_of(definition) {
-                return Err(Error::internal(format!(
-                    "schema version {version} of chronicle {} meant something else before",
-                    definition.id
-                )));
-            }
-            return Ok(Arc::clone(shape));
+        let known = self.shapes.read().get(&version).cloned();
+        // Other columns under this version were those of a block that was rolled back.
+        if let Some(shape) =
+            known.filter(|shape| version != definition.schema_version || shape.is_of(definition))
+        {
+            return Ok(shape);
         }
         let shape = Arc::new(Shape::of(definition, version)?);
         self.key_columns.fetch_max(shape.keys.at.len(), Ordering::Relaxed);

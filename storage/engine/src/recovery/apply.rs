@@ -4,7 +4,9 @@ use std::sync::{Arc, mpsc::Receiver};
 
 use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
-use stratalog_model::{Decision, Durability, Frame, FrameKind, Lsn, Result, StatementId};
+use stratalog_model::{
+    Decision, Durability, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
+};
 use tokio::sync::oneshot;
 
 use super::{Decoded, panicked, stopped};
@@ -124,18 +126,30 @@ impl Applier<'_> {
 
     /// Commits the statements of the catalog's decision, if the log has no commit frame of them.
     /// Returns that frame.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when the log has a part of these statements only.
     fn complete(&mut self) -> Result<Option<Frame>> {
         let decision = self.decision.filter(|_| !crate::sabotage::active("decision-ignored"));
-        let statements = decision.map_or(&[][..], |decision| &decision.statements);
+        let Some(Decision { statements, rows }) = decision else { return Ok(None) };
         let Some((first, others)) = statements.split_first() else { return Ok(None) };
-        if !statements.iter().any(|statement| self.open.contains_key(statement)) {
+        let held = || statements.iter().filter_map(|statement| self.open.get(statement));
+        if held().next().is_none() {
             return Ok(None);
+        }
+        if held().count() < statements.len() || rows_of(held().flatten()) != *rows {
+            return Err(Error::new(
+                ErrorKind::DataCorrupted,
+                "the journal has a part of a transaction only that the catalog has decided",
+            )
+            .with_hint("restore journal and catalog from one backup"));
         }
         tracing::info!(
             statements = statements.len(),
+            rows,
             "recovery commits a transaction that the catalog had decided before the crash"
         );
-        self.commit_statements(statements.to_vec())?;
+        self.commit_statements(statements.clone())?;
         Ok(Some(commit_frame(*first, others, None)))
     }
 
@@ -184,6 +198,7 @@ impl Applier<'_> {
             // Pieces have them.
             return Ok(());
         }
+        let events = events?;
         let bytes = batch_bytes(frame.payload.len(), events.ticks.len(), events.columns.len());
         let run = Run { row: 0, seq: frame.first_seq, gsn: first_gsn };
         let batch = MemoryBatch::new(

@@ -5,8 +5,9 @@ use std::{path::PathBuf, sync::Arc};
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings};
 use stratalog_model::{
-    ChronicleDefinition, Collision, Decision, Durability, ErrorKind, EventStore, FrameKind, Gsn,
-    Log, ProducerId, Result, StatementId, Tick, TickRange, store::AppendOptions,
+    ChronicleDefinition, Collision, ColumnDefinition, ColumnId, Decision, Durability, Error,
+    ErrorKind, EventStore, FrameKind, Gsn, Log, ProducerId, Result, SchemaVersion, StatementId,
+    Tick, TickRange, store::AppendOptions,
 };
 use stratalog_sim::{Crash, FaultyDisk};
 
@@ -28,7 +29,7 @@ fn decided_over(
     decision: Option<&Decision>,
 ) -> Result<Arc<Engine>> {
     let find = |id| definitions.iter().find(|definition| definition.id == id).cloned();
-    Engine::open_decided(log, Arc::new(StillClock), settings, &find, None, decision)
+    Engine::open_decided(log, Arc::new(StillClock), settings, &find, None, decision, &|| Ok(()))
 }
 
 /// A log with the first frames of another.
@@ -82,7 +83,7 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
             let found = decided(&cut(&log, without), &both, settings.clone(), None).unwrap();
             assert_eq!(rows(&found, a).await, before.0, "{collision}");
             assert_eq!(rows(&found, b).await.len(), 2);
-            let other = Decision { statements: vec![StatementId(1 << 40)] };
+            let other = Decision { statements: vec![StatementId(1 << 40)], rows: 1 };
             let found =
                 decided(&cut(&log, without), &both, settings.clone(), Some(&other)).unwrap();
             assert_eq!(rows(&found, a).await, before.0, "{collision}");
@@ -174,4 +175,116 @@ async fn a_prepared_append_survives_a_power_cut_whatever_its_durability() {
             let _ = log.close();
         }
     }
+}
+
+#[tokio::test]
+async fn a_refused_commit_frame_is_written_later_and_nothing_takes_its_place() {
+    let (log, cpu, engine) = opened(Collision::First, true);
+    let mut open_append = engine.begin(AppendOptions::default()).unwrap();
+    push(&mut open_append, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    let prepared = open_append.prepare().await.unwrap();
+    assert_eq!(prepared.chronicles(), [cpu.id]);
+    log.fail(Some(ErrorKind::DiskFull));
+    let committing = tokio::spawn(prepared.commit());
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    log.fail(None);
+    // Its key stays taken all the while.
+    let error = error(append(&engine, &cpu, &[row(1, "a", 2.0)]).await);
+    assert_eq!(error.kind(), ErrorKind::UniqueViolation);
+    assert_eq!(committing.await.unwrap().unwrap().rows, 1);
+    assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 1.0)]);
+    let reopened = open(&cut(&log, usize::MAX), std::slice::from_ref(&cpu));
+    assert_eq!(rows(&reopened, &cpu).await, [row(1, "a", 1.0)]);
+}
+
+#[tokio::test]
+async fn a_log_that_stops_before_the_commit_frame_leaves_the_rest_to_the_next_start() {
+    let (log, cpu, engine) = opened(Collision::First, true);
+    let mut open_append = engine.begin(AppendOptions::default()).unwrap();
+    push(&mut open_append, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    let prepared = open_append.prepare().await.unwrap();
+    let decision = prepared.decision();
+    log.poison();
+    let error = error(prepared.commit().await);
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.hint().unwrap().contains("do not send it again"), "{error:?}");
+    assert_eq!(rows(&engine, &cpu).await, []);
+    let definitions = std::slice::from_ref(&cpu);
+    let started = decided(&cut(&log, usize::MAX), definitions, small(), decision.as_ref()).unwrap();
+    assert_eq!(rows(&started, &cpu).await, [row(1, "a", 1.0)]);
+}
+
+#[tokio::test]
+async fn part_of_a_decided_append_is_damage_and_writes_nothing() {
+    let (log, cpu, engine) = opened(Collision::First, true);
+    let mut open_append = engine.begin(AppendOptions::default()).unwrap();
+    push(&mut open_append, &cpu, &[row(1, "a", 1.0), row(2, "a", 1.0)]).await.unwrap();
+    let prepared = open_append.prepare().await.unwrap();
+    let Decision { statements, rows } = prepared.decision().unwrap();
+    assert_eq!(rows, 2);
+    let more = [statements.as_slice(), &[StatementId(77)]].concat();
+    let wrong = [
+        Decision { statements: statements.clone(), rows: 3 },
+        Decision { statements: more, rows: 2 },
+    ];
+    for decision in wrong {
+        let again = cut(&log, usize::MAX);
+        let definitions = std::slice::from_ref(&cpu);
+        let error = error(decided(&again, definitions, small(), Some(&decision)));
+        assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+        assert_eq!(again.frames().len(), log.frames().len());
+    }
+
+    // Nothing is written before the directories are known to belong together.
+    let again = cut(&log, usize::MAX);
+    let log_again: Arc<dyn Log> = Arc::new(again.clone());
+    let known = Arc::clone(&cpu);
+    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+    let refuse = || Err(Error::new(ErrorKind::DataCorrupted, "of another directory"));
+    let decision = Some(Decision { statements, rows });
+    let clock = Arc::new(StillClock);
+    let opened =
+        Engine::open_decided(log_again, clock, small(), &find, None, decision.as_ref(), &refuse);
+    assert_eq!(error(opened).message(), "of another directory");
+    assert_eq!(again.frames().len(), log.frames().len());
+}
+
+/// Frames of a schema version that a block has taken back are passed over, unless they are committed.
+#[tokio::test]
+async fn rolled_back_frames_of_an_unknown_schema_version_are_passed_over() {
+    let (log, cpu, engine) = opened(Collision::First, true);
+    append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    let mut wider = cpu.as_ref().clone();
+    wider.columns.push(ColumnDefinition {
+        id: ColumnId(40),
+        name: "taken back".to_string(),
+        ..cpu.columns.last().unwrap().clone()
+    });
+    wider.schema_version = SchemaVersion(cpu.schema_version.0 + 1);
+    let ids = wider.columns.iter().map(|column| column.id).collect();
+    wider.schema_versions.insert(wider.schema_version, ids);
+    let wider = Arc::new(wider);
+    let mut open_append = engine.begin(AppendOptions::default()).unwrap();
+    push(&mut open_append, &wider, &[row(2, "a", 2.0)]).await.unwrap();
+    let prepared = open_append.prepare().await.unwrap();
+    let decision = prepared.decision();
+    drop(prepared);
+    append(&engine, &cpu, &[row(3, "a", 3.0)]).await.unwrap();
+
+    let definitions = std::slice::from_ref(&cpu);
+    let started = decided(&cut(&log, usize::MAX), definitions, small(), None).unwrap();
+    assert_eq!(rows(&started, &cpu).await, [row(1, "a", 1.0), row(3, "a", 3.0)]);
+    let committed = decided(&cut(&log, usize::MAX), definitions, small(), decision.as_ref());
+    assert_eq!(error(committed).kind(), ErrorKind::DataCorrupted);
+
+    // The same version may mean other columns from then on.
+    let mut other = wider.as_ref().clone();
+    if let Some(column) = other.columns.last_mut() {
+        column.id = ColumnId(41);
+    }
+    let ids = other.columns.iter().map(|column| column.id).collect();
+    other.schema_versions.insert(other.schema_version, ids);
+    let other = Arc::new(other);
+    append(&engine, &other, &[row(4, "a", 4.0)]).await.unwrap();
+    assert_eq!(rows(&engine, &other).await.len(), 3);
 }

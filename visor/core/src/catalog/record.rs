@@ -120,7 +120,7 @@ fn format_of(change: &Change) -> u32 {
     match change {
         Change::ReserveChronicle { .. } => 2,
         Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
-        Change::Decide(_) => FORMAT,
+        Change::Decide(_) => 6,
         Change::SetOptions { granularity: Some(_), .. } => 5,
         // Earlier versions would take any time for one of the clock.
         Change::CreateChronicle(new) if new.time_source.is_clocked() => 4,

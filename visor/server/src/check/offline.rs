@@ -52,9 +52,10 @@ pub(super) fn inspect(
         tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
         stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),
     };
+    let decision = catalog.as_ref().and_then(|state| state.decision().cloned());
     let definitions = catalog.map(|state| definitions(Arc::new(state)));
-    let subject =
-        manifest.map(|manifest| Subject::of_directory(manifest, shelves.clone(), definitions));
+    let subject = manifest
+        .map(|manifest| Subject::of_directory(manifest, shelves.clone(), definitions, decision));
     let subject = match subject.transpose() {
         Ok(subject) => subject,
         Err(error) => {

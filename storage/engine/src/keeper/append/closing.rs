@@ -5,7 +5,11 @@
 //!   prepare   Events … ─► (synced) ─► decision of another log ─► Commit        (RFC 0023)
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use stratalog_model::{
     BoxFuture, ChronicleId, Decision, Durability, Error, ErrorKind, Frame, Gsn, Lsn,
@@ -23,6 +27,10 @@ use super::super::{
     step::Step,
 };
 use crate::{delete, engine::Core};
+
+/// Times between two attempts to write the commit frame of a decided append.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Streamed bytes after which one frame is synced, so that the commit's sync stays short.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
@@ -76,9 +84,14 @@ struct Completed {
     parts: Vec<Part>,
     producer: Option<(ProducerId, u64)>,
     ending: Option<Ending>,
+    _turn: Option<Turn>,
     core: Arc<Core>,
     durability: Durability,
 }
+
+/// A committing frame that did not become durable: what the frame would have committed, unless the log
+/// has dropped that, and why.
+type Unwritten = (Option<Box<Completed>>, Error);
 
 impl Closed {
     /// An append without events; a duplicate is one whose producer's number was committed before.
@@ -126,7 +139,46 @@ impl Closing {
             }
         };
         let reservation = self.core.log.reserve(frame.payload.len()).await?;
-        self.submit(frame, reservation).await
+        let submitted = self.completed().submit(frame, reservation).await;
+        submitted.map_err(|(_rolled_back, error)| error)
+    }
+
+    /// Commits an append that another log has decided.
+    ///
+    /// # Errors
+    /// `Io`, `Shutdown` when the log has stopped.
+    async fn commit_decided(self, frame: Frame, reservation: Reservation) -> Result<Appended> {
+        let core = Arc::clone(&self.core);
+        let mut completed = self.completed();
+        // The next decision may replace this one only when the commit frame is on disk.
+        completed.durability = Durability::Disk;
+        let (mut reserved, mut pause) = (Ok(reservation), PAUSE_MIN);
+        loop {
+            let error = match reserved {
+                Ok(reservation) => match completed.submit(frame.clone(), reservation).await {
+                    Ok(appended) => return Ok(appended),
+                    Err((None, error)) => return Err(unfinished(error)),
+                    Err((Some(back), error)) => {
+                        completed = back;
+                        error
+                    }
+                },
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Shutdown || core.log.status().poisoned.is_some() {
+                completed.leave();
+                return Err(unfinished(error));
+            }
+            tracing::warn!(%error, "a decided transaction waits until the journal takes its commit frame");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+            reserved = core.log.reserve(frame.payload.len()).await;
+        }
+    }
+
+    fn completed(self) -> Box<Completed> {
+        let Self { parts, ending, turn, core, producer, durability, .. } = self;
+        Box::new(Completed { parts, producer, ending, _turn: turn, core, durability })
     }
 
     /// Hands all that is kept to the log, and waits for it; the last frame is as durable as `last`.
@@ -161,36 +213,78 @@ impl Closing {
             None => commit_frame(self.first, &[], self.producer),
         }
     }
+}
 
-    async fn submit(self, frame: Frame, reservation: Reservation) -> Result<Appended> {
-        let Self { parts, ending, turn, core, producer, durability, .. } = self;
-        let deletes = parts.iter().flat_map(Part::deletes);
+impl PreparedAppend for Prepared {
+    fn decision(&self) -> Option<Decision> {
+        match self {
+            Self::Nothing(_) => None,
+            Self::Open(closing, ..) => {
+                Some(Decision { statements: closing.statements(), rows: rows_of(&closing.parts) })
+            }
+        }
+    }
+
+    fn chronicles(&self) -> Vec<ChronicleId> {
+        match self {
+            Self::Nothing(_) => Vec::new(),
+            Self::Open(closing, ..) => {
+                let steps = closing.parts.iter().flat_map(Part::steps);
+                let ids: BTreeSet<ChronicleId> = steps.map(|step| step.chronicle().id()).collect();
+                ids.into_iter().collect()
+            }
+        }
+    }
+
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
+        Box::pin(async move {
+            match *self {
+                Self::Nothing(appended) => Ok(appended),
+                Self::Open(closing, frame, reservation) => {
+                    closing.commit_decided(frame, reservation).await
+                }
+            }
+        })
+    }
+
+    fn abandon(self: Box<Self>) {
+        if let Self::Open(closing, ..) = *self {
+            closing.completed().leave();
+        }
+    }
+}
+
+impl Completed {
+    /// Hands the committing frame to the log; once the frame is durable, makes everything visible.
+    async fn submit(
+        self: Box<Self>,
+        frame: Frame,
+        reservation: Reservation,
+    ) -> std::result::Result<Appended, Unwritten> {
+        let (core, durability) = (Arc::clone(&self.core), self.durability);
+        let deletes = self.parts.iter().flat_map(Part::deletes);
         let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
             .map(|deletion| (deletion.chronicle.id(), Arc::clone(&deletion.chronicle)))
             .collect();
-        let completed = Completed { parts, producer, ending, core: Arc::clone(&core), durability };
         let (sender, receiver) = oneshot::channel();
         if crate::sabotage::active("ack-before-durable") {
-            let _ = sender.send(completed.publish(Lsn(0)));
+            let _ = sender.send(self.publish(Lsn(0)).map_err(|error| (None, error)));
             core.log.submit(frame, reservation, durability, Box::new(|_| {}));
         } else {
             let done = Box::new(move |result: Result<Lsn>| {
                 let answer = match result {
-                    Ok(lsn) => completed.publish(lsn),
-                    Err(error) => {
-                        drop(completed);
-                        Err(error)
-                    }
+                    Ok(lsn) => self.publish(lsn).map_err(|error| (None, error)),
+                    Err(error) => Err((Some(self), error)),
                 };
-                drop(turn);
+                // Without a receiver the answer drops, and with it what was not committed.
                 let _ = sender.send(answer);
             });
             core.log.submit(frame, reservation, durability, done);
         }
-        let answer = receiver.await.map_err(|_| {
-            Error::new(ErrorKind::Shutdown, "the log was closed before it stored the statement")
+        let appended = receiver.await.unwrap_or_else(|_| {
+            let message = "the log was closed before it stored the statement";
+            Err((None, Error::new(ErrorKind::Shutdown, message)))
         })?;
-        let appended = answer?;
         for (id, chronicle) in &deleted {
             // The statement is committed: memory that stays in use is no failure of the statement.
             if let Err(error) = delete::free(&core, chronicle) {
@@ -200,36 +294,12 @@ impl Closing {
         core.tidy();
         Ok(appended)
     }
-}
 
-impl PreparedAppend for Prepared {
-    fn decision(&self) -> Option<Decision> {
-        match self {
-            Self::Nothing(_) => None,
-            Self::Open(closing, ..) => Some(Decision { statements: closing.statements() }),
-        }
-    }
-
-    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
-        Box::pin(async move {
-            match *self {
-                Self::Nothing(appended) => Ok(appended),
-                Self::Open(mut closing, frame, reservation) => {
-                    // The next decision may replace this one only when the commit frame is on disk.
-                    closing.durability = Durability::Disk;
-                    closing.submit(frame, reservation).await
-                }
-            }
-        })
-    }
-}
-
-impl Completed {
     /// `lsn` is that of the frame that commits.
     fn publish(self, lsn: Lsn) -> Result<Appended> {
-        let Self { mut parts, producer, ending, core, durability } = self;
+        let Self { mut parts, producer, ending, _turn, core, durability } = self;
         parts.iter().for_each(Part::end);
-        let rows: u64 = parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum();
+        let rows = rows_of(&parts);
         let steps: Vec<Step> = parts.iter_mut().flat_map(Part::take).collect();
         let first = core.publish(steps, producer, lsn)?;
         drop((parts, ending));
@@ -242,6 +312,24 @@ impl Completed {
             duplicate: false,
         })
     }
+
+    /// Leaves keys reserved and frames in the journal, until the process ends: the next start commits
+    /// what is here, so nothing may take its place.
+    fn leave(self: Box<Self>) {
+        Box::leak(self);
+    }
+}
+
+fn rows_of(parts: &[Part]) -> u64 {
+    parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum()
+}
+
+/// What a client receives whose transaction is decided and not visible.
+fn unfinished(cause: Error) -> Error {
+    let message = "the transaction is committed, and the server must restart to show it";
+    Error::new(cause.kind(), message)
+        .with_detail(cause.to_string())
+        .with_hint("do not send it again: the next start of the server completes it")
 }
 
 /// A try of a producer's statement, or of several; over when it drops.

@@ -1,12 +1,15 @@
 //! What happens when the log fails, is slow, or is damaged.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
 use futures::{executor::block_on, future::FutureExt, task::noop_waker};
 use stratalog_model::{
-    Appended, BoxFuture, ColumnType, Decision, Durability, Error, ErrorKind, Gsn, PreparedAppend,
-    Result, StatementId,
+    Appended, BoxFuture, ChronicleId, ColumnType, Decision, Durability, Error, ErrorKind, Gsn,
+    PreparedAppend, Result, StatementId,
 };
 
 use super::{MemoryLog, apply, clock, column, cpu, create, open, table};
@@ -107,14 +110,24 @@ fn dropping_a_command_before_its_turn_frees_the_turn() {
 /// An append whose commit frame the test writes, or not.
 struct Prepared {
     statements: Vec<StatementId>,
+    chronicles: Vec<ChronicleId>,
     catalog: Arc<Catalog>,
     outcome: Result<()>,
+    abandoned: Arc<AtomicBool>,
 }
 
 impl PreparedAppend for Prepared {
     fn decision(&self) -> Option<Decision> {
         let statements = self.statements.clone();
-        (!statements.is_empty()).then_some(Decision { statements })
+        (!statements.is_empty()).then_some(Decision { statements, rows: 1 })
+    }
+
+    fn chronicles(&self) -> Vec<ChronicleId> {
+        self.chronicles.clone()
+    }
+
+    fn abandon(self: Box<Self>) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
@@ -131,13 +144,18 @@ impl PreparedAppend for Prepared {
     }
 }
 
+fn append(catalog: &Arc<Catalog>, statements: &[u64], outcome: Result<()>) -> Prepared {
+    let statements = statements.iter().copied().map(StatementId).collect();
+    let (catalog, chronicles, abandoned) = (Arc::clone(catalog), Vec::new(), Arc::default());
+    Prepared { statements, chronicles, catalog, outcome, abandoned }
+}
+
 fn prepared(
     catalog: &Arc<Catalog>,
     statements: &[u64],
     outcome: Result<()>,
 ) -> Option<Box<dyn PreparedAppend>> {
-    let statements = statements.iter().copied().map(StatementId).collect();
-    Some(Box::new(Prepared { statements, catalog: Arc::clone(catalog), outcome }))
+    Some(Box::new(append(catalog, statements, outcome)))
 }
 
 #[test]
@@ -155,7 +173,7 @@ fn a_record_decides_about_prepared_events() {
     assert!(payload.starts_with(b"{\"format\":6,"), "{payload:?}");
     assert_eq!(open(&log).state(), catalog.state());
     let statements = [7, 9].map(StatementId).to_vec();
-    assert_eq!(catalog.state().decision(), Some(&Decision { statements }));
+    assert_eq!(catalog.state().decision(), Some(&Decision { statements, rows: 1 }));
 
     // A command that is wrong by now decides nothing, and events without a change need no record.
     let events = prepared(&catalog, &[11], Ok(()));
@@ -164,6 +182,14 @@ fn a_record_decides_about_prepared_events() {
     let (_, appended) =
         block_on(catalog.apply_with(Vec::new(), prepared(&catalog, &[12], Ok(())))).unwrap();
     assert!(appended.is_some());
+    assert_eq!(log.frames.lock().len(), 1);
+
+    // Events of a chronicle that another session has dropped.
+    let mut events = append(&catalog, &[13], Ok(()));
+    events.chronicles = vec![ChronicleId(77)];
+    let make = vec![Command::CreateChronicle(table("gone", Vec::new()))];
+    let error = block_on(catalog.apply_with(make, Some(Box::new(events)))).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     assert_eq!(log.frames.lock().len(), 1);
 
     // The record of a change without events leaves the last decision as it is.
@@ -192,6 +218,20 @@ fn no_change_follows_a_decision_without_its_commit_frame() {
     let started = over(&Arc::new(log.reopened()));
     assert_eq!(started.state().chronicle_count(), 1);
     assert!(started.state().decision().is_some());
+
+    // What nobody knows stays as it is until then.
+    let catalog = started;
+    log.failing.store(false, Ordering::Relaxed);
+    let log = Arc::new(log.reopened());
+    let stopped = over(&log);
+    log.stop();
+    let events = append(&stopped, &[9], Ok(()));
+    let abandoned = Arc::clone(&events.abandoned);
+    let make = vec![Command::CreateChronicle(table("u", Vec::new()))];
+    let error = block_on(stopped.apply_with(make, Some(Box::new(events)))).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(abandoned.load(Ordering::Relaxed));
+    drop(catalog);
 
     // A record that is not written leaves the catalog as it was.
     let drop_cpu = Command::DropChronicle {

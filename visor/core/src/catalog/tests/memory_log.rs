@@ -16,6 +16,8 @@ pub(super) struct MemoryLog {
     pub frames: Arc<Mutex<Vec<Frame>>>,
     /// The next submit fails.
     pub failing: AtomicBool,
+    /// The log has stopped for good.
+    stopped: AtomicBool,
     /// Completions wait here until `finish`.
     pub holding: AtomicBool,
     held: Mutex<Vec<Held>>,
@@ -33,6 +35,11 @@ impl MemoryLog {
     /// Another log over the same frames, as after a restart.
     pub fn reopened(&self) -> MemoryLog {
         MemoryLog { frames: Arc::clone(&self.frames), ..MemoryLog::default() }
+    }
+
+    /// Every submit fails from now on.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Completes what `holding` held back.
@@ -59,6 +66,9 @@ impl Log for MemoryLog {
         if self.failing.swap(false, Ordering::Relaxed) {
             return done(Err(Error::new(ErrorKind::DiskFull, "no room")));
         }
+        if self.stopped.load(Ordering::Relaxed) {
+            return done(Err(Error::new(ErrorKind::Io, "the log has stopped")));
+        }
         let mut frames = self.frames.lock();
         frames.push(frame);
         let lsn = Lsn(frames.len() as u64);
@@ -78,7 +88,8 @@ impl Log for MemoryLog {
     }
 
     fn status(&self) -> LogStatus {
-        LogStatus::default()
+        let stopped = self.stopped.load(Ordering::Relaxed);
+        LogStatus { poisoned: stopped.then(|| "stopped".into()), ..LogStatus::default() }
     }
 
     fn close(&self) -> Result<()> {
