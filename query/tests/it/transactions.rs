@@ -136,12 +136,12 @@ async fn what_a_block_does_not_keep_is_refused() {
         ),
         ("SELECT 1", "CREATE DATABASE v", ErrorKind::ActiveTransaction),
         (
-            "CREATE TABLE v (time timestamptz)",
-            "INSERT INTO t VALUES ('2024-01-01', 1)",
+            "ALTER TABLE t ADD COLUMN more int",
+            "INSERT INTO t VALUES ('2024-01-01', 1, 2)",
             ErrorKind::FeatureNotSupported,
         ),
         ("DROP TABLE t", "SELECT * FROM t", ErrorKind::UndefinedTable),
-        ("INSERT INTO t VALUES ('2024-01-01', 1)", "DROP TABLE u", ErrorKind::FeatureNotSupported),
+        ("INSERT INTO t VALUES ('2024-01-01', 1)", "DROP TABLE t", ErrorKind::FeatureNotSupported),
         ("SELECT 1", "CREATE TABLE t (time timestamptz)", ErrorKind::DuplicateTable),
         ("SAVEPOINT s", "ROLLBACK TO r", ErrorKind::InvalidSavepoint),
         ("SELECT 1", "DISCARD ALL", ErrorKind::ActiveTransaction),
@@ -185,6 +185,29 @@ async fn a_definition_takes_effect_at_commit_and_not_at_rollback() {
     run(&other, "DROP TABLE v").await.unwrap();
     assert_eq!(db.kind("COMMIT").await, ErrorKind::UndefinedTable);
     assert_eq!(db.session.transaction(), TransactionState::Idle);
+}
+
+#[tokio::test]
+async fn a_table_that_another_session_drops_before_commit_fails_the_block_whole() {
+    let db = database().await;
+    let other = db.service.connect(login()).unwrap();
+    for made in [false, true] {
+        db.tag("CREATE TABLE gone (time timestamptz NOT NULL, v int)").await;
+        db.tag("BEGIN").await;
+        db.run("INSERT INTO gone VALUES ('2024-01-01', 1)").await.unwrap();
+        db.run("INSERT INTO u VALUES ('2024-01-01', 1)").await.unwrap();
+        if made {
+            db.tag("CREATE TABLE made (time timestamptz NOT NULL)").await;
+            db.run("INSERT INTO made VALUES ('2024-01-01')").await.unwrap();
+        }
+        run(&other, "DROP TABLE gone").await.unwrap();
+        assert_eq!(db.kind("COMMIT").await, ErrorKind::UndefinedTable);
+        assert_eq!(db.rows("SELECT count(*) FROM u").await, ["0"]);
+        assert_eq!(db.kind("SELECT * FROM made").await, ErrorKind::UndefinedTable);
+        // The catalog goes on.
+        db.tag("CREATE TABLE made (time timestamptz NOT NULL)").await;
+        db.tag("DROP TABLE made").await;
+    }
 }
 
 #[tokio::test]

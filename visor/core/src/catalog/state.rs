@@ -208,6 +208,11 @@ impl CatalogState {
         self.decision.as_deref()
     }
 
+    /// Whether an id is set aside for a chronicle that a transaction makes.
+    pub(crate) fn is_reserved(&self, id: ChronicleId) -> bool {
+        self.reserved.contains(&id)
+    }
+
     /// The id that the next chronicle gets; ids are never reused.
     pub(crate) fn next_chronicle(&self) -> ChronicleId {
         self.next_chronicle
