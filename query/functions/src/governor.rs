@@ -15,10 +15,12 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use datafusion::common::{Result as PlanResult, runtime::JoinSetTracer};
 use stratalog_model::{Error, ErrorKind, Result};
+use tokio::time::Sleep;
 
 use crate::failed;
 
@@ -40,6 +42,9 @@ pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 
 /// Allocated bytes of which a governor is told before the end of a task's turn.
 const TOLD_BYTES_MIN: usize = 1 << 20;
+
+/// Time after which a task asks again whether the task rests.
+const REST: Duration = Duration::from_millis(10);
 
 /// Charges for constants that a thread keeps, at most.
 const CONSTANTS_MAX: usize = 32;
@@ -65,6 +70,12 @@ pub trait Governor: Debug + Send + Sync {
     /// freed: memory of every kind, charged by [`Self::grow`] or not.
     fn allocated(&self, bytes: isize) {
         let _ = bytes;
+    }
+
+    /// Whether tasks of the statement rest until another statement has had its turn: memory is short,
+    /// and each poll may need more.
+    fn rests(&self) -> bool {
+        false
     }
 
     /// One more task works for the statement.
@@ -315,7 +326,14 @@ impl Drop for Present {
 /// A future of a task of its own. Whatever it holds is dropped before the task counts as ended.
 struct Task<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
+    rest: Option<Pin<Box<Sleep>>>,
     present: Present,
+}
+
+impl<T> Task<T> {
+    fn new(future: Pin<Box<dyn Future<Output = T> + Send>>, present: Present) -> Self {
+        Self { future, rest: None, present }
+    }
 }
 
 impl<T> Future for Task<T> {
@@ -323,6 +341,14 @@ impl<T> Future for Task<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let governor = Arc::clone(&self.present.0);
+        while governor.rests() {
+            let rest = self.rest.get_or_insert_with(|| Box::pin(tokio::time::sleep(REST)));
+            if rest.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.rest = None;
+        }
+        self.rest = None;
         within(&governor, || self.future.as_mut().poll(context))
     }
 }
@@ -332,7 +358,7 @@ pub fn task<F>(governor: Arc<dyn Governor>, future: F) -> impl Future<Output = F
 where
     F: Future + Send + 'static,
 {
-    Task { future: Box::pin(future), present: Present::of(governor) }
+    Task::new(Box::pin(future), Present::of(governor))
 }
 
 /// Hands the governor on to the tasks that a plan spawns.
@@ -341,7 +367,7 @@ struct Inherited;
 impl JoinSetTracer for Inherited {
     fn trace_future(&self, future: AnyFuture) -> AnyFuture {
         match current() {
-            Some(governor) => Box::pin(Task { future, present: Present::of(governor) }),
+            Some(governor) => Box::pin(Task::new(future, Present::of(governor))),
             None => future,
         }
     }

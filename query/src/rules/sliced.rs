@@ -12,7 +12,10 @@
 
 use std::sync::Arc;
 
-use arrow::{array::RecordBatch, datatypes::DataType};
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::DataType,
+};
 use datafusion::{
     common::{
         Result,
@@ -30,8 +33,9 @@ use datafusion::{
         unnest::UnnestExec,
         windows::{BoundedWindowAggExec, WindowAggExec},
     },
+    scalar::ScalarValue,
 };
-use stratalog_functions::governor::SPLIT_BYTES;
+use stratalog_functions::governor::{SPLIT_BYTES, value_bytes};
 use stratalog_model::{Error, ErrorKind};
 
 mod expression;
@@ -60,7 +64,10 @@ const LONG_BYTES_MIN: usize = 1 << 10;
 pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-            let long = projection.expr().iter().any(|column| can_be_long(&column.expr));
+            let long = projection
+                .expr()
+                .iter()
+                .any(|column| can_be_long(&column.expr) || constant_list(&column.expr) > 0);
             return Ok(match long {
                 true => Transformed::yes(Arc::new(SlicedProjection::new(node)) as _),
                 false => Transformed::no(node),
@@ -188,6 +195,23 @@ fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(bytes)
+}
+
+/// The bytes of a constant list that is a column by itself: each row gets a copy.
+fn constant_list(expr: &Arc<dyn PhysicalExpr>) -> usize {
+    let list = expr.downcast_ref::<Literal>().map_or(0, |literal| bytes_of(literal.value()));
+    if list >= LONG_BYTES_MIN { list } else { 0 }
+}
+
+/// The bytes of a list or a row; 0 for other values.
+fn bytes_of(value: &ScalarValue) -> usize {
+    match value {
+        ScalarValue::List(list) => value_bytes(&(Arc::clone(list) as ArrayRef)),
+        ScalarValue::LargeList(list) => value_bytes(&(Arc::clone(list) as ArrayRef)),
+        ScalarValue::FixedSizeList(list) => value_bytes(&(Arc::clone(list) as ArrayRef)),
+        ScalarValue::Struct(row) => value_bytes(&(Arc::clone(row) as ArrayRef)),
+        _ => 0,
+    }
 }
 
 /// Whether an expression makes values of any length.

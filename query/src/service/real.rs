@@ -4,17 +4,20 @@
 //! channels and what the allocator keeps are not among that. So a thread watches the process:
 //!
 //! ```text
-//!   resident bytes     0 ────────────── 7/8 limit ─────────── limit ──────────── 17/16 limit ────►
-//!   what is done            nothing      │  the allocator      │ large requests for  │ all large
-//!                                        │  gives back what    │ memory are refused, │ statements
-//!                                        │  it keeps           │ the largest         │ end
-//!                                                              │ statement ends      │
+//!   resident bytes  0 ───────── 3/4 limit ─── 7/8 limit ──────── limit ──────────── 17/16 limit ───►
+//!   what is done       nothing      │ large        │ the allocator    │ large requests for  │ all large
+//!                                   │ statements   │ gives back what  │ memory are refused, │ statements
+//!                                   │ take turns   │ it keeps         │ the largest         │ end
+//!                                   │              │                  │ statement ends      │
 //! ```
+//! A statement may need much more memory before it can be stopped: an operator that sorts or joins
+//! asks nobody meanwhile. While one of the large statements has its turn the others rest, where they
+//! can end at once.
 
 use std::{
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -57,6 +60,15 @@ const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
 /// single end frees memory too slowly.
 const LARGE_BYTES_MIN: usize = 64 << 20;
 
+/// Statements of so many bytes take turns.
+pub(crate) const RESTING_BYTES_MIN: usize = 32 << 20;
+
+/// Length of a turn.
+const TURN: Duration = Duration::from_millis(250);
+
+/// Time until the next look while statements take turns, at most.
+const LOOK_MS_TURNS: u64 = 25;
+
 /// Time in which half of what was granted is in use, or never will be.
 const PROMISE_HALF_LIFE: Duration = Duration::from_millis(250);
 
@@ -92,6 +104,12 @@ static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of large requests that were granted and are not in use yet.
 static PROMISED: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether large statements take turns.
+static TURNS: AtomicBool = AtomicBool::new(false);
+
+/// [`Work::address`] of the statement that has its turn; 0 for none.
+static TURN_OF: AtomicUsize = AtomicUsize::new(0);
+
 /// Statements that take much, or did.
 static LARGE: Mutex<Vec<Weak<Work>>> = Mutex::new(Vec::new());
 
@@ -102,6 +120,17 @@ pub(crate) fn register(work: Weak<Work>) {
         large.retain(|work| work.strong_count() > 0);
     }
     large.push(work);
+}
+
+/// Whether large statements take turns now.
+#[inline]
+pub(crate) fn takes_turns() -> bool {
+    TURNS.load(Ordering::Relaxed)
+}
+
+/// Whether it is the turn of the statement with this address.
+pub(crate) fn has_turn(address: usize) -> bool {
+    TURN_OF.load(Ordering::Relaxed) == address
 }
 
 /// Whether the process has room for so many bytes more.
@@ -139,6 +168,8 @@ pub struct Watch {
     pause: Duration,
     /// When half of the promises were forgotten.
     forgot: Instant,
+    /// When the turn began.
+    turn: Instant,
     /// The statement that was ended last, and when.
     ended: Option<(Weak<Work>, Instant)>,
     warned: Option<Instant>,
@@ -156,6 +187,7 @@ impl Watch {
             gave_back: None,
             pause: GIVE_BACK_MIN,
             forgot: Instant::now(),
+            turn: Instant::now(),
             ended: None,
             warned: None,
         }
@@ -195,9 +227,34 @@ impl Watch {
         if resident > limit && !self.frees() {
             self.end_largest(resident, limit);
         }
+        let turns = resident > limit - limit / 4;
+        if turns {
+            self.give_turn();
+        }
+        TURNS.store(turns, Ordering::Relaxed);
         let headroom = u64::try_from(limit.saturating_sub(resident)).unwrap_or(u64::MAX);
         let quiet = headroom.saturating_mul(1_000) / GROWTH_BYTES_PER_SECOND;
-        Duration::from_millis(quiet.clamp(LOOK_MS_MIN, LOOK_MS_MAX))
+        let longest = if turns { LOOK_MS_TURNS } else { LOOK_MS_MAX };
+        Duration::from_millis(quiet.clamp(LOOK_MS_MIN, longest))
+    }
+
+    /// Gives the turn to the next large statement when the turn is over.
+    fn give_turn(&mut self) {
+        let large = LARGE.lock();
+        let running = large.iter().filter_map(Weak::upgrade);
+        let running: Vec<usize> = running
+            .filter(|work| !work.is_ending() && work.bytes() >= RESTING_BYTES_MIN)
+            .map(|work| work.address())
+            .collect();
+        drop(large);
+        let now = TURN_OF.load(Ordering::Relaxed);
+        let at = running.iter().position(|address| *address == now);
+        if at.is_none() || self.turn.elapsed() >= TURN {
+            let next = at.map_or(0, |at| at + 1);
+            let next = running.get(next).or(running.first()).copied().unwrap_or(0);
+            TURN_OF.store(next, Ordering::Relaxed);
+            self.turn = Instant::now();
+        }
     }
 
     /// The limit now. What is not a statement's can be more than its budgets say.

@@ -98,6 +98,15 @@ impl Governor for Work {
         }
     }
 
+    fn rests(&self) -> bool {
+        // A statement that ends takes no turn: its end frees memory.
+        real::takes_turns()
+            && self.bytes() >= real::RESTING_BYTES_MIN
+            && !real::has_turn(self.address())
+            && self.check().is_ok()
+            && !self.is_ending()
+    }
+
     fn task_begins(&self) {
         self.usage.tasks.fetch_add(1, Ordering::AcqRel);
     }
@@ -140,6 +149,11 @@ impl Work {
     pub fn bytes(&self) -> usize {
         let allocated = usize::try_from(self.usage.bytes.load(Ordering::Relaxed)).unwrap_or(0);
         allocated.max(self.values.as_ref().map_or(0, |values| values.size()))
+    }
+
+    /// The same number for all parts of a statement, and another for each running statement.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.usage).addr()
     }
 
     /// Takes the bytes of rows that leave the statement out of the statement's count.

@@ -223,7 +223,8 @@ impl Catalog {
         let after = Arc::new(before.after(&change)?);
         // Another session may have dropped a chronicle since the events came; from here on nobody can.
         // The transaction itself may have replaced a chronicle that it had made.
-        let gone = |id: &ChronicleId| after.chronicle_by_id(*id).is_none() && !before.is_reserved(*id);
+        let gone =
+            |id: &ChronicleId| after.chronicle_by_id(*id).is_none() && !before.is_reserved(*id);
         if events.chronicles().iter().any(gone) {
             let message = "a table was dropped before the transaction was committed";
             return Err(Error::new(ErrorKind::UndefinedTable, message)

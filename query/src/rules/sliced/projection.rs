@@ -27,7 +27,7 @@ use stratalog_functions::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::{constants, halves, is_out_of_memory, rows_max};
+use super::{bytes_of, constant_list, constants, halves, is_out_of_memory, rows_max};
 use crate::errors::to_datafusion;
 
 /// A [`ProjectionExec`] that splits its batches.
@@ -102,6 +102,7 @@ impl ExecutionPlan for SlicedProjection {
         let mut row_bytes = 0_usize;
         for column in &columns {
             row_bytes = row_bytes.saturating_add(constants(column)?);
+            row_bytes = row_bytes.saturating_add(constant_list(column));
         }
         let schema = self.projection.schema();
         let slices = Slices {
@@ -189,7 +190,8 @@ impl Slices {
 /// Refuses a long constant that a batch would have in each of many rows.
 fn check_constant(value: &ColumnarValue, rows: usize) -> Result<()> {
     let ColumnarValue::Scalar(value) = value else { return Ok(()) };
-    let bytes = value.try_as_str().flatten().map_or(0, str::len).saturating_mul(rows);
+    let text = value.try_as_str().flatten().map_or(0, str::len);
+    let bytes = text.saturating_add(bytes_of(value)).saturating_mul(rows);
     if rows > 1 && bytes > SPLIT_BYTES {
         return Err(failed(
             Error::new(ErrorKind::OutOfMemory, "out of memory")

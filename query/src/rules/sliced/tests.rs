@@ -72,6 +72,18 @@ async fn long_constants_come_in_many_batches() {
     assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
 }
 
+#[tokio::test]
+async fn constant_lists_come_in_many_batches() {
+    let numbers = (0..1 << 17).map(Some).collect::<Vec<Option<i32>>>();
+    let list = arrow::array::ListArray::from_iter_primitive::<Int32Type, _, _>([Some(numbers)]);
+    let batches = projected(lit(ScalarValue::List(Arc::new(list))), 200).await;
+    assert!(batches.len() > 2, "{}", batches.len());
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 200);
+    let short =
+        arrow::array::ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)])]);
+    assert_eq!(projected(lit(ScalarValue::List(Arc::new(short))), 200).await.len(), 1);
+}
+
 #[test]
 fn a_short_result_of_long_values_is_one_array() {
     let (schema, _) = table(1);
