@@ -43,7 +43,7 @@ pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 /// Allocated bytes of which a governor is told before the end of a task's turn.
 const TOLD_BYTES_MIN: usize = 1 << 20;
 
-/// Time after which a task asks again whether the task rests.
+/// Interval at which a pausing task checks whether it may continue.
 const REST: Duration = Duration::from_millis(10);
 
 /// Charges for constants that a thread keeps, at most.
@@ -72,8 +72,7 @@ pub trait Governor: Debug + Send + Sync {
         let _ = bytes;
     }
 
-    /// Whether tasks of the statement rest until another statement has had its turn: memory is short,
-    /// and each poll may need more.
+    /// Whether the tasks of the statement pause: memory is short, and another statement has the turn.
     fn rests(&self) -> bool {
         false
     }

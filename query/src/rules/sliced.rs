@@ -197,7 +197,8 @@ fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
     Ok(bytes)
 }
 
-/// The bytes of a constant list that is a column by itself: each row gets a copy.
+/// The bytes of a column that is a constant list or row, which each row copies; 0 below
+/// [`LONG_BYTES_MIN`].
 fn constant_list(expr: &Arc<dyn PhysicalExpr>) -> usize {
     let list = expr.downcast_ref::<Literal>().map_or(0, |literal| bytes_of(literal.value()));
     if list >= LONG_BYTES_MIN { list } else { 0 }

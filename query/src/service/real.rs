@@ -10,9 +10,9 @@
 //!                                   │ take turns   │ it keeps         │ the largest         │ end
 //!                                   │              │                  │ statement ends      │
 //! ```
-//! A statement may need much more memory before it can be stopped: an operator that sorts or joins
-//! asks nobody meanwhile. While one of the large statements has its turn the others rest, where they
-//! can end at once.
+//! A sort or a join may allocate much memory before it checks whether the statement was stopped. So only
+//! one statement of 32 MiB or more runs at a time; the other ones pause between two polls, where a
+//! statement can be stopped at once. Past 17/16 of the limit all statements of 64 MiB or more end.
 
 use std::{
     sync::{

@@ -8,8 +8,8 @@
 //!   COMMIT ─► the append, at once and whole
 //! ```
 //! Only the block sees what the block defines, until COMMIT: one record of the catalog decides about
-//! definitions and rows (RFC 0023). A table gets no rows of the block after columns that the block
-//! adds: another block may give the same schema version to other columns.
+//! definitions and rows (RFC 0023). After ADD COLUMN to an existing table the block inserts no row into
+//! that table: another block may give the same schema version to other columns.
 
 mod defining;
 mod lost;

@@ -206,7 +206,10 @@ async fn define(
 /// decides about both (RFC 0023).
 ///
 /// # Errors
-/// What is wrong with a command by now, or the logs; then nothing changed.
+/// An invalid command, or an error of a log. Nothing has changed, unless [`Catalog::is_behind`]: then the
+/// next start completes the transaction if its record is durable.
+///
+/// [`Catalog::is_behind`]: stratalog_visor_core::catalog::Catalog::is_behind
 pub async fn commit(
     session: &Session,
     definition: Definition,
@@ -225,7 +228,8 @@ pub async fn commit(
             Ok(done) => done,
             Err(error) => {
                 if catalog.is_behind() {
-                    // The next start carries the block out: nobody may write to what it drops.
+                    // The next start may carry the block out: no session may write to tables that the
+                    // block drops.
                     Box::leak(Box::new((definition, uses)));
                 }
                 return Err(error);

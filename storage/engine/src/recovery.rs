@@ -85,7 +85,7 @@ struct Events {
 }
 
 /// Brings a fresh engine to the state that its log tells. `decision` is the last one of the catalog;
-/// `verify` runs before recovery writes anything.
+/// `verify` runs before recovery writes to the log.
 ///
 /// # Errors
 /// Those of the log and of `verify`; `DataCorrupted` for a sound frame with a payload that is not, and

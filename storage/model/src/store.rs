@@ -139,7 +139,8 @@ pub trait Append: Send + Sync {
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
-/// An append whose frames are durable. Dropping it without a [`Decision`] rolls it back.
+/// An append whose frames are durable. Dropping a prepared append rolls the append back. Once the deciding
+/// record is or may be durable, the owner calls `commit` or `abandon` instead.
 pub trait PreparedAppend: Send {
     /// What the deciding record has to name; `None` when the append has nothing to store.
     fn decision(&self) -> Option<Decision>;
@@ -148,7 +149,7 @@ pub trait PreparedAppend: Send {
     fn chronicles(&self) -> Vec<ChronicleId>;
 
     /// Completes the commit, once the decision is durable: writes the commit frame, makes everything
-    /// visible, then returns. Waits as long as the log has no room.
+    /// visible, then returns. Retries until the log takes the commit frame or stops.
     ///
     /// # Errors
     /// `Io`, `Shutdown` when the log has stopped: keys and frames stay as they are, and the next start of

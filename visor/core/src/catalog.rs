@@ -59,7 +59,7 @@ pub struct Catalog {
     open: RwLock<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
     /// States of open transactions so far.
     previews: AtomicU64,
-    /// Whether a record is durable whose commit frame is not: the state in memory is behind the log.
+    /// Whether a record is, or may be, durable while its change is not visible.
     behind: Arc<AtomicBool>,
 }
 
@@ -189,8 +189,8 @@ impl Catalog {
             let before = self.state();
             let mut plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
             let (after, appended) = match (plan.change.take(), events) {
-                (Some(change), Some(events)) => {
-                    let (after, appended) = self.decide(turn, &before, change, events).await?;
+                (change, Some(events)) => {
+                    let (after, appended) = self.decide(turn, before, change, events).await?;
                     (after, Some(appended))
                 }
                 (Some(change), None) => {
@@ -198,7 +198,6 @@ impl Catalog {
                     self.record(turn, &change, Arc::clone(&after)).await?;
                     (after, None)
                 }
-                (None, Some(events)) => (before, Some(events.commit().await?)),
                 (None, None) => (before, None),
             };
             tracing::debug!(?commands, "catalog changed");
@@ -212,13 +211,14 @@ impl Catalog {
     async fn decide(
         &self,
         turn: OwnedMutexGuard<()>,
-        before: &CatalogState,
-        change: Change,
+        before: Arc<CatalogState>,
+        change: Option<Change>,
         events: Box<dyn PreparedAppend>,
     ) -> Result<(Arc<CatalogState>, Appended)> {
-        let change = match events.decision() {
-            Some(decision) => Change::Several(vec![change, Change::Decide(decision)]),
-            None => change,
+        let change = match (change, events.decision().map(Change::Decide)) {
+            (Some(change), Some(decision)) => Change::Several(vec![change, decision]),
+            (Some(change), None) | (None, Some(change)) => change,
+            (None, None) => return Ok((before, events.commit().await?)),
         };
         let after = Arc::new(before.after(&change)?);
         // Another session may have dropped a chronicle since the events came; from here on nobody can.
@@ -226,9 +226,10 @@ impl Catalog {
         let gone =
             |id: &ChronicleId| after.chronicle_by_id(*id).is_none() && !before.is_reserved(*id);
         if events.chronicles().iter().any(gone) {
-            let message = "a table was dropped before the transaction was committed";
+            let message = "a table of the transaction was dropped before COMMIT";
             return Err(Error::new(ErrorKind::UndefinedTable, message)
-                .with_detail("nothing of the transaction was kept"));
+                .with_detail("nothing of the transaction was kept")
+                .with_hint("run the transaction again without that table"));
         }
         let written = match self.write(turn, &change).await {
             Ok(written) => written,
@@ -246,7 +247,8 @@ impl Catalog {
         Ok((after, appended))
     }
 
-    /// Whether a record may be durable whose change is not shown: the next start shows the change.
+    /// Whether a record is, or may be, durable while its change is not visible. The next start shows the
+    /// change if the record is durable.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Acquire)
     }
@@ -255,9 +257,10 @@ impl Catalog {
     async fn turn(&self) -> Result<OwnedMutexGuard<()>> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         if self.is_behind() {
-            let message = "a transaction that changed definitions is decided and not completed";
-            return Err(Error::new(ErrorKind::Io, message)
-                .with_hint("restart the server: the start completes the transaction"));
+            let message = "the catalog takes no change: the record of a transaction is or may be durable, and the transaction is not complete";
+            return Err(Error::new(ErrorKind::Io, message).with_hint(
+                "restart the server: the start completes the transaction if its record is durable",
+            ));
         }
         Ok(turn)
     }
@@ -299,7 +302,8 @@ impl Catalog {
             reservation,
             Durability::Disk,
             Box::new(move |result| {
-                // Nobody waits any more: the command was carried out all the same.
+                // Without a receiver a plain change is carried out all the same, and a decision waits
+                // for the next start.
                 let _ = report.send(result.map(|_| done()));
             }),
         );
@@ -312,8 +316,8 @@ impl Catalog {
     }
 }
 
-/// A durable record whose state is not shown yet. Dropped like that, it lets no other change follow:
-/// the change would be decided on a state behind the log.
+/// A durable record whose state is not visible yet. If a `Written` drops before `show`, the catalog
+/// refuses further changes: the state in memory is older than the log.
 struct Written {
     state: Arc<RwLock<Arc<CatalogState>>>,
     behind: Arc<AtomicBool>,

@@ -10,7 +10,7 @@ impl Transaction {
     /// Checks that the block may write to a chronicle, for all that the block defines.
     ///
     /// # Errors
-    /// `FeatureNotSupported` behind columns that the block adds to a chronicle of before.
+    /// `FeatureNotSupported` after ADD COLUMN of the block to a chronicle that the block has not made.
     pub fn check_target(&self, chronicle: &ChronicleDefinition) -> Result<()> {
         let mut block = self.0.lock();
         if block.definition.as_ref().is_some_and(|defined| defined.extends(chronicle.id)) {
@@ -45,7 +45,7 @@ impl Transaction {
                 && *written > now.schema_version
             {
                 return Err(commit_first(
-                    "ADD COLUMN after ROLLBACK TO of rows with another new column",
+                    "ADD COLUMN after ROLLBACK TO has undone another ADD COLUMN and rows written after it",
                 ));
             }
         }
@@ -55,16 +55,18 @@ impl Transaction {
     /// Checks that the block may make a chronicle anew, with a key.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when a producer numbers the block, and when the block has written to tables
-    /// of before: a chronicle of before is acquired for that, and who writes to it may wait for keys of
-    /// the block.
+    /// `FeatureNotSupported` when a producer numbers the block, and for an existing chronicle when the
+    /// block has written to existing chronicles. ADD PRIMARY KEY acquires an existing chronicle and waits
+    /// for the writers of the chronicle; a writer may wait for a key of the block.
     pub fn check_new_key(&self, chronicle: ChronicleId) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
         let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
         match made(&chronicle) || block.touched.keys().all(made) {
             true => Ok(()),
-            false => Err(commit_first("ADD PRIMARY KEY in a block that has written rows")),
+            false => Err(commit_first(
+                "ADD PRIMARY KEY to an existing table in a block that has written to existing tables",
+            )),
         }
     }
 }

@@ -296,8 +296,7 @@ impl Journaled {
             }
         }
         if decided > 0 {
-            let what =
-                "events of a transaction that the catalog has decided: the next start commits them";
+            let what = "events of a transaction that the catalog has decided: the next start commits them if all are here";
             let line = Line::new(PartKind::Journal, "journal", State::Sound);
             report.push(line.with_rows(decided).with_detail(what));
         }

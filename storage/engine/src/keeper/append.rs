@@ -251,7 +251,7 @@ impl OpenAppend {
         self.options.durability.or(self.strictest).unwrap_or_default()
     }
 
-    /// Ends the append's life as an open one: from here on only the log decides about it.
+    /// Closes the append for events, and checks it. The result is committed or prepared.
     async fn close(mut self) -> Result<Closed> {
         if self.broken {
             return Err(Error::internal("commit of an append after one of its pushes failed"));

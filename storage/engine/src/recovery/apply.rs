@@ -33,11 +33,11 @@ struct Applier<'a> {
     open: HashMap<StatementId, Vec<Decoded>, RandomState>,
     /// Bytes of their payloads.
     open_bytes: usize,
-    /// Statements that have a commit frame, once the log was asked.
+    /// Statements with a commit frame, and those of the decision. `None` until the second pass over the log.
     committed: Option<HashSet<StatementId, RandomState>>,
     /// The catalog's last decision.
     decision: Option<&'a Decision>,
-    /// Events of statements without one.
+    /// Dropped events: those of statements without a commit frame.
     dropped_rows: u64,
     /// Chronicles with versions that are not shown yet, and how many batches came in.
     unshown: Vec<Arc<Chronicle>>,
@@ -137,12 +137,17 @@ impl Applier<'_> {
         if held().next().is_none() {
             return Ok(None);
         }
-        if held().count() < statements.len() || rows_of(held().flatten()) != *rows {
+        let (found, found_rows) = (held().count(), rows_of(held().flatten()));
+        if found < statements.len() || found_rows != *rows {
             return Err(Error::new(
                 ErrorKind::DataCorrupted,
-                "the journal has a part of a transaction only that the catalog has decided",
+                format!(
+                    "the journal has {found_rows} of {rows} rows, and {found} of {} statements from \
+                     number {first} on, of a transaction that the catalog has decided",
+                    statements.len()
+                ),
             )
-            .with_hint("restore journal and catalog from one backup"));
+            .with_hint("restore the directories of journal and catalog from one backup"));
         }
         tracing::info!(
             statements = statements.len(),

@@ -89,8 +89,8 @@ struct Completed {
     durability: Durability,
 }
 
-/// A committing frame that did not become durable: what the frame would have committed, unless the log
-/// has dropped that, and why.
+/// A failed commit: the uncommitted parts if another attempt is possible, and the error. `None` if the log
+/// dropped the parts, or if the frame is durable and publishing failed.
 type Unwritten = (Option<Box<Completed>>, Error);
 
 impl Closed {
@@ -313,8 +313,8 @@ impl Completed {
         })
     }
 
-    /// Leaves keys reserved and frames in the journal, until the process ends: the next start commits
-    /// what is here, so nothing may take its place.
+    /// Leaves keys reserved and frames in the journal until the process ends: the next start may commit
+    /// these events, so no other event may take their keys.
     fn leave(self: Box<Self>) {
         Box::leak(self);
     }
@@ -326,10 +326,10 @@ fn rows_of(parts: &[Part]) -> u64 {
 
 /// What a client receives whose transaction is decided and not visible.
 fn unfinished(cause: Error) -> Error {
-    let message = "the transaction is committed, and the server must restart to show it";
+    let message = "the transaction is committed, but its rows and definitions are not visible yet";
     Error::new(cause.kind(), message)
         .with_detail(cause.to_string())
-        .with_hint("do not send it again: the next start of the server completes it")
+        .with_hint("do not send it again: restart the server, which completes the transaction")
 }
 
 /// A try of a producer's statement, or of several; over when it drops.
