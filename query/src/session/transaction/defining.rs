@@ -14,9 +14,10 @@ impl Transaction {
     pub fn check_target(&self, chronicle: &ChronicleDefinition) -> Result<()> {
         let mut block = self.0.lock();
         if block.definition.as_ref().is_some_and(|defined| defined.extends(chronicle.id)) {
-            return Err(commit_first(
-                "writing to a table behind a column that the same block adds",
-            ));
+            return Err(commit_first(&format!(
+                "inserting into table \"{}\" after ADD COLUMN in the same block",
+                chronicle.name
+            )));
         }
         block.touch(chronicle.id, chronicle.schema_version);
         Ok(())
