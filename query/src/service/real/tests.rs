@@ -52,22 +52,6 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     assert!(has_memory(64 << 10) && !has_memory(3 << 20));
     // Far past the limit the next large statement does not wait for the first, and small ones stay.
     let second = statement(200 << 20);
-    assert!(takes_turns() && !large.rests(), "it ends");
-    // The others take turns where the memory is short.
-    let third = statement(100 << 20);
-    HAS.store(800 << 20, Ordering::SeqCst);
-    watch.look();
-    assert_eq!((second.rests(), third.rests(), small.rests()), (false, true, false));
-    std::thread::sleep(TURN);
-    watch.look();
-    assert_eq!((second.rests(), third.rests(), small.rests()), (true, false, false));
-    third.stop(Stop::User);
-    watch.look();
-    assert_eq!((second.rests(), third.rests()), (false, false));
-    HAS.store(100 << 20, Ordering::SeqCst);
-    watch.look();
-    assert!(!takes_turns());
-    drop(third);
     HAS.store(1060 << 20, Ordering::SeqCst);
     watch.look();
     assert!(second.check().is_ok());
@@ -87,5 +71,21 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     std::thread::sleep(LAST_MOMENTS_MIN);
     watch.look();
     assert_eq!(small.check().unwrap_err().kind(), ErrorKind::OutOfMemory);
+    assert!(takes_turns() && !small.rests(), "it ends");
+    drop(small);
+    // Large statements take turns where the memory is short.
+    let (small, second, third) = (statement(5 << 20), statement(200 << 20), statement(100 << 20));
+    HAS.store(800 << 20, Ordering::SeqCst);
+    watch.look();
+    assert_eq!((second.rests(), third.rests(), small.rests()), (false, true, false));
+    std::thread::sleep(TURN);
+    watch.look();
+    assert_eq!((second.rests(), third.rests(), small.rests()), (true, false, false));
+    third.stop(Stop::User);
+    watch.look();
+    assert_eq!((second.rests(), third.rests()), (false, false));
+    HAS.store(100 << 20, Ordering::SeqCst);
+    watch.look();
+    assert!(!takes_turns());
     LIMIT.store(0, Ordering::Relaxed);
 }
