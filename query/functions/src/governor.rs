@@ -43,7 +43,7 @@ pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 /// Allocated bytes of which a governor is told before the end of a task's turn.
 const TOLD_BYTES_MIN: usize = 1 << 20;
 
-/// Interval at which a pausing task checks whether it may continue.
+/// Time between two checks of a paused task.
 const REST: Duration = Duration::from_millis(10);
 
 /// Charges for constants that a thread keeps, at most.

@@ -67,7 +67,7 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
             let long = projection
                 .expr()
                 .iter()
-                .any(|column| can_be_long(&column.expr) || constant_list(&column.expr) > 0);
+                .any(|column| can_be_long(&column.expr) || constant_list_bytes(&column.expr) > 0);
             return Ok(match long {
                 true => Transformed::yes(Arc::new(SlicedProjection::new(node)) as _),
                 false => Transformed::no(node),
@@ -197,15 +197,15 @@ fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
     Ok(bytes)
 }
 
-/// The bytes of a column that is a constant list or row, which each row copies; 0 below
+/// The bytes of a column with a constant list or row, of which each row gets a copy; 0 below
 /// [`LONG_BYTES_MIN`].
-fn constant_list(expr: &Arc<dyn PhysicalExpr>) -> usize {
-    let list = expr.downcast_ref::<Literal>().map_or(0, |literal| bytes_of(literal.value()));
+fn constant_list_bytes(expr: &Arc<dyn PhysicalExpr>) -> usize {
+    let list = expr.downcast_ref::<Literal>().map_or(0, |literal| nested_bytes(literal.value()));
     if list >= LONG_BYTES_MIN { list } else { 0 }
 }
 
 /// The bytes of a list or a row; 0 for other values.
-fn bytes_of(value: &ScalarValue) -> usize {
+fn nested_bytes(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::List(list) => value_bytes(&(Arc::clone(list) as ArrayRef)),
         ScalarValue::LargeList(list) => value_bytes(&(Arc::clone(list) as ArrayRef)),

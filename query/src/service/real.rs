@@ -10,9 +10,10 @@
 //!                                   │ take turns   │ it keeps         │ the largest         │ end
 //!                                   │              │                  │ statement ends      │
 //! ```
-//! A sort or a join may allocate much memory before it checks whether the statement was stopped. So only
-//! one statement of 32 MiB or more runs at a time; the other ones pause between two polls, where a
-//! statement can be stopped at once. Past 17/16 of the limit all statements of 64 MiB or more end.
+//! A sort or a join may copy all its memory before the operator checks for a stop. Past 3/4 of the limit,
+//! and once the large statements have more memory than is left, one statement of 32 MiB or more runs at a
+//! time. The other large statements pause between two polls, where a stop takes effect at once. Past 17/16 of
+//! the limit all statements of 64 MiB or more end.
 
 use std::{
     sync::{
@@ -60,13 +61,13 @@ const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
 /// single end frees memory too slowly.
 const LARGE_BYTES_MIN: usize = 64 << 20;
 
-/// Statements of so many bytes take turns.
+/// Bytes of a statement from which on the statement takes turns.
 pub(crate) const RESTING_BYTES_MIN: usize = 32 << 20;
 
 /// Length of a turn.
 const TURN: Duration = Duration::from_millis(250);
 
-/// Time until the next look while statements take turns, at most.
+/// Longest time between two looks while statements take turns.
 const LOOK_MS_TURNS: u64 = 25;
 
 /// Time in which half of what was granted is in use, or never will be.
@@ -107,7 +108,7 @@ static PROMISED: AtomicUsize = AtomicUsize::new(0);
 /// Whether large statements take turns.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
-/// [`Work::address`] of the statement that has its turn; 0 for none.
+/// [`Work::address`] of the statement with the turn; 0 for none.
 static TURN_OF: AtomicUsize = AtomicUsize::new(0);
 
 /// Statements that take much, or did.
@@ -128,9 +129,17 @@ pub(crate) fn takes_turns() -> bool {
     TURNS.load(Ordering::Relaxed)
 }
 
-/// Whether it is the turn of the statement with this address.
+/// Whether the statement with this address has the turn.
 pub(crate) fn has_turn(address: usize) -> bool {
     TURN_OF.load(Ordering::Relaxed) == address
+}
+
+/// The bytes of all statements that take much.
+fn statement_bytes() -> usize {
+    let mut large = LARGE.lock();
+    large.retain(|work| work.strong_count() > 0);
+    let running = large.iter().filter_map(Weak::upgrade);
+    running.map(|work| work.bytes()).fold(0, usize::saturating_add)
 }
 
 /// Whether the process has room for so many bytes more.
@@ -198,7 +207,7 @@ impl Watch {
         let Some(mut resident) = (self.process.resident)() else {
             return Duration::from_millis(LOOK_MS_MAX);
         };
-        let limit = self.limit(resident);
+        let limit = self.limit(resident, statement_bytes());
         LIMIT.store(limit, Ordering::Relaxed);
         if resident > limit - limit / 8 && self.is_due(resident > limit) {
             (self.process.give_back)();
@@ -227,12 +236,14 @@ impl Watch {
         if resident > limit && !self.frees() {
             self.end_largest(resident, limit);
         }
-        let turns = resident > limit - limit / 4;
+        // Each statement may need as much again within one poll.
+        let left = limit.saturating_sub(resident);
+        let turns = left < limit / 4 && left < statement_bytes();
         if turns {
             self.give_turn();
         }
         TURNS.store(turns, Ordering::Relaxed);
-        let headroom = u64::try_from(limit.saturating_sub(resident)).unwrap_or(u64::MAX);
+        let headroom = u64::try_from(left).unwrap_or(u64::MAX);
         let quiet = headroom.saturating_mul(1_000) / GROWTH_BYTES_PER_SECOND;
         let longest = if turns { LOOK_MS_TURNS } else { LOOK_MS_MAX };
         Duration::from_millis(quiet.clamp(LOOK_MS_MIN, longest))
@@ -258,13 +269,7 @@ impl Watch {
     }
 
     /// The limit now. What is not a statement's can be more than its budgets say.
-    fn limit(&self, resident: usize) -> usize {
-        let statements: usize = {
-            let mut large = LARGE.lock();
-            large.retain(|work| work.strong_count() > 0);
-            let running = large.iter().filter_map(Weak::upgrade);
-            running.map(|work| work.bytes()).fold(0, usize::saturating_add)
-        };
+    fn limit(&self, resident: usize, statements: usize) -> usize {
         let others = resident.saturating_sub(statements);
         let least = others.saturating_add(self.allowance.statement_bytes / 2);
         // Without a statement that could give memory back, the limit would only follow the memory.

@@ -82,15 +82,12 @@ impl Definition {
             }
         }
         let state = preview(catalog, seen, &fixed)?;
-        let changed: BTreeSet<ChronicleId> =
-            fixed.iter().flat_map(|command| command.changes(seen)).collect();
-        let extended = changed.into_iter().filter(|id| {
-            let version = |state: &CatalogState| {
-                state.chronicle_by_id(*id).map(|chronicle| chronicle.schema_version)
-            };
-            version(&state) > version(seen)
-        });
-        let extended: Vec<ChronicleId> = extended.collect();
+        let version = |state: &CatalogState, id: &ChronicleId| {
+            state.chronicle_by_id(*id).map(|chronicle| chronicle.schema_version)
+        };
+        let changed = fixed.iter().flat_map(|command| command.changes(seen));
+        let extended: BTreeSet<ChronicleId> =
+            changed.filter(|id| version(&state, id) > version(seen, id)).collect();
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
             None => {
@@ -179,7 +176,7 @@ impl Definition {
         &self.commands
     }
 
-    /// Whether the block adds columns to a chronicle that was there before.
+    /// Whether the block adds columns to an existing chronicle.
     pub fn extends(&self, chronicle: ChronicleId) -> bool {
         self.extended.contains(&chronicle) && !self.made(chronicle)
     }

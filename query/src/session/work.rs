@@ -99,7 +99,7 @@ impl Governor for Work {
     }
 
     fn rests(&self) -> bool {
-        // A statement that ends takes no turn: its end frees memory.
+        // The end of a statement frees memory, so an ending statement needs no turn.
         real::takes_turns()
             && self.bytes() >= real::RESTING_BYTES_MIN
             && !real::has_turn(self.address())

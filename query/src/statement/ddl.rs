@@ -50,9 +50,10 @@ pub fn is_definition(statement: &Statement) -> bool {
 /// Runs a definition; in a block only the block sees it, until COMMIT.
 ///
 /// # Errors
-/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` for what a block cannot do with the
-/// tables that it has written to;
+/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` as [`Transaction::check_definition`];
 /// what is wrong with the statement, or the log.
+///
+/// [`Transaction::check_definition`]: crate::session::transaction::Transaction::check_definition
 pub async fn run(
     session: &Session,
     statement: &Statement,
@@ -202,8 +203,8 @@ async fn define(
     Ok(notices)
 }
 
-/// Commits a block that defines something, with the rows that it wrote: one record of the catalog
-/// decides about both (RFC 0023).
+/// Commits the definitions and the rows of a block: one record of the catalog decides about both (RFC
+/// 0023).
 ///
 /// # Errors
 /// An invalid command, or an error of a log. Nothing has changed, unless [`Catalog::is_behind`]: then the

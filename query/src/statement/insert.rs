@@ -481,8 +481,8 @@ impl Writer {
     /// Starts a statement that [may write](super::transaction::check_write).
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a number within a block, for a table behind a column that the block
-    /// adds, and for a plan of columns that ROLLBACK TO has taken back; `LockNotAvailable` when another
+    /// `FeatureNotSupported` for a number within a block, for an existing table after ADD COLUMN of the
+    /// block, and for a plan with columns that ROLLBACK TO has taken back; `LockNotAvailable` when another
     /// session has acquired the table EXCLUSIVE.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
         let (now, planned) = (session.catalog(), &targets.chronicle);

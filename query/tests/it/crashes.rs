@@ -64,8 +64,15 @@ impl Life {
         Self { service, session, logs }
     }
 
+    async fn run(&self, statements: &[&str]) -> Result<()> {
+        for sql in statements {
+            run(&self.session, sql).await?;
+        }
+        Ok(())
+    }
+
     async fn block(&self) -> Result<()> {
-        for sql in [
+        self.run(&[
             "BEGIN",
             "CREATE TABLE one (time timestamptz NOT NULL, v int, PRIMARY KEY (time))",
             "INSERT INTO one SELECT '2024-01-01'::timestamptz + n * interval '1 s', n FROM generate_series(1, 50) AS n",
@@ -73,10 +80,8 @@ impl Life {
             "CREATE TABLE two (time timestamptz NOT NULL, w text)",
             "INSERT INTO two VALUES ('2024-01-01', 'second')",
             "COMMIT",
-        ] {
-            run(&self.session, sql).await?;
-        }
-        Ok(())
+        ])
+        .await
     }
 
     /// The rows of a table; `None` when there is none of that name.
@@ -178,19 +183,15 @@ async fn a_migration_beside_rows_is_there_whole_or_not_at_all() {
         for nth in 1.. {
             let disk = FaultyDisk::new(nth ^ 0x30);
             let life = Life::open(&disk);
-            for sql in [
+            let before = life.run(&[
                 "CREATE TABLE migrations (time timestamptz NOT NULL, name text, PRIMARY KEY (name, time)) WITH (durability = 'relaxed')",
                 "CREATE TABLE plain (time timestamptz NOT NULL, v int)",
                 "INSERT INTO migrations VALUES ('2024-01-01', '0001')",
                 "INSERT INTO plain SELECT '2024-01-01'::timestamptz + n * interval '1 s', n FROM generate_series(1, 50) AS n",
-            ] {
-                run(&life.session, sql).await.unwrap();
-            }
+            ]);
+            before.await.unwrap();
             disk.halt_after(nth);
-            let mut acknowledged = true;
-            for sql in MIGRATION {
-                acknowledged = acknowledged && run(&life.session, sql).await.is_ok();
-            }
+            let acknowledged = life.run(&MIGRATION).await.is_ok();
             let unmet = !disk.is_halted();
             let disk = disk.crash(crash);
             life.close();
@@ -203,9 +204,7 @@ async fn a_migration_beside_rows_is_there_whole_or_not_at_all() {
                 true => stored += 1,
                 false => {
                     gone += 1;
-                    for sql in MIGRATION {
-                        run(&life.session, sql).await.unwrap();
-                    }
+                    life.run(&MIGRATION).await.unwrap();
                 }
             }
             // What recovery completed is committed: keys are taken, and it is so at the next start.
@@ -247,16 +246,15 @@ async fn a_table_that_gets_a_key_is_the_old_one_or_the_new_one() {
         for nth in 1.. {
             let disk = FaultyDisk::new(nth);
             let life = Life::open(&disk);
-            for sql in [
+            let before = life.run(&[
                 "CREATE TABLE plain (time timestamptz NOT NULL, host text, v int) WITH (durability = 'relaxed')",
                 "COMMENT ON TABLE plain IS 'kept'",
                 "INSERT INTO plain SELECT '2024-01-01'::timestamptz + n * interval '1 s', 'a', n FROM generate_series(1, 50) AS n",
                 // What is relaxed is durable with what is not.
                 "CREATE TABLE other (time timestamptz, v int)",
                 "INSERT INTO other VALUES ('2024-01-01', 1)",
-            ] {
-                run(&life.session, sql).await.unwrap();
-            }
+            ]);
+            before.await.unwrap();
             disk.halt_after(nth);
             let acknowledged = run(&life.session, add).await.is_ok();
             let unmet = !disk.is_halted();

@@ -18,7 +18,7 @@ use stratalog_model::{Disk, Error, ErrorKind, Log as _, Lsn, Result};
 
 use crate::{Source, content::read_file};
 
-/// Times that the journal and the catalog are taken while definitions change.
+/// Attempts to copy journal and catalog while definitions change.
 const TRIES: usize = 1000;
 
 /// What of a database is to be copied.
@@ -35,8 +35,7 @@ pub struct Captured {
 /// Holds a database at one instant.
 ///
 /// # Errors
-/// `Io`, for a journal that has stopped for good as well; `ObjectInUse` while definitions change all the
-/// time.
+/// `Io`, also for a stopped journal; `ObjectInUse` when definitions change during [`TRIES`] attempts.
 pub async fn capture(source: &Source) -> Result<Captured> {
     let held = source.engine.hold()?;
     let manifest = held.manifest()?;
@@ -66,9 +65,8 @@ async fn extents(source: &Source, held: &Held) -> Result<(Vec<Extent>, Vec<Exten
         }
         tries += 1;
         if tries == TRIES {
-            // One may have rows or definitions of a transaction that the other has not.
-            let message =
-                "definitions change all the time: journal and catalog are never of one instant";
+            // Journal or catalog may have a transaction that the other log lacks.
+            let message = "the backup could not copy journal and catalog as of one instant: definitions kept changing";
             return Err(Error::new(ErrorKind::ObjectInUse, message)
                 .with_hint("back up again, while fewer tables are created, altered and dropped"));
         }

@@ -164,13 +164,13 @@ impl Engine {
         Self::open_decided(log, clock, settings, definitions, files, None, &|| Ok(()))
     }
 
-    /// As [`Self::open_with`]. `decision` is the last one of the catalog: an append that it names is
-    /// committed, if a crash came before the commit frame (RFC 0023). `verify` runs once all frames are
-    /// read, and before that frame is written.
+    /// As [`Self::open_with`]. Recovery commits the append of `decision`, the catalog's last decision, if a
+    /// crash came before the commit frame (RFC 0023). `verify` runs after all frames are read, and before
+    /// recovery writes the commit frame.
     ///
     /// # Errors
-    /// As [`Self::open`], and those of `verify`; `DataCorrupted` when the log has a part of the append
-    /// only; `DiskFull` when there is no room for that frame.
+    /// The errors of [`Self::open`] and of `verify`; `DataCorrupted` when the log has a part of the append
+    /// only; `DiskFull` without room for the commit frame.
     pub fn open_decided(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,

@@ -72,8 +72,8 @@ type Read = (Lsn, Frame, Definition);
 struct Decoded {
     frame: Frame,
     chronicle: Option<Arc<Chronicle>>,
-    /// `None` for other frames. An error fails the recovery if the events are committed: events that
-    /// were rolled back may have a schema version that is no longer there.
+    /// `None` for other frames. An error fails the recovery if the events are committed: the schema
+    /// version of rolled-back events may no longer exist.
     events: Option<Result<Events>>,
 }
 
@@ -172,9 +172,7 @@ fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
 fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<Floor> {
     let Some(files) = &core.files else { return Ok(Floor::default()) };
     let state = files.manifest.state();
-    let keeping = || core.waiting.block_on(keep(files, &state));
-    // Whoever opens an engine may not be allowed to block.
-    std::thread::scope(|scope| scope.spawn(keeping).join().unwrap_or_else(|_| Err(panicked())))?;
+    wait(core, keep(files, &state))?;
     for (id, owned) in &state.chronicles {
         let Some(definition) = definitions(*id) else {
             core.dropped.lock().insert(*id, Vec::new());
@@ -323,6 +321,14 @@ fn events_of(
         false => Groups::default(),
     };
     Ok(Events { shape, columns: decoded.columns, ticks, groups })
+}
+
+/// Runs a future to its end on a thread of its own: the opener of an engine may not be allowed to block.
+fn wait<T: Send>(core: &Core, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| core.waiting.block_on(future));
+        waiting.join().unwrap_or_else(|_| Err(Error::internal("a step of recovery panicked")))
+    })
 }
 
 fn stopped() -> Error {

@@ -139,10 +139,10 @@ pub trait Append: Send + Sync {
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
-/// An append whose frames are durable. Dropping a prepared append rolls the append back. Once the deciding
+/// An append with durable frames. Dropping a prepared append rolls the append back. Once the deciding
 /// record is or may be durable, the owner calls `commit` or `abandon` instead.
 pub trait PreparedAppend: Send {
-    /// What the deciding record has to name; `None` when the append has nothing to store.
+    /// The content of the deciding record; `None` for an append without events and deletes.
     fn decision(&self) -> Option<Decision>;
 
     /// The chronicles with events or deletes: each must exist in the state that the record leaves.
@@ -156,12 +156,12 @@ pub trait PreparedAppend: Send {
     /// the store completes the commit.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
 
-    /// Nobody knows whether the decision is durable: keys and frames stay as they are until the next
-    /// start of the store.
+    /// The decision may or may not be durable: keys and frames stay as they are until the next start of the
+    /// store.
     fn abandon(self: Box<Self>);
 }
 
-/// The decision to commit a prepared append, as another log stores it (RFC 0023).
+/// The decision to commit a prepared append, stored in another log (RFC 0023).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// The statements of the append, in the order of their commit; at least one.

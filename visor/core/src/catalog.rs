@@ -222,7 +222,7 @@ impl Catalog {
         };
         let after = Arc::new(before.after(&change)?);
         // Another session may have dropped a chronicle since the events came; from here on nobody can.
-        // The transaction itself may have replaced a chronicle that it had made.
+        // The transaction may have replaced a chronicle of its own.
         let gone =
             |id: &ChronicleId| after.chronicle_by_id(*id).is_none() && !before.is_reserved(*id);
         if events.chronicles().iter().any(gone) {
@@ -282,7 +282,7 @@ impl Catalog {
         .await
     }
 
-    /// Writes a change; its state is not shown yet.
+    /// Writes a change, without showing the new state.
     async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<Written> {
         let (state, behind) = (Arc::clone(&self.state), Arc::clone(&self.behind));
         self.submit(change, move || Written { _turn: turn, state, behind, shown: false }).await

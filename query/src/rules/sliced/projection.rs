@@ -27,7 +27,7 @@ use stratalog_functions::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::{bytes_of, constant_list, constants, halves, is_out_of_memory, rows_max};
+use super::{constant_list_bytes, constants, halves, is_out_of_memory, nested_bytes, rows_max};
 use crate::errors::to_datafusion;
 
 /// A [`ProjectionExec`] that splits its batches.
@@ -102,7 +102,7 @@ impl ExecutionPlan for SlicedProjection {
         let mut row_bytes = 0_usize;
         for column in &columns {
             row_bytes = row_bytes.saturating_add(constants(column)?);
-            row_bytes = row_bytes.saturating_add(constant_list(column));
+            row_bytes = row_bytes.saturating_add(constant_list_bytes(column));
         }
         let schema = self.projection.schema();
         let slices = Slices {
@@ -191,7 +191,7 @@ impl Slices {
 fn check_constant(value: &ColumnarValue, rows: usize) -> Result<()> {
     let ColumnarValue::Scalar(value) = value else { return Ok(()) };
     let text = value.try_as_str().flatten().map_or(0, str::len);
-    let bytes = text.saturating_add(bytes_of(value)).saturating_mul(rows);
+    let bytes = text.saturating_add(nested_bytes(value)).saturating_mul(rows);
     if rows > 1 && bytes > SPLIT_BYTES {
         return Err(failed(
             Error::new(ErrorKind::OutOfMemory, "out of memory")

@@ -87,5 +87,10 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     HAS.store(100 << 20, Ordering::SeqCst);
     watch.look();
     assert!(!takes_turns());
+    // As much memory as the large statements have is left for their next steps.
+    drop(second);
+    HAS.store(800 << 20, Ordering::SeqCst);
+    watch.look();
+    assert!(!takes_turns());
     LIMIT.store(0, Ordering::Relaxed);
 }

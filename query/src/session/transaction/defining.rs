@@ -1,4 +1,4 @@
-//! What a block may define and write, one beside the other.
+//! The definitions and the writes of one block: which of them exclude each other.
 
 use stratalog_model::{ChronicleDefinition, ChronicleId, Error, Result, SchemaVersion};
 use stratalog_visor_core::{CatalogState, catalog::Command};
@@ -88,7 +88,7 @@ impl Block {
     }
 }
 
-/// What a block does not do yet, and another block can.
+/// The refusal of a statement that works in the next block.
 fn commit_first(what: &str) -> Error {
     Error::not_yet(what).with_hint("COMMIT first")
 }

@@ -35,10 +35,9 @@ pub struct Journaled {
     gsn: Option<u64>,
     /// Frames of statements whose commit frame was not met yet.
     open: HashMap<StatementId, Vec<Held>, RandomState>,
-    /// Statements that the catalog has decided: the next start commits them.
+    /// Statements of the catalog's last decision, for the next start to commit.
     decided: HashSet<StatementId, RandomState>,
-    /// What is wrong with frames of `open`: rolled-back events may have a schema version that is no longer
-    /// there.
+    /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer exist.
     undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
     /// Chronicles that nobody knows, and of which that was said.

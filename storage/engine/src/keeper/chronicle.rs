@@ -119,7 +119,7 @@ impl Chronicle {
         version: SchemaVersion,
     ) -> Result<Arc<Shape>> {
         let known = self.shapes.read().get(&version).cloned();
-        // Other columns under this version were those of a block that was rolled back.
+        // A rolled-back block may have given this version to other columns.
         if let Some(shape) =
             known.filter(|shape| version != definition.schema_version || shape.is_of(definition))
         {

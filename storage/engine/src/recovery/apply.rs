@@ -9,7 +9,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-use super::{Decoded, panicked, stopped};
+use super::{Decoded, stopped, wait};
 use crate::{
     delete::{self, trim},
     engine::Core,
@@ -21,8 +21,7 @@ use crate::{
     version::published::Pinned,
 };
 
-/// Part of the memory budget that frames may take while they wait for a commit frame of
-/// which nobody knows whether it comes.
+/// Part of the memory budget for frames without a commit frame so far.
 const OPEN_SHARE: u64 = 16;
 
 /// What the applier knows.
@@ -33,11 +32,11 @@ struct Applier<'a> {
     open: HashMap<StatementId, Vec<Decoded>, RandomState>,
     /// Bytes of their payloads.
     open_bytes: usize,
-    /// Statements with a commit frame, and those of the decision. `None` until the second pass over the log.
+    /// Statements with a commit frame, and statements of the decision. `None` until the second pass over the log.
     committed: Option<HashSet<StatementId, RandomState>>,
     /// The catalog's last decision.
     decision: Option<&'a Decision>,
-    /// Dropped events: those of statements without a commit frame.
+    /// Dropped events, of statements without a commit frame.
     dropped_rows: u64,
     /// Chronicles with versions that are not shown yet, and how many batches came in.
     unshown: Vec<Arc<Chronicle>>,
@@ -255,14 +254,11 @@ fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>
 
 /// Writes a frame, and waits until the frame is on disk.
 pub fn write(core: &Core, frame: Frame) -> Result<()> {
-    let written = async {
+    wait(core, async {
         let reservation = core.log.reserve(frame.payload.len()).await?;
         let (sender, receiver) = oneshot::channel();
         let done = Box::new(move |result: Result<Lsn>| drop(sender.send(result)));
         core.log.submit(frame, reservation, Durability::Disk, done);
         receiver.await.unwrap_or_else(|_| Err(stopped())).map(drop)
-    };
-    let writing = || core.waiting.block_on(written);
-    // Whoever opens an engine may not be allowed to block.
-    std::thread::scope(|scope| scope.spawn(writing).join().unwrap_or_else(|_| Err(panicked())))
+    })
 }

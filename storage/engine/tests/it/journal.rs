@@ -12,7 +12,7 @@ use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use crate::fixture::*;
 
-fn journal(disk: Arc<dyn Disk>, directory: PathBuf) -> stratalog_model::Result<Arc<Journal>> {
+pub fn journal(disk: Arc<dyn Disk>, directory: PathBuf) -> stratalog_model::Result<Arc<Journal>> {
     let settings = JournalSettings {
         segment_bytes_max: 256 << 10,
         frame_bytes_max: 64 << 10,

@@ -3,7 +3,6 @@
 use std::{path::PathBuf, sync::Arc};
 
 use stratalog_engine::{Engine, EngineSettings};
-use stratalog_journal::{Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, Collision, ColumnDefinition, ColumnId, Decision, Durability, Error,
     ErrorKind, EventStore, FrameKind, Gsn, Log, ProducerId, Result, SchemaVersion, StatementId,
@@ -11,7 +10,7 @@ use stratalog_model::{
 };
 use stratalog_sim::{Crash, FaultyDisk};
 
-use crate::{fixture::*, memory_log::MemoryLog};
+use crate::{fixture::*, journal::journal, memory_log::MemoryLog};
 
 fn decided(
     log: &MemoryLog,
@@ -134,25 +133,13 @@ async fn a_prepared_append_that_is_dropped_leaves_nothing() {
 /// Prepares, loses the power before the commit frame, and starts with the decision.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prepared_append_survives_a_power_cut_whatever_its_durability() {
-    let journal = |disk: &FaultyDisk| {
-        let (disk, folder) = (Arc::new(disk.clone()), PathBuf::from("/data/journal"));
-        let settings = JournalSettings {
-            segment_bytes_max: 256 << 10,
-            frame_bytes_max: 64 << 10,
-            group_bytes_max: 64 << 10,
-            free_bytes_min: 0,
-            mark_idle_ms: 0,
-            ..JournalSettings::default()
-        };
-        Arc::new(Journal::open(disk, folder, settings).unwrap())
-    };
     for seed in 1..=8 {
         let both = [chronicle(1, Collision::First, true), chronicle(2, Collision::All, true)];
         let [a, b] = &both;
         let mut disk = FaultyDisk::new(seed);
         let mut decision = None;
         for life in 0..3 {
-            let log = journal(&disk);
+            let log = journal(Arc::new(disk.clone()), PathBuf::from("/data/journal")).unwrap();
             let store =
                 decided_over(Arc::clone(&log) as _, &both, small(), decision.as_ref()).unwrap();
             let expected = 200 * life;

@@ -1,4 +1,4 @@
-//! The end of an append: its last frames, and the frame that commits them.
+//! The end of an append: the last frames, and the commit frame.
 //!
 //! ```text
 //!   commit    Events … ─► Commit                              one sync, of the commit frame
@@ -19,23 +19,26 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-use super::super::{
-    chronicle::Chronicle,
-    chunk::commit_frame,
-    outcome::{Ending, Outcome},
-    part::Part,
-    step::Step,
+use crate::{
+    delete,
+    engine::Core,
+    keeper::{
+        chronicle::Chronicle,
+        chunk::commit_frame,
+        outcome::{Ending, Outcome},
+        part::Part,
+        step::Step,
+    },
 };
-use crate::{delete, engine::Core};
 
 /// Times between two attempts to write the commit frame of a decided append.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Streamed bytes after which one frame is synced, so that the commit's sync stays short.
+/// Streamed bytes until one frame is synced: the sync of the commit stays short.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
-/// How durable a streamed frame of so many bytes must be by itself, for an append of a durability.
+/// The durability of a streamed frame, within an append of a durability.
 pub fn streamed_at(unsynced_bytes: &mut usize, bytes: usize, durability: Durability) -> Durability {
     *unsynced_bytes += bytes;
     if *unsynced_bytes < UNSYNCED_BYTES_MAX {
@@ -53,14 +56,14 @@ pub enum Closed {
     Open(Box<Closing>),
 }
 
-/// What is to be committed.
+/// The parts of a closed append, for the commit frame.
 pub struct Closing {
     // Fields drop in this order: keys are freed before waiting appends wake.
-    /// None of them is empty.
+    /// No part is empty.
     pub parts: Vec<Part>,
     /// Goes along with the committing frame, which may outlive the caller.
     pub ending: Option<Ending>,
-    /// Goes along with the frame, too: until the frame's end it is the producer's turn.
+    /// Goes along with the frame, too: the turn of the producer ends with the frame.
     pub turn: Option<Turn>,
     pub core: Arc<Core>,
     /// The statement of a commit frame without parts.
@@ -78,8 +81,7 @@ pub enum Prepared {
     Open(Box<Closing>, Frame, Reservation),
 }
 
-/// The committed part of a commit: everything that must happen whether or not anyone
-/// still waits for it.
+/// The work after the durable commit frame, which goes on without a waiting caller.
 struct Completed {
     parts: Vec<Part>,
     producer: Option<(ProducerId, u64)>,
@@ -94,7 +96,7 @@ struct Completed {
 type Unwritten = (Option<Box<Completed>>, Error);
 
 impl Closed {
-    /// An append without events; a duplicate is one whose producer's number was committed before.
+    /// An append without events. `duplicate`: an earlier append has the producer's number.
     pub fn nothing(durability: Durability, duplicate: bool) -> Self {
         Self::Nothing(Appended { first_gsn: None, last_gsn: None, rows: 0, durability, duplicate })
     }
@@ -102,7 +104,7 @@ impl Closed {
     /// Makes events and deletes durable on disk.
     ///
     /// # Errors
-    /// Those of the log; `Internal` for the number of a producer.
+    /// Errors of the log; `Internal` for the number of a producer.
     pub async fn prepare(self) -> Result<Prepared> {
         let mut closing = match self {
             Self::Nothing(appended) => return Ok(Prepared::Nothing(appended)),
@@ -121,10 +123,10 @@ impl Closed {
 }
 
 impl Closing {
-    /// Commits with one frame, or with a frame behind the others.
+    /// Commits with one frame, or with a commit frame behind several.
     ///
     /// # Errors
-    /// Those of the log; then nothing is stored.
+    /// Errors of the log; then nothing is stored.
     pub async fn commit(mut self) -> Result<Appended> {
         let producer = self.producer;
         let alone = match self.parts.as_mut_slice() {
@@ -181,7 +183,8 @@ impl Closing {
         Box::new(Completed { parts, producer, ending, _turn: turn, core, durability })
     }
 
-    /// Hands all that is kept to the log, and waits for it; the last frame is as durable as `last`.
+    /// Hands all kept chunks to the log, and waits until the log has written the frames, the last frame with the
+    /// durability `last`.
     async fn stream(&mut self, last: Durability) -> Result<()> {
         let Self { parts, unsynced_bytes, durability, .. } = self;
         let end = parts.len().saturating_sub(1);
@@ -206,7 +209,7 @@ impl Closing {
         self.parts.iter().map(Part::statement).collect()
     }
 
-    /// The frame that commits all parts.
+    /// The commit frame of all parts.
     fn frame(&self) -> Frame {
         match self.statements().split_first() {
             Some((first, others)) => commit_frame(*first, others, self.producer),
@@ -276,7 +279,7 @@ impl Completed {
                     Ok(lsn) => self.publish(lsn).map_err(|error| (None, error)),
                     Err(error) => Err((Some(self), error)),
                 };
-                // Without a receiver the answer drops, and with it what was not committed.
+                // Without a receiver the answer drops, together with uncommitted parts.
                 let _ = sender.send(answer);
             });
             core.log.submit(frame, reservation, durability, done);
@@ -295,7 +298,7 @@ impl Completed {
         Ok(appended)
     }
 
-    /// `lsn` is that of the frame that commits.
+    /// `lsn`: of the commit frame.
     fn publish(self, lsn: Lsn) -> Result<Appended> {
         let Self { mut parts, producer, ending, _turn, core, durability } = self;
         parts.iter().for_each(Part::end);
@@ -314,7 +317,7 @@ impl Completed {
     }
 
     /// Leaves keys reserved and frames in the journal until the process ends: the next start may commit
-    /// these events, so no other event may take their keys.
+    /// these events, and other events with the same keys would collide.
     fn leave(self: Box<Self>) {
         Box::leak(self);
     }
@@ -324,7 +327,7 @@ fn rows_of(parts: &[Part]) -> u64 {
     parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum()
 }
 
-/// What a client receives whose transaction is decided and not visible.
+/// The error for the client of a decided transaction without a commit frame.
 fn unfinished(cause: Error) -> Error {
     let message = "the transaction is committed, but its rows and definitions are not visible yet";
     Error::new(cause.kind(), message)
