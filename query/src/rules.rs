@@ -24,6 +24,7 @@ pub mod domain;
 pub mod each_node;
 pub mod extremes;
 pub mod far_times;
+pub mod fine_bins;
 pub mod first_rows;
 pub mod float_keys;
 pub mod floats;

@@ -251,6 +251,60 @@ def test_numeric_parameters_keep_their_digits_wherever_they_stand(connection, ta
     assert "e17" not in plan.lower() and "double" not in plan.lower(), plan
 
 
+def test_parameters_are_digits_of_rounded_numerics(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time timestamptz NOT NULL, n numeric(20,4), v float8)")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01T00:00:59.5Z', 2.5678, 2.5678)")
+    expected = decimal.Decimal("2.57")
+    for rounded in [
+        "round(2.5678::numeric, %s)",
+        "round(n, %s)",
+        "round(n + 0, %s)",
+        "round(avg(n), %s)",
+        "round(sum(v)::numeric, %s)",
+        "trunc(n + 0.005, %s)",
+    ]:
+        for digits in ["2", 2]:
+            for binary in [False, True]:
+                cursor = connection.cursor(binary=binary)
+                found = cursor.execute(f"SELECT {rounded} FROM {table} GROUP BY n, v", (digits,), prepare=True)
+                assert found.fetchone() == (expected,), (rounded, digits, binary)
+    found = connection.execute("SELECT round(%s::numeric, %s)", ("2.5678", "2"), prepare=True)
+    assert found.fetchone() == (expected,)
+    found = connection.execute(f"SELECT count(*) FROM {table} WHERE round(n * 2, %s) = %s", ("1", "5.1"), prepare=True)
+    assert found.fetchone() == (1,)
+    connection.execute("PREPARE rounded AS SELECT round(2.5678::numeric, $1)")
+    assert connection.execute("EXECUTE rounded(2)").fetchone() == (expected,)
+
+
+def test_one_parameter_at_places_of_different_digits(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time timestamptz NOT NULL, coarse timestamptz(0), i int, b bigint)")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01T00:00:59.5Z', '2024-01-01T00:00:59Z', 2, 2)")
+    cursor = psycopg.RawCursor(connection)
+    bucket = "to_timestamp(floor(extract(epoch from time) / $1) * $1)"
+    cursor.execute(f"SELECT {bucket}::text FROM {table}", ("60",), prepare=True)
+    assert cursor.fetchone() == ("2024-01-01 00:00:00+00",)
+    cursor.execute(f"SELECT count(*) FROM {table} WHERE i = $1 AND b = $1", ("2",), prepare=True)
+    assert cursor.fetchone() == (1,)
+    later = "time >= $1 AND coarse >= $1"
+    cursor.execute(f"SELECT count(*) FROM {table} WHERE {later}", ("2024-01-01 00:00:58.75Z",), prepare=True)
+    assert cursor.fetchone() == (1,)
+
+
+def test_parameters_that_are_conditions_and_ends_of_slices(connection):
+    cursor = psycopg.RawCursor(connection)
+    for condition, values, expected in [
+        ("$1 IS TRUE", ("true",), True),
+        ("$1 IS NOT TRUE", ("true",), False),
+        ("$1 IS UNKNOWN", (None,), True),
+        ("$1 OR $2", ("false", "true"), True),
+        ("NOT $1", ("true",), False),
+        ("(ARRAY[1,2,3])[$1:$2]", ("2", "3"), [2, 3]),
+        ("date_trunc('day', $1, 'Europe/Berlin')::text", ("2024-01-01 10:00Z",), "2023-12-31 23:00:00+00"),
+    ]:
+        cursor.execute(f"SELECT {condition}", values, prepare=True)
+        assert cursor.fetchone() == (expected,), condition
+
+
 def test_prepared_statements_are_given_up_and_made_again(connection):
     connection.prepared_max = 3
     for n in range(20):

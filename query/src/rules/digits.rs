@@ -1,13 +1,19 @@
 //! Digits of rounded numerics: `round(n, 2)` has two behind the point, `ceil(n)` none, as in
 //! PostgreSQL. DataFusion keeps all digits of the argument's scale.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field};
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{Cast, Expr, ExprSchemable, cast, expr_rewriter::FunctionRewrite},
 };
 
 use super::floats;
+
+/// The name of the cast that gives a number room. A number of 38 digits has the same type after the
+/// cast, so the type does not tell.
+const ROOM: &str = "room";
 
 /// Casts what such functions give to the digits that it has.
 #[derive(Debug)]
@@ -31,7 +37,7 @@ impl FunctionRewrite for RoundedDigits {
             _ => None,
         };
         let Some(digits) = digits else { return Ok(Transformed::no(expr)) };
-        if call.args.first().is_some_and(|number| is_roomy(number, schema)) {
+        if call.args.first().is_some_and(is_roomy) {
             return Ok(Transformed::no(expr));
         }
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
@@ -47,7 +53,9 @@ impl FunctionRewrite for RoundedDigits {
         // The function itself gives its argument's type, in which 99.5 has no next integer.
         let roomy = precision.saturating_add(1).min(38);
         if let Some(number) = call.args.first_mut() {
-            *number = cast(std::mem::take(number), DataType::Decimal128(roomy, scale));
+            let field = Field::new(ROOM, DataType::Decimal128(roomy, scale), true);
+            let number_given = Box::new(std::mem::take(number));
+            *number = Expr::Cast(Cast::new_from_field(number_given, Arc::new(field)));
         }
         let call = Expr::ScalarFunction(call);
         Ok(Transformed::yes(match with_digits(precision, scale, digits) {
@@ -58,14 +66,8 @@ impl FunctionRewrite for RoundedDigits {
 }
 
 /// Whether a number has been cast to one more digit: functions are rewritten again and again.
-fn is_roomy(number: &Expr, schema: &DFSchema) -> bool {
-    let Expr::Cast(Cast { expr, field }) = number else { return false };
-    match (expr.get_type(schema), field.data_type()) {
-        (Ok(DataType::Decimal128(precision, scale)), DataType::Decimal128(roomy, same)) => {
-            scale == *same && (precision.saturating_add(1).min(38)) == *roomy
-        }
-        _ => false,
-    }
+fn is_roomy(number: &Expr) -> bool {
+    matches!(number, Expr::Cast(Cast { field, .. }) if field.name() == ROOM)
 }
 
 /// A constant number of digits; fewer than none are none.
@@ -73,6 +75,7 @@ fn constant(expr: &Expr) -> Option<i8> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
         Expr::Literal(ScalarValue::Int32(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
+        Expr::Literal(ScalarValue::Int16(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
         Expr::Negative(inner) => constant(inner).map(|_| 0),
         Expr::Cast(Cast { expr, .. }) => constant(expr),
         _ => None,

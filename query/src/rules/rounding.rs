@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, AsArray, Float32Array, Float64Array},
-    datatypes::{DataType, Float32Type, Float64Type},
+    datatypes::{DataType, FieldRef, Float32Type, Float64Type},
 };
 use datafusion::{
     common::{Result, ScalarValue},
-    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
+    logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF},
 };
 
 use super::layers::{self, ScalarLayer};
@@ -41,6 +41,20 @@ fn rounded(array: &ArrayRef) -> ArrayRef {
 }
 
 impl ScalarLayer for Round {
+    // DataFusion gives no digits behind the point for NULL, which stands for an unknown parameter
+    // where the columns of a result are told.
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let known: Vec<Option<&ScalarValue>> = arguments
+            .scalar_arguments
+            .iter()
+            .map(|value| value.filter(|value| !value.is_null()))
+            .collect();
+        inner.return_field_from_args(ReturnFieldArgs {
+            arg_fields: arguments.arg_fields,
+            scalar_arguments: &known,
+        })
+    }
+
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let floating = |value: &ColumnarValue| {
             matches!(value.data_type(), DataType::Float32 | DataType::Float64)

@@ -214,6 +214,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(truths)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(CountedRecords)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(RoundedDigits)).map_err(from_datafusion)?;
+    let bins = crate::rules::fine_bins::FineBins;
+    state.register_function_rewrite(Arc::new(bins)).map_err(from_datafusion)?;
     let lengths = IntervalComparisons::default();
     state.register_function_rewrite(Arc::new(lengths)).map_err(from_datafusion)?;
     // Type coercion adds casts, which depend on the session's time zone as written ones do.

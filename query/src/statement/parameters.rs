@@ -11,19 +11,27 @@ use datafusion::{
     common::{
         ParamValues,
         metadata::{FieldMetadata, ScalarAndMetadata},
-        tree_node::{Transformed, TreeNode},
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{Expr as PlanExpr, LogicalPlan, expr::Placeholder},
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        ArrayElemTypeDef, CastKind, DataType as SqlType, ExactNumberInfo, Expr, LimitClause, Query,
-        Select, Statement, TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
+        AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, DataType as SqlType,
+        ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+        LimitClause, Query, Select, Statement, Subscript, TimezoneInfo, UnaryOperator, Value,
+        ValueWithSpan, Visit, VisitMut,
     },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
 
-use super::walk::{self, Change, Look};
-use crate::errors::from_datafusion;
+use super::{
+    names::fold,
+    walk::{self, Change, Look},
+};
+use crate::{
+    errors::from_datafusion,
+    rules::common_types::{Given, common_type},
+};
 
 mod arrays;
 mod beside;
@@ -76,7 +84,8 @@ pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
 }
 
 /// Writes the types that the client told into the tree, as casts, bigint where the LIMIT, OFFSET or FETCH
-/// of a query, or of one within it, is a parameter, and boolean where WHERE or HAVING is. Types that the statement itself
+/// of a query, or of one within it, is a parameter, boolean where a condition is, and integer where the end
+/// of a slice is. Types that the statement itself
 /// gives, `$1::int`, are added to `told`, which must have a place for each parameter.
 pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>]) {
     let mut counts = Counts;
@@ -150,6 +159,49 @@ impl Change for Counts {
         let conditions = select.selection.iter_mut().chain(select.having.iter_mut());
         conditions.for_each(|condition| as_type(condition, SqlType::Boolean));
         ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::IsTrue(condition)
+            | Expr::IsNotTrue(condition)
+            | Expr::IsFalse(condition)
+            | Expr::IsNotFalse(condition)
+            | Expr::IsUnknown(condition)
+            | Expr::IsNotUnknown(condition)
+            | Expr::UnaryOp { op: UnaryOperator::Not, expr: condition } => {
+                as_type(condition, SqlType::Boolean);
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+                as_type(left, SqlType::Boolean);
+                as_type(right, SqlType::Boolean);
+            }
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                access_chain.iter_mut().for_each(as_ends);
+            }
+            Expr::Function(function) => as_instant(function),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Parameters that are ends of a slice.
+fn as_ends(access: &mut AccessExpr) {
+    if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
+        let ends = lower_bound.iter_mut().chain(upper_bound.iter_mut());
+        ends.for_each(|end| as_type(end, SqlType::Integer(None)));
+    }
+}
+
+/// The time of `date_trunc(unit, time, zone)` is a timestamp with time zone.
+fn as_instant(function: &mut Function) {
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
+    if name.as_deref() == Some("date_trunc")
+        && let FunctionArguments::List(list) = &mut function.args
+        && let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(time)), _] = list.args.as_mut_slice()
+    {
+        as_type(time, SqlType::Timestamp(None, TimezoneInfo::WithTimeZone));
     }
 }
 
@@ -276,25 +328,83 @@ pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> R
 }
 
 /// The plan whose parameters have plain types, whatever the columns beside them are called: one that
-/// stands beside two of them has one type.
+/// stands beside two of them has one type. Digits are no part of that: `floor(n / $1) * $1`.
 ///
 /// # Errors
 /// What the planner says of the plan.
 pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let shared = shared_types(&plan).map_err(from_datafusion)?;
     let plain = |expr: PlanExpr| match expr {
-        PlanExpr::Placeholder(Placeholder { id, field: Some(field) })
-            if field.metadata().contains_key(PG_TYPE_METADATA) =>
-        {
+        PlanExpr::Placeholder(Placeholder { id, field: Some(field) }) => {
+            let shared = shared.get(&id).filter(|shared| *shared != field.data_type());
+            if shared.is_none() && !field.metadata().contains_key(PG_TYPE_METADATA) {
+                return Ok(Transformed::no(PlanExpr::Placeholder(Placeholder {
+                    id,
+                    field: Some(field),
+                })));
+            }
             let mut metadata = field.metadata().clone();
             metadata.remove(PG_TYPE_METADATA);
-            let field = Arc::new(field.as_ref().clone().with_metadata(metadata));
-            Ok(Transformed::yes(PlanExpr::Placeholder(Placeholder { id, field: Some(field) })))
+            let mut field = field.as_ref().clone().with_metadata(metadata);
+            if let Some(shared) = shared {
+                field = field.with_data_type(shared.clone());
+            }
+            let field = Some(Arc::new(field));
+            Ok(Transformed::yes(PlanExpr::Placeholder(Placeholder { id, field })))
         }
         other => Ok(Transformed::no(other)),
     };
     let plan = plan
         .transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(plain)));
     plan.map(|plan| plan.data).map_err(from_datafusion)
+}
+
+/// The types of parameters that stand at several places, with types that differ in digits or width
+/// alone: a type that holds the values of all of them.
+fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String, DataType>> {
+    let mut places: HashMap<String, Vec<ColumnType>> = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|inner| {
+                if let PlanExpr::Placeholder(Placeholder { id, field: Some(field) }) = inner
+                    && let Some(found) = ColumnType::from_arrow_field(field)
+                {
+                    let types = places.entry(id.clone()).or_default();
+                    if !types.contains(&found) {
+                        types.push(found);
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let mut shared = HashMap::new();
+    for (id, types) in places {
+        let alike = types.windows(2).all(|pair| match pair {
+            [one, other] => is_alike(one, other),
+            _ => false,
+        });
+        if types.len() < 2 || !alike {
+            continue;
+        }
+        let given: Vec<Given> = types.into_iter().map(|found| Given::Typed(found, true)).collect();
+        if let Some(common) = common_type("parameter", &given)? {
+            shared.insert(id, roomy(common).arrow_type());
+        }
+    }
+    Ok(shared)
+}
+
+/// Whether two types differ in digits or width alone.
+fn is_alike(one: &ColumnType, other: &ColumnType) -> bool {
+    use ColumnType as T;
+    let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
+    matches!(
+        (one, other),
+        (T::Numeric { .. }, T::Numeric { .. })
+            | (T::Timestamp { .. }, T::Timestamp { .. })
+            | (T::TimestampTz { .. }, T::TimestampTz { .. })
+    ) || is_whole(one) && is_whole(other)
 }
 
 /// Text for each parameter whose type nothing tells.

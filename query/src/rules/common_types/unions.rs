@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         DFSchema, Result,
@@ -258,9 +259,10 @@ fn rescaled(mut values: Values, style: &TextStyle) -> Result<Transformed<Logical
     let mut changed = false;
     for (at, field) in values.schema.fields().iter().enumerate() {
         let cells = || values.values.iter().filter_map(|row| row.get(at));
-        let is_other = |cell: &Expr| {
-            !matches!(uncast(cell), Expr::Literal(..))
-                && uncast(cell).get_type(&none).is_ok_and(|given| given != *field.data_type())
+        let is_other = |cell: &Expr| match (uncast(cell), uncast(cell).get_type(&none)) {
+            (Expr::Literal(..), Ok(given)) => cuts(field.data_type(), &given),
+            (_, Ok(given)) => given != *field.data_type(),
+            (_, Err(_)) => false,
         };
         if !cells().any(is_other) {
             continue;
@@ -277,6 +279,15 @@ fn rescaled(mut values: Values, style: &TextStyle) -> Result<Transformed<Logical
         return Ok(Transformed::no(LogicalPlan::Values(values)));
     }
     LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
+}
+
+/// Whether a column cuts digits of constants of a type.
+fn cuts(column: &DataType, given: &DataType) -> bool {
+    match (column, given) {
+        (DataType::Decimal128(_, column), DataType::Decimal128(_, given)) => column < given,
+        (DataType::Decimal128(..), given) => given.is_floating(),
+        _ => false,
+    }
 }
 
 /// What the planner has cast to the type of its column: its casts name no type.

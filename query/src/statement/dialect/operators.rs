@@ -31,16 +31,16 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) => {
             remove_all(function);
             order_interval_parts(function)?;
-            if let Some(data_type) = local_clock(function)?
+            if let Some(types) = clock(function)?
                 && let Some(now) = call("now", Vec::new())
             {
-                *expr = Expr::Cast {
+                *expr = types.into_iter().fold(now, |inner, data_type| Expr::Cast {
                     kind: CastKind::Cast,
-                    expr: Box::new(now),
+                    expr: Box::new(inner),
                     data_type,
                     array: false,
                     format: None,
-                };
+                });
             }
         }
         _ => {}
@@ -117,41 +117,46 @@ fn order_interval_parts(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-/// What LOCALTIMESTAMP and LOCALTIME cast `now()` to.
-fn local_clock(function: &Function) -> Result<Option<DataType>> {
+/// The types that `now()` is cast to, one after the other, for LOCALTIMESTAMP and LOCALTIME, and for
+/// CURRENT_TIMESTAMP and CURRENT_TIME with a precision.
+fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
     let [part] = function.name.0.as_slice() else { return Ok(None) };
     let name = match part.as_ident() {
         Some(ident) if ident.quote_style.is_none() => fold(ident),
         _ => return Ok(None),
     };
-    if !matches!(name.as_str(), "localtimestamp" | "localtime") {
+    let is_local = matches!(name.as_str(), "localtimestamp" | "localtime");
+    if !is_local && !matches!(name.as_str(), "current_timestamp" | "current_time") {
         return Ok(None);
     }
     let precision = match &function.args {
-        FunctionArguments::None => 6,
+        FunctionArguments::None if is_local => None,
         FunctionArguments::List(list) => match list.args.as_slice() {
             [
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
                     value: Value::Number(digits, _),
                     ..
                 }))),
-            ] => digits.parse().unwrap_or(u64::MAX),
+            ] => Some(digits.parse().unwrap_or(u64::MAX)),
+            [] if !is_local => return Ok(None),
             _ => {
                 let message = format!("syntax error: {name} takes a precision or nothing");
                 return Err(Error::new(ErrorKind::SyntaxError, message));
             }
         },
-        FunctionArguments::Subquery(_) => return Ok(None),
+        FunctionArguments::None | FunctionArguments::Subquery(_) => return Ok(None),
     };
-    let whole = match (name.as_str(), precision) {
-        ("localtimestamp", _) => DataType::Timestamp(Some(precision), TimezoneInfo::None),
-        (_, 6) => DataType::Time(None, TimezoneInfo::None),
-        _ => {
-            return Err(Error::not_yet(format!("{name}({precision})"))
-                .with_hint("use localtime, or date_trunc() of it"));
-        }
+    let zone = match name.as_str() {
+        "current_timestamp" => TimezoneInfo::WithTimeZone,
+        _ => TimezoneInfo::None,
     };
-    Ok(Some(whole))
+    let time = DataType::Time(None, TimezoneInfo::None);
+    Ok(Some(match (name.as_str(), precision) {
+        ("localtime" | "current_time", None | Some(6)) => vec![time],
+        // A time keeps microseconds: the timestamp before the time has the precision.
+        ("localtime" | "current_time", _) => vec![DataType::Timestamp(precision, zone), time],
+        _ => vec![DataType::Timestamp(Some(precision.unwrap_or(6)), zone)],
+    }))
 }
 
 #[cfg(test)]
@@ -166,6 +171,10 @@ mod tests {
             ("LOCALTIMESTAMP", "CAST(now() AS TIMESTAMP(6))"),
             ("localtimestamp(0)", "CAST(now() AS TIMESTAMP(0))"),
             ("LOCALTIME", "CAST(now() AS TIME)"),
+            ("localtime(3)", "CAST(CAST(now() AS TIMESTAMP(3)) AS TIME)"),
+            ("CURRENT_TIME(0)", "CAST(CAST(now() AS TIMESTAMP(0)) AS TIME)"),
+            ("current_timestamp(3)", "CAST(now() AS TIMESTAMP(3) WITH TIME ZONE)"),
+            ("CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"),
             ("\"localtime\"()", "\"localtime\"()"),
             ("make_interval(1, days => 3)", "make_interval(1, 0, 0, 3)"),
             ("make_interval(secs => 1.5)", "make_interval(0, 0, 0, 0, 0, 0, 1.5)"),
@@ -174,7 +183,7 @@ mod tests {
             respell(&mut expr).unwrap();
             assert_eq!(expr.to_string(), wanted);
         }
-        let mut expr = parse::expression("localtime(3)").unwrap();
-        assert_eq!(respell(&mut expr).unwrap_err().kind(), ErrorKind::FeatureNotSupported);
+        let mut expr = parse::expression("localtime('x')").unwrap();
+        assert_eq!(respell(&mut expr).unwrap_err().kind(), ErrorKind::SyntaxError);
     }
 }

@@ -2,39 +2,54 @@
 //! it, as in PostgreSQL. The planner wants equal types, or makes numerics of floats.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, Values,
+    ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, TimezoneInfo, UnaryOperator,
+    Value, ValueWithSpan, Values,
 };
+use stratalog_functions::literal::numeric_type;
+use stratalog_model::ColumnType;
 
-/// Casts literals in a column of VALUES to the type that another cell of it names.
+/// Casts literals in a column of VALUES to the type that another cell of it names, without the digits or
+/// the length that the other cell asks for.
 pub fn align(values: &mut Values) {
     let columns = values.rows.first().map_or(0, |row| row.content.len());
     if values.rows.len() < 2 {
         return;
     }
     for at in 0..columns {
-        let types: Vec<&DataType> = values
-            .rows
-            .iter()
-            .filter_map(|row| row.content.get(at))
-            .filter_map(named_type)
-            .collect();
-        let double = types.iter().find(|data_type| is_double(data_type));
-        let time = types.iter().max_by_key(|data_type| time_rank(data_type));
-        let time = time.filter(|data_type| time_rank(data_type) > 0);
-        let Some(wanted) = double.or(time).or(types.first()).map(|data_type| (*data_type).clone())
-        else {
+        let cells = || values.rows.iter().filter_map(|row| row.content.get(at));
+        let types: Vec<&DataType> = cells().filter_map(named_type).collect();
+        let widest = |rank: fn(&DataType) -> u8| {
+            let widest = types.iter().max_by_key(|data_type| rank(data_type));
+            widest.filter(|data_type| rank(data_type) > 0)
+        };
+        let floating = widest(number_rank).filter(|data_type| is_floating(data_type));
+        let number = types.first().filter(|data_type| number_rank(data_type) > 0);
+        let number = floating.or_else(|| number.and_then(|_| widest(number_rank)));
+        let Some(wanted) = number.or_else(|| widest(time_rank)).or(types.first()) else {
             continue;
         };
-        let rank = time_rank(&wanted);
-        let floating = is_double(&wanted) || matches!(wanted, DataType::Real | DataType::Float4);
+        let digits = cells().filter_map(text_of).map(digits_of_second).max().unwrap_or(0);
+        let wanted = unmodified(wanted, time_precision(&types, digits));
+        let floating = is_floating(&wanted);
         for cell in values.rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
-            let given = named_type(cell).map_or(0, time_rank);
-            if is_untyped(cell) || floating && is_number(cell) || 0 < given && given < rank {
+            let widened = match named_type(cell) {
+                Some(given) if floating => (1..number_rank(&wanted)).contains(&number_rank(given)),
+                Some(given) => (1..time_rank(&wanted)).contains(&time_rank(given)),
+                None => floating && is_number(cell),
+            };
+            let is_numeric = matches!(wanted, DataType::Numeric(_));
+            let data_type = match text_of(cell) {
+                Some(text) if is_numeric => numeric_of(text).unwrap_or_else(|| wanted.clone()),
+                // The planner gives NULL the digits of the others.
+                None if is_numeric && is_untyped(cell) => continue,
+                _ => wanted.clone(),
+            };
+            if is_untyped(cell) || widened {
                 let inner = std::mem::replace(cell, Expr::Value(Value::Null.into()));
                 *cell = Expr::Cast {
                     kind: CastKind::DoubleColon,
                     expr: Box::new(inner),
-                    data_type: wanted.clone(),
+                    data_type,
                     array: false,
                     format: None,
                 };
@@ -43,14 +58,78 @@ pub fn align(values: &mut Values) {
     }
 }
 
+/// A type without the digits or the length of its values; that of a time has the digits of all times beside
+/// it.
+fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
+    match data_type {
+        // The planner knows a text of limited length as a text.
+        DataType::Varchar(Some(_))
+        | DataType::CharacterVarying(Some(_))
+        | DataType::CharVarying(Some(_)) => DataType::Text,
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => {
+            DataType::Numeric(ExactNumberInfo::None)
+        }
+        DataType::Timestamp(_, zone) => DataType::Timestamp(time, *zone),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, length)) => {
+            let element = Box::new(unmodified(element, None));
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, *length))
+        }
+        other => other.clone(),
+    }
+}
+
+/// The precision of timestamps of these types beside literals with so many digits; `None` is that of a type
+/// that names none.
+fn time_precision(types: &[&DataType], digits: u64) -> Option<u64> {
+    let mut precisions = types.iter().filter_map(|data_type| match data_type {
+        DataType::Timestamp(precision, _) => Some(*precision),
+        _ => None,
+    });
+    let named = precisions.try_fold(0, |before, precision| Some(before.max(precision?)))?;
+    Some(if digits > named { named.max(TIME_DIGITS) } else { named })
+}
+
+/// Digits of a second that a time without a precision has in PostgreSQL.
+const TIME_DIGITS: u64 = 6;
+
+fn digits_of_second(text: &str) -> u64 {
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    fraction.bytes().take_while(u8::is_ascii_digit).map(|_| 1).sum()
+}
+
+/// The type of a numeric with the digits of a text.
+fn numeric_of(text: &str) -> Option<DataType> {
+    match numeric_type(text)? {
+        ColumnType::Numeric { precision, scale } => Some(DataType::Numeric(
+            ExactNumberInfo::PrecisionAndScale(u64::from(precision), i64::from(scale)),
+        )),
+        _ => None,
+    }
+}
+
+/// The text of a literal without a type.
+fn text_of(cell: &Expr) -> Option<&str> {
+    match cell {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        Expr::Nested(inner) => text_of(inner),
+        _ => None,
+    }
+}
+
 /// The type that a cell names.
 fn named_type(cell: &Expr) -> Option<&DataType> {
     const INTERVAL: &DataType = &DataType::Interval { fields: None, precision: None };
+    const NUMERIC: &DataType = &DataType::Numeric(ExactNumberInfo::None);
     match cell {
         Expr::Cast { data_type, .. } => Some(data_type),
         Expr::TypedString(typed) => Some(&typed.data_type),
         Expr::Interval(_) => Some(INTERVAL),
         Expr::Value(ValueWithSpan { value: Value::Boolean(_), .. }) => Some(&DataType::Boolean),
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })
+            if digits.contains(['.', 'e', 'E']) =>
+        {
+            Some(NUMERIC)
+        }
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => named_type(inner),
         _ => None,
     }
@@ -66,11 +145,25 @@ fn time_rank(data_type: &DataType) -> u8 {
     }
 }
 
-fn is_double(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::DoublePrecision | DataType::Double(_) | DataType::Float8 | DataType::Float(_)
-    )
+/// Where a number stands in PostgreSQL's order of implicit casts; 0 for other types.
+fn number_rank(data_type: &DataType) -> u8 {
+    match data_type {
+        DataType::SmallInt(_) | DataType::Int2(_) => 1,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => 2,
+        DataType::BigInt(_) | DataType::Int8(_) => 3,
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => 4,
+        DataType::Real | DataType::Float4 | DataType::Float(ExactNumberInfo::Precision(1..=24)) => {
+            5
+        }
+        DataType::DoublePrecision | DataType::Double(_) | DataType::Float8 | DataType::Float(_) => {
+            6
+        }
+        _ => 0,
+    }
+}
+
+fn is_floating(data_type: &DataType) -> bool {
+    number_rank(data_type) >= 5
 }
 
 /// Whether a cell is a text literal or NULL. The planner wants a type with metadata, such as uuid, of
