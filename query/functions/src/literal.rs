@@ -208,6 +208,20 @@ pub fn compares(operator: Operator) -> bool {
     )
 }
 
+/// The operators IS DISTINCT FROM and IS NOT DISTINCT FROM beside a text, as statements name them to the planner.
+pub const DISTINCT: &str = "IS DISTINCT FROM";
+/// See [`DISTINCT`].
+pub const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
+
+/// [`DISTINCT`] or [`NOT_DISTINCT`].
+pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
+    match op {
+        BinaryOperator::Custom(name) if name == DISTINCT => Some(Operator::IsDistinctFrom),
+        BinaryOperator::Custom(name) if name == NOT_DISTINCT => Some(Operator::IsNotDistinctFrom),
+        _ => None,
+    }
+}
+
 /// A comparison whose literal needs its type at once: the planner refuses to compare text
 /// with these types, before any rewrite could speak. None of them depends on the session.
 /// And in arithmetic: `time + '1 hour'`, where the literal is an interval, `v + '1'`.
@@ -230,7 +244,10 @@ pub(crate) fn typed_early(
         BinaryOperator::Multiply => Operator::Multiply,
         BinaryOperator::Divide => Operator::Divide,
         BinaryOperator::Modulo => Operator::Modulo,
-        _ => return Ok(None),
+        ref other => match distinct_operator(other) {
+            Some(operator) => operator,
+            None => return Ok(None),
+        },
     };
     let (text, on_left) = match (text_of(&binary.left), text_of(&binary.right)) {
         (None, Some(text)) => (text, false),
@@ -263,6 +280,10 @@ pub(crate) fn typed_early(
                 | ColumnType::Jsonb),
             ),
             _,
+        ) => known,
+        (
+            Some(known @ ColumnType::Array(_)),
+            Operator::IsDistinctFrom | Operator::IsNotDistinctFrom,
         ) => known,
         _ => return Ok(None),
     };

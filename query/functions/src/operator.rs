@@ -75,6 +75,10 @@ impl ExprPlanner for JsonOperators {
                 Box::new(right),
             ))));
         }
+        if let Some(op) = literal::distinct_operator(&expr.op) {
+            let distinct = BinaryExpr::new(Box::new(expr.left), op, Box::new(expr.right));
+            return Ok(PlannerResult::Planned(Expr::BinaryExpr(distinct)));
+        }
         let by_position = expr.right.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
         let name = match (&expr.op, by_position) {
             (BinaryOperator::Arrow, true) => "jsonb_array_element",

@@ -17,10 +17,12 @@ use super::{floats, times::as_interval};
 use crate::errors::to_datafusion;
 
 mod choices;
+mod sets;
 mod typed;
 mod unions;
 
 pub use choices::{CommonTypes, gives_an_argument, unified};
+pub use sets::{SetTypes, is_set_operation, sides};
 pub use unions::{
     UnionTypes, ValuesTypes, check_recursion, columns_of, outside_recursion, unaliased,
 };

@@ -1,6 +1,6 @@
-//! Where a numeric meets a double precision or real, the result is double precision, as in
+//! Where a numeric or an integer meets a double precision or real, both are double precision, as in
 //! PostgreSQL. DataFusion would turn the floating-point side into a numeric, which is slow,
-//! rounds, and fails on NaN.
+//! rounds, and fails on NaN; and an integer beside a real into a real, which rounds.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -22,7 +22,11 @@ use datafusion::{
 };
 use stratalog_functions::literal::compares;
 
-/// Casts numerics to double precision where they meet one. Runs before type coercion.
+use super::common_types::is_set_operation;
+
+mod sets;
+
+/// Casts numbers to double precision where PostgreSQL does. Runs before type coercion.
 #[derive(Debug)]
 pub struct FloatsWin;
 
@@ -41,6 +45,8 @@ impl AnalyzerRule for FloatsWin {
             let plan = plan.data;
             let mut schema = merge_schema(&plan.inputs());
             schema.merge(plan.schema());
+            let (plan, keys) = of_keys(plan);
+            let below = below || keys;
             let names = NamePreserver::new(&plan);
             let changed = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -81,6 +87,35 @@ impl ExprPlanner for Quotients {
     }
 }
 
+/// Computes with a real beside an integer or numeric in double precision when they are planned, so that the
+/// type of what holds the result follows.
+#[derive(Debug)]
+pub struct RealOperands;
+
+impl ExprPlanner for RealOperands {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let computes = matches!(
+            expr.op,
+            BinaryOperator::Plus
+                | BinaryOperator::Minus
+                | BinaryOperator::Multiply
+                | BinaryOperator::Divide
+        );
+        if computes
+            && let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema))
+            && in_doubles(&left, &right)
+        {
+            expr.left = in_double(expr.left, &left);
+            expr.right = in_double(expr.right, &right);
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
 /// The type of a dividend whose quotient is a numeric; `None` for other quotients.
 fn dividend_type(dividend: &DataType, divisor: &DataType) -> Option<DataType> {
     if is_numeric(dividend) && (is_numeric(divisor) || divisor.is_integer()) {
@@ -98,6 +133,78 @@ fn is_numeric(data_type: &DataType) -> bool {
 
 fn is_float(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Float32 | DataType::Float64)
+}
+
+fn is_exact(data_type: &DataType) -> bool {
+    is_numeric(data_type) || data_type.is_integer()
+}
+
+/// Whether an operator of two types takes both in double precision, which DataFusion would not see to.
+fn in_doubles(left: &DataType, right: &DataType) -> bool {
+    let meet = |exact: &DataType, float: &DataType| match float {
+        DataType::Float32 => is_exact(exact),
+        DataType::Float64 => is_numeric(exact),
+        _ => false,
+    };
+    meet(left, right) || meet(right, left)
+}
+
+/// A number of a type in double precision; others as they are.
+fn in_double(expr: Expr, given: &DataType) -> Expr {
+    match given {
+        DataType::Float32 => cast(expr, DataType::Float64),
+        exact if is_exact(exact) => float(expr),
+        _ => expr,
+    }
+}
+
+/// A constant of integer or numeric that real holds without loss, in real: a comparison of a real with the
+/// constant is the same in both types, and a scan knows columns and not casts.
+fn in_real(expr: &Expr) -> Option<Expr> {
+    let Expr::Literal(value, metadata) = expr else { return None };
+    if !is_exact(&value.data_type()) {
+        return None;
+    }
+    let text = value.cast_to(&DataType::Utf8).ok()?;
+    let text = text.try_as_str()??;
+    let (real, double) = (text.parse::<f32>().ok()?, text.parse::<f64>().ok()?);
+    let same = f64::from(real).to_bits() == double.to_bits();
+    same.then(|| Expr::Literal(ScalarValue::Float32(Some(real)), metadata.clone()))
+}
+
+/// The sides of a comparison of two types that [`in_doubles`] holds for.
+fn compared(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
+    if *left.1 == DataType::Float32
+        && let Some(real) = in_real(&right.0)
+    {
+        return (left.0, real);
+    }
+    if *right.1 == DataType::Float32
+        && let Some(real) = in_real(&left.0)
+    {
+        return (real, right.0);
+    }
+    (in_double(left.0, left.1), in_double(right.0, right.1))
+}
+
+/// The keys of a join in the types of their comparison. Those of INTERSECT and EXCEPT have common types.
+fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
+    let LogicalPlan::Join(mut join) = plan else { return (plan, false) };
+    if is_set_operation(&join) {
+        return (LogicalPlan::Join(join), false);
+    }
+    let mut changed = false;
+    for (left, right) in &mut join.on {
+        let types = (left.get_type(join.left.schema()), right.get_type(join.right.schema()));
+        if let (Ok(left_type), Ok(right_type)) = types
+            && in_doubles(&left_type, &right_type)
+        {
+            *left = in_double(std::mem::take(left), &left_type);
+            *right = in_double(std::mem::take(right), &right_type);
+            changed = true;
+        }
+    }
+    (LogicalPlan::Join(join), changed)
 }
 
 /// Whether both kinds are among the types.
@@ -159,41 +266,38 @@ fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(if changed { Transformed::yes(divided) } else { Transformed::no(divided) })
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_of_numbers(op) => {
-            if !meet([type_of(&left), type_of(&right)].iter()) {
+            let types = (type_of(&left), type_of(&right));
+            if !in_doubles(&types.0, &types.1) {
                 return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
             }
-            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr {
-                left: Box::new(float_if_numeric(*left)),
-                op,
-                right: Box::new(float_if_numeric(*right)),
-            })))
+            let (left, right) = match compares(op) {
+                true => compared((*left, &types.0), (*right, &types.1)),
+                false => (in_double(*left, &types.0), in_double(*right, &types.1)),
+            };
+            let (left, right) = (Box::new(left), Box::new(right));
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
         }
-        Expr::Between(mut between) => {
-            let types = [type_of(&between.expr), type_of(&between.low), type_of(&between.high)];
-            if !meet(types.iter()) {
-                return Ok(Transformed::no(Expr::Between(between)));
-            }
-            between.expr = Box::new(float_if_numeric(*between.expr));
-            between.low = Box::new(float_if_numeric(*between.low));
-            between.high = Box::new(float_if_numeric(*between.high));
-            Ok(Transformed::yes(Expr::Between(between)))
+        Expr::Between(between) => Ok(sets::of_between(between, schema)),
+        Expr::InList(list) => Ok(sets::of_list(list, schema)),
+        Expr::InSubquery(mut set) => {
+            let changed = sets::of_subquery(&mut set.expr, &mut set.subquery, schema)?;
+            Ok(Transformed::new_transformed(Expr::InSubquery(set), changed))
         }
-        Expr::InList(mut list) => {
-            let mut types = vec![type_of(&list.expr)];
-            types.extend(list.list.iter().map(type_of));
-            if !meet(types.iter()) {
-                return Ok(Transformed::no(Expr::InList(list)));
-            }
-            list.expr = Box::new(float_if_numeric(*list.expr));
-            list.list = list.list.into_iter().map(float_if_numeric).collect();
-            Ok(Transformed::yes(Expr::InList(list)))
+        Expr::SetComparison(mut set) => {
+            let changed = sets::of_subquery(&mut set.expr, &mut set.subquery, schema)?;
+            Ok(Transformed::new_transformed(Expr::SetComparison(set), changed))
         }
-        Expr::Case(mut case) => {
+        Expr::ScalarFunction(mut call) if call.name() == "array_has" => {
+            let changed = sets::of_array(&mut call.args, schema);
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
+        }
+        Expr::Case(case) => {
+            let Transformed { data: mut case, transformed, .. } = sets::of_case(case, schema);
             let mut results: Vec<DataType> =
                 case.when_then_expr.iter().map(|(_, then)| type_of(then)).collect();
             results.extend(case.else_expr.iter().map(|expr| type_of(expr)));
             if !meet(results.iter()) {
-                return Ok(Transformed::no(Expr::Case(case)));
+                return Ok(Transformed::new_transformed(Expr::Case(case), transformed));
             }
             for (_, then) in &mut case.when_then_expr {
                 **then = float_if_numeric(std::mem::take(then));

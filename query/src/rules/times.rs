@@ -50,6 +50,13 @@ impl ExprPlanner for TimeOperators {
         let (Ok(mut left), Ok(mut right)) = types else {
             return Ok(PlannerResult::Original(expr));
         };
+        if let Some(known) = type_of_null(&right, &left, &expr.op, true) {
+            expr.right = null_of(&known)?;
+            right = known;
+        } else if let Some(known) = type_of_null(&left, &right, &expr.op, false) {
+            expr.left = null_of(&known)?;
+            left = known;
+        }
         // A time of day beside a day or an instant is as long as it is late.
         match (&left, &expr.op, &right) {
             (
@@ -140,6 +147,32 @@ impl ExprPlanner for TimeOperators {
             _ => Ok(PlannerResult::Original(expr)),
         }
     }
+}
+
+/// The type that a NULL without a type has beside a time or an interval.
+fn type_of_null(
+    given: &DataType,
+    other: &DataType,
+    op: &BinaryOperator,
+    is_right: bool,
+) -> Option<DataType> {
+    use BinaryOperator as Op;
+    use DataType as T;
+    if !given.is_null() {
+        return None;
+    }
+    match (other, op) {
+        (T::Timestamp(_, _) | T::Time64(_), Op::Plus) => Some(INTERVAL),
+        (T::Timestamp(_, _) | T::Time64(_) | T::Date32, Op::Minus) => Some(other.clone()),
+        (T::Interval(_) | T::Duration(_), Op::Plus | Op::Minus) => Some(INTERVAL),
+        (T::Interval(_) | T::Duration(_), Op::Multiply) => Some(T::Float64),
+        (T::Interval(_) | T::Duration(_), Op::Divide) if is_right => Some(T::Float64),
+        _ => None,
+    }
+}
+
+fn null_of(data_type: &DataType) -> Result<Expr> {
+    Ok(Expr::Literal(ScalarValue::try_new_null(data_type)?, None))
 }
 
 /// The timestamp type that has PostgreSQL's digits, for one that has less.

@@ -31,7 +31,7 @@ use crate::{
         by_length::RowsByLength,
         calls::{self, MeantCalls},
         checked::CheckedArithmetic,
-        common_types::{self, CommonTypes, UnionTypes},
+        common_types::{self, CommonTypes, SetTypes, UnionTypes},
         date_trunc,
         digits::RoundedDigits,
         domain,
@@ -109,6 +109,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     expr_planners.insert(0, Arc::new(stratalog_functions::JsonSubscripts::default()));
     expr_planners.insert(0, Arc::new(OpenParameters));
     expr_planners.push(Arc::new(crate::rules::floats::Quotients));
+    expr_planners.push(Arc::new(crate::rules::floats::RealOperands));
     expr_planners.push(Arc::new(IntegerOperands));
     let builder = SessionStateBuilder::new()
         .with_config(config)
@@ -118,6 +119,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             [
                 Arc::new(crate::rules::lateral_rows::LateralRows)
                     as Arc<dyn AnalyzerRule + Send + Sync>,
+                Arc::new(SetTypes),
                 Arc::new(crate::rules::counted_sets::CountedSets),
                 Arc::new(ResolveGroupingFunction::new()),
                 Arc::new(RowsByLength::default()),

@@ -15,6 +15,7 @@ use super::walk::{self, Change, Flow};
 
 mod arrays;
 mod casts;
+mod conditions;
 mod ends;
 mod forms;
 mod groups;
@@ -97,6 +98,7 @@ impl Change for Normalizer<'_> {
         casts::tell_apart(select, None);
         self.go_on(groups::write_out(select))?;
         self.go_on(rows::join_series(select))?;
+        self.go_on(conditions::of_select(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             self.go_on(tuples::in_condition(condition))?;
         }
@@ -107,6 +109,7 @@ impl Change for Normalizer<'_> {
         lateral::name_columns(factor);
         self.go_on(
             refuse_sample(factor)
+                .and_then(|()| conditions::in_from(factor))
                 .and_then(|()| rows::in_from(factor))
                 .and_then(|()| name_function_column(factor))
                 .and_then(|()| series::settle(factor, self.style))
@@ -120,6 +123,7 @@ impl Change for Normalizer<'_> {
         arrays::cast_elements(expr);
         self.go_on(
             arrays::membership(expr)
+                .and_then(|()| conditions::respell(expr))
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| rows::respell(expr))
                 .and_then(|()| intervals::respell(expr, self.style))
@@ -131,6 +135,7 @@ impl Change for Normalizer<'_> {
         ends::respell(expr);
         spelled::respell(expr);
         normal_forms::respell(expr);
+        forms::distinct_from(expr);
         self.go_on(tuples::in_subquery(expr))
     }
 

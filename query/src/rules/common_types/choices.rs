@@ -72,7 +72,7 @@ impl FunctionRewrite for CommonTypes {
                 let wanted = common_type(&call.name().to_uppercase(), &given)?;
                 if call.name() == "nullif"
                     && let Some(first) = type_of_nullif(&given)
-                    && wanted.as_ref() != Some(first)
+                    && wanted.as_ref() != Some(&first)
                     && let [value, other] = call.args.as_slice()
                     && !value.is_volatile()
                 {
@@ -80,7 +80,13 @@ impl FunctionRewrite for CommonTypes {
                     let equal = AlignedTimes.rewrite(equal, schema, config)?.data;
                     let null = ScalarValue::try_new_null(&first.arrow_type())?;
                     let choices = vec![(Box::new(equal), Box::new(Expr::Literal(null, None)))];
-                    let case = Case::new(None, choices, Some(Box::new(value.clone())));
+                    let value = match given.first() {
+                        Some(given) => {
+                            in_type(value.clone(), given, &first, schema, &style_of(config))?
+                        }
+                        None => value.clone(),
+                    };
+                    let case = Case::new(None, choices, Some(Box::new(value)));
                     return Ok(Transformed::yes(Expr::Case(case)));
                 }
                 if let Some(wanted) = &wanted {
@@ -168,7 +174,7 @@ impl FunctionRewrite for CommonTypes {
 
 /// The type of `nullif`, where PostgreSQL compares values of both types as they are: that of the first. `None`
 /// where both are brought to their common type.
-fn type_of_nullif(given: &[Given]) -> Option<&ColumnType> {
+fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
     use ColumnType as T;
     let [Given::Typed(first, true), Given::Typed(second, true)] = given else { return None };
     let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
@@ -177,7 +183,16 @@ fn type_of_nullif(given: &[Given]) -> Option<&ColumnType> {
         |known: &T| matches!(known, T::Date | T::Timestamp { .. } | T::TimestampTz { .. });
     let is_numeric = |known: &T| matches!(known, T::Numeric { .. });
     let both = |is: fn(&T) -> bool| is(first) && is(second);
-    (both(is_whole) || both(is_floating) || both(is_time) || both(is_numeric)).then_some(first)
+    let is_exact = |known: &T| is_whole(known) || is_numeric(known);
+    if is_floating(first) && is_exact(second) {
+        return Some(first.clone());
+    }
+    // An operator of real and integer or numeric takes the latter as a double precision.
+    if is_exact(first) && is_floating(second) {
+        return Some(T::Double);
+    }
+    let is_kept = both(is_whole) || both(is_floating) || both(is_time) || both(is_numeric);
+    is_kept.then(|| first.clone())
 }
 
 /// A function as it is planned: its type is the common type of its arguments.
@@ -199,7 +214,7 @@ impl ScalarLayer for Unified {
         let given = Given::of_arguments(&arguments);
         let common = common_type(&inner.name().to_uppercase(), &given)?;
         let wanted = match inner.name() {
-            "nullif" => type_of_nullif(&given).cloned().or(common),
+            "nullif" => type_of_nullif(&given).or(common),
             _ => common,
         };
         match wanted {

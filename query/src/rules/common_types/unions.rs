@@ -179,6 +179,18 @@ pub fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
+/// An expression in a type, without its alias; `None` where the expression has the type.
+pub(super) fn retyped(
+    expr: &Expr,
+    given: &Given,
+    wanted: &ColumnType,
+    schema: &DFSchema,
+    style: &TextStyle,
+) -> Result<Option<Expr>> {
+    let typed = in_type(unaliased(expr).clone(), given, wanted, schema, style)?;
+    Ok((typed != *unaliased(expr)).then_some(typed))
+}
+
 fn retype(
     expr: &mut Expr,
     given: &Given,
@@ -186,10 +198,7 @@ fn retype(
     schema: &DFSchema,
     style: &TextStyle,
 ) -> Result<bool> {
-    let typed = in_type(unaliased(expr).clone(), given, wanted, schema, style)?;
-    if typed == *unaliased(expr) {
-        return Ok(false);
-    }
+    let Some(typed) = retyped(expr, given, wanted, schema, style)? else { return Ok(false) };
     let name = match &*expr {
         Expr::Column(column) => column.name.clone(),
         other => other.schema_name().to_string(),

@@ -68,6 +68,10 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         && !array.elem.is_empty()
     {
         let list = std::mem::take(&mut array.elem);
+        if list.len() > 1 && list.iter().any(has_point) && list.iter().all(is_number) {
+            *expr = compared(left, op, &list, all);
+            return Ok(());
+        }
         let expr_of = std::mem::replace(left, Box::new(null()));
         *expr = Expr::InList { expr: expr_of, list, negated: all };
     }
@@ -108,6 +112,24 @@ pub fn cast_elements(expr: &mut Expr) {
             format: None,
         };
     }
+}
+
+fn number(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => number(expr),
+        Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+fn is_number(expr: &Expr) -> bool {
+    number(expr).is_some()
+}
+
+/// Whether a constant is a numeric. An array of these is one of numeric beside a real, too; the values of IN would
+/// be real.
+fn has_point(expr: &Expr) -> bool {
+    number(expr).is_some_and(|text| text.contains(['.', 'e', 'E']))
 }
 
 fn elements(text: &str) -> Result<Vec<Expr>> {

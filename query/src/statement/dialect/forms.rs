@@ -7,6 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     SetQuantifier, Statement, UnaryOperator, Value, ValueWithSpan,
 };
 
+use stratalog_functions::literal::{DISTINCT, NOT_DISTINCT};
+
 use crate::statement::{
     parse::{self, forms::SYMMETRIC},
     walk,
@@ -127,4 +129,20 @@ fn select_one() -> Option<Select> {
         SetExpr::Select(select) => Some(*select),
         _ => None,
     }
+}
+
+/// IS [NOT] DISTINCT FROM a text, as an operator that types the text.
+pub fn distinct_from(expr: &mut Expr) {
+    let is_text = |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let (left, right, name) = match expr {
+        Expr::IsDistinctFrom(left, right) => (left, right, DISTINCT),
+        Expr::IsNotDistinctFrom(left, right) => (left, right, NOT_DISTINCT),
+        _ => return,
+    };
+    if !is_text(left) && !is_text(right) {
+        return;
+    }
+    let empty = || Box::new(Expr::value(Value::Null));
+    let (left, right) = (std::mem::replace(left, empty()), std::mem::replace(right, empty()));
+    *expr = Expr::BinaryOp { left, op: BinaryOperator::Custom(name.to_string()), right };
 }

@@ -86,7 +86,7 @@ pub fn shows_all(statement: &Statement) -> bool {
 }
 
 /// The constraint of a join, if it is one that may merge columns.
-fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)> {
+pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)> {
     let found = match operator {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
@@ -103,7 +103,7 @@ fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)
 
 /// Where a merged column has its value from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Left,
     Right,
     Either,

@@ -13,7 +13,7 @@ use datafusion::{
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, Union, Values,
+        Expr, ExprSchemable as _, Join, LogicalPlan, ScalarUDF, Union, Values,
         expr::{Placeholder, ScalarFunction},
         type_coercion::functions::fields_with_udf,
     },
@@ -23,7 +23,9 @@ use stratalog_model::{ColumnType, Result};
 use super::arrays::input_schema;
 use crate::{
     errors::from_datafusion,
-    rules::common_types::{Given, columns_of, common_type, gives_an_argument, unaliased},
+    rules::common_types::{
+        Given, columns_of, common_type, gives_an_argument, is_set_operation, sides, unaliased,
+    },
     rules::{calls::wanted_types, cases, written_arrays},
 };
 
@@ -75,6 +77,7 @@ pub fn found(plan: &LogicalPlan) -> Result<Found> {
         match node {
             LogicalPlan::Union(union) => of_union(union, &mut found)?,
             LogicalPlan::Values(values) => of_rows(values, &mut found)?,
+            LogicalPlan::Join(join) if is_set_operation(join) => of_sides(join, &mut found)?,
             _ => {}
         }
         let schema = input_schema(node);
@@ -165,6 +168,15 @@ fn of_union(union: &Union, found: &mut Found) -> datafusion::error::Result<()> {
             .filter_map(|(exprs, input)| Some((unaliased(exprs.get(at)?), input.schema().as_ref())))
             .collect();
         of_values(&values, found)?;
+    }
+    Ok(())
+}
+
+fn of_sides(join: &Join, found: &mut Found) -> datafusion::error::Result<()> {
+    let [(left, of_left), (right, of_right)] = sides(join);
+    for (left, right) in left.iter().zip(&right) {
+        let left = (unaliased(left), of_left.schema().as_ref());
+        of_values(&[left, (unaliased(right), of_right.schema().as_ref())], found)?;
     }
     Ok(())
 }

@@ -16,6 +16,9 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let (likes, between) = (has("like") || has("ilike"), has("between"));
     let (tables, values) = (has("table"), has("values"));
     let typed = TYPES.iter().any(|name| has(name));
+    if has("deferrable") {
+        modes_without_deferrable(tokens);
+    }
     if likes {
         patterns_of_sets(tokens);
     }
@@ -55,6 +58,47 @@ fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
         let inserted = inserted.into_iter().map(|token| TokenWithSpan::new(token, span));
         tokens.splice(at.min(end)..end, inserted);
     }
+}
+
+/// `[NOT] DEFERRABLE` among the modes of a block changes nothing at the levels that are supported: it is about
+/// SERIALIZABLE.
+fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
+    let is = |place: usize, word: &str| token(place).is_some_and(|token| is_word(token, word));
+    let Some(first_mode) = first_mode(&is) else { return };
+    let mut edits = Vec::new();
+    for place in first_mode..places.len() {
+        if !is(place, "deferrable") {
+            continue;
+        }
+        let negated = place > first_mode && is(place - 1, "not");
+        let mut from = if negated { place - 1 } else { place };
+        let mut to = place + 1;
+        // One of the commas around goes with the mode.
+        if from > first_mode && token(from - 1) == Some(&Token::Comma) {
+            from -= 1;
+        } else if from == first_mode && token(to) == Some(&Token::Comma) && token(to + 1).is_some()
+        {
+            to += 1;
+        }
+        for at in places.get(from..to).unwrap_or(&[]) {
+            edits.push(Edit { at: *at, removed: 1, inserted: Vec::new() });
+        }
+    }
+    apply(tokens, edits);
+}
+
+/// Where the modes of a statement that begins or sets a block begin.
+fn first_mode(is: &impl Fn(usize, &str) -> bool) -> Option<usize> {
+    if is(0, "begin") {
+        return Some(if is(1, "transaction") || is(1, "work") { 2 } else { 1 });
+    }
+    if (is(0, "start") || is(0, "set")) && is(1, "transaction") {
+        return Some(2);
+    }
+    let of_session = ["set", "session", "characteristics", "as", "transaction"];
+    of_session.iter().enumerate().all(|(at, word)| is(at, word)).then_some(of_session.len())
 }
 
 /// `x NOT LIKE ALL (…)` says `x !~~ ALL (…)`.

@@ -1,0 +1,136 @@
+//! The columns of INTERSECT and EXCEPT, which are joins of their sides.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{
+        DFSchema, NullEquality, Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNodeRecursion},
+    },
+    logical_expr::{Distinct, Expr, Join, JoinType, LogicalPlan, Projection, SubqueryAlias},
+    optimizer::AnalyzerRule,
+};
+use stratalog_functions::literal::style_of;
+use stratalog_model::ColumnType;
+use stratalog_text::TextStyle;
+
+use super::{
+    Given, common_type,
+    unions::{columns_of, outside_recursion, retyped, unaliased},
+};
+
+/// Gives the columns of both sides their common types. Runs while the sides are as they were planned.
+#[derive(Debug)]
+pub struct SetTypes;
+
+impl AnalyzerRule for SetTypes {
+    fn name(&self) -> &str {
+        "set_types"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            found = found || matches!(node, LogicalPlan::Join(join) if is_set_operation(join));
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !found {
+            return Ok(plan);
+        }
+        let style = style_of(config);
+        outside_recursion(plan, |node| {
+            let node = node.recompute_schema()?;
+            match node {
+                LogicalPlan::Join(join) if is_set_operation(&join) => in_one_type(join, &style),
+                other => Ok(Transformed::no(other)),
+            }
+        })
+    }
+}
+
+/// Whether a join is an INTERSECT or EXCEPT: before optimization no other join of these kinds takes NULLs for
+/// equal.
+pub fn is_set_operation(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
+        && join.null_equality == NullEquality::NullEqualsNull
+}
+
+/// The expressions and the input of each side of an INTERSECT or EXCEPT.
+pub fn sides(join: &Join) -> [(Vec<Expr>, Arc<LogicalPlan>); 2] {
+    [columns_of(written(&join.left)), columns_of(written(&join.right))]
+}
+
+/// A side below what the planner puts on top.
+fn written(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
+    match side.as_ref() {
+        LogicalPlan::Distinct(Distinct::All(input)) => match input.as_ref() {
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            _ => input,
+        },
+        LogicalPlan::SubqueryAlias(alias) => &alias.input,
+        _ => side,
+    }
+}
+
+fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+    let mut wanted: Vec<Option<ColumnType>> = Vec::new();
+    let what = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
+    let both = sides(&join);
+    let given = both.each_ref().map(|(exprs, input)| {
+        let each = exprs.iter().map(|expr| Given::of(unaliased(expr), input.schema()));
+        each.collect::<Vec<_>>()
+    });
+    let [left, right] = &given;
+    for (left, right) in left.iter().zip(right) {
+        wanted.push(common_type(what, &[left.clone(), right.clone()])?);
+    }
+    let new_left = in_types(&join.left, left, &wanted, style)?;
+    let new_right = in_types(&join.right, right, &wanted, style)?;
+    if new_left.is_none() && new_right.is_none() {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    join.left = new_left.unwrap_or(join.left);
+    join.right = new_right.unwrap_or(join.right);
+    LogicalPlan::Join(join).recompute_schema().map(Transformed::yes)
+}
+
+/// A side with its columns in these types; `None` where it has them.
+fn in_types(
+    side: &Arc<LogicalPlan>,
+    given: &[Given],
+    wanted: &[Option<ColumnType>],
+    style: &TextStyle,
+) -> Result<Option<Arc<LogicalPlan>>> {
+    Ok(match side.as_ref() {
+        LogicalPlan::Distinct(Distinct::All(input)) => in_types(input, given, wanted, style)?
+            .map(|input| Arc::new(LogicalPlan::Distinct(Distinct::All(input)))),
+        LogicalPlan::SubqueryAlias(alias) => match in_types(&alias.input, given, wanted, style)? {
+            Some(input) => {
+                let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
+                Some(Arc::new(LogicalPlan::SubqueryAlias(alias)))
+            }
+            None => None,
+        },
+        _ => {
+            let (mut exprs, input) = columns_of(side);
+            let mut changed = false;
+            let names: Vec<_> =
+                side.schema().iter().map(|(of, field)| (of, field.name())).collect();
+            for (((expr, given), wanted), (of, name)) in
+                exprs.iter_mut().zip(given).zip(wanted).zip(names)
+            {
+                let Some(wanted) = wanted else { continue };
+                let schema: &DFSchema = input.schema();
+                if let Some(typed) = retyped(expr, given, wanted, schema, style)? {
+                    *expr = typed.alias_qualified(of.cloned(), name.clone());
+                    changed = true;
+                }
+            }
+            match changed {
+                true => Some(Arc::new(LogicalPlan::Projection(Projection::try_new(exprs, input)?))),
+                false => None,
+            }
+        }
+    })
+}

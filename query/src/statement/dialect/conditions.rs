@@ -1,0 +1,87 @@
+//! Texts in the place of conditions, which are booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, JoinConstraint, Select, TableFactor, TableWithJoins, UnaryOperator,
+    Value, ValueWithSpan,
+};
+use stratalog_functions::literal;
+use stratalog_model::{ColumnType, Result};
+
+use super::merged;
+use crate::errors::from_datafusion;
+
+/// Reads texts that are operands of AND, OR, NOT and IS TRUE, or conditions of CASE and FILTER.
+///
+/// # Errors
+/// What is wrong with a text that is no boolean.
+pub fn respell(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            boolean(left)?;
+            boolean(right)
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr }
+        | Expr::IsTrue(expr)
+        | Expr::IsNotTrue(expr)
+        | Expr::IsFalse(expr)
+        | Expr::IsNotFalse(expr)
+        | Expr::IsUnknown(expr)
+        | Expr::IsNotUnknown(expr) => boolean(expr),
+        Expr::Case { operand: None, conditions, .. } => {
+            conditions.iter_mut().try_for_each(|when| boolean(&mut when.condition))
+        }
+        Expr::Function(function) => match &mut function.filter {
+            Some(filter) => boolean(filter),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Reads texts that are conditions of a SELECT.
+///
+/// # Errors
+/// What is wrong with a text that is no boolean.
+pub fn of_select(select: &mut Select) -> Result<()> {
+    select.selection.iter_mut().chain(&mut select.having).try_for_each(boolean)?;
+    select.from.iter_mut().try_for_each(of_joins)
+}
+
+/// Reads texts that are conditions of joins.
+fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
+    for join in &mut tables.joins {
+        if let Some((JoinConstraint::On(condition), _)) =
+            merged::constraint(&mut join.join_operator)
+        {
+            boolean(condition)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads texts that are conditions of joins in parentheses.
+///
+/// # Errors
+/// What is wrong with a text that is no boolean.
+pub fn in_from(factor: &mut TableFactor) -> Result<()> {
+    match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins),
+        _ => Ok(()),
+    }
+}
+
+fn boolean(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::Nested(inner) => boolean(inner),
+        Expr::Value(ValueWithSpan { value, .. }) => {
+            let Value::SingleQuotedString(text) = &*value else { return Ok(()) };
+            let read = literal::parse(text, &ColumnType::Boolean).map_err(from_datafusion)?;
+            *value = match read {
+                datafusion::scalar::ScalarValue::Boolean(Some(truth)) => Value::Boolean(truth),
+                _ => Value::Null,
+            };
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
