@@ -80,4 +80,5 @@ pub mod times;
 pub mod told_aggregates;
 pub mod truths;
 pub mod unnested;
+pub mod window_keys;
 pub mod written_arrays;

@@ -252,6 +252,29 @@ def test_sql_with_parameters_and_errors(server, table):
     assert ask(server, "/nope")[0] == 404
 
 
+def test_numbers_keep_their_digits(server, table):
+    """CL-10: no door rounds a value."""
+    def ask(sql, params=()):
+        body = json.dumps({"sql": sql}).removesuffix("}") + f', "params": [{", ".join(params)}]}}'
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{server.http_port}/api/sql", body.encode(), headers)
+        return urllib.request.urlopen(request).read().decode()
+
+    digits = "12345678901234567890.123456789"
+    ask(f"CREATE TABLE {table} (time timestamptz NOT NULL, v numeric(38,9), j jsonb, t text)")
+    nested = f'{{"n": {digits}, "s": "1.50"}}'
+    ask(f"INSERT INTO {table} (time, v, j, t) VALUES (now(), $1, $2, $3)", (digits, nested, "1.10"))
+    assert ask(f"SELECT v, v::text AS s, j, t FROM {table}") == (
+        f'[{{"v":{digits},"s":"{digits}","j":{nested},"t":"1.10"}}]')
+    assert ask("SELECT 1 AS a, 2 AS a, 3 AS a_1, 'NaN'::numeric AS n") == '[{"a":1,"a_2":2,"a_1":3,"n":"NaN"}]'
+
+
+def test_one_statement_in_a_request(server):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/api/sql?q=select%201", b"select 2")
+    assert caught.value.code == 400 and b"another in its body" in caught.value.read()
+
+
 def test_health_and_metrics(server):
     status, _, body = ask(server, "/health")
     assert status == 200 and json.loads(body)["status"] == "pass"

@@ -5,7 +5,7 @@ mod format;
 mod json;
 mod parameter;
 
-pub(crate) use self::json::objects;
+pub(crate) use self::json::{cells, objects};
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -177,13 +177,16 @@ impl Question {
             Self::default()
         } else if kind.starts_with("application/json") || body.trim_ascii_start().starts_with(b"{")
         {
-            serde_json::from_slice(body).map_err(|error| {
+            let mut question: Self = serde_json::from_slice(body).map_err(|error| {
                 Error::new(
                     ErrorKind::InvalidParameterValue,
                     format!("the body cannot be read: {error}"),
                 )
                 .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
-            })?
+            })?;
+            // Only parameters have numbers.
+            question.params.keep_digits(&String::from_utf8_lossy(body));
+            question
         } else {
             let text = std::str::from_utf8(body).map_err(|_| {
                 Error::new(ErrorKind::InvalidEncoding, "the statement is not valid UTF-8")
@@ -193,6 +196,13 @@ impl Question {
         let parameter =
             |names: &[&str]| names.iter().find_map(|name| parameters.get(*name)).cloned();
         if let Some(sql) = parameter(&["q", "sql", "query"]) {
+            if !question.sql.is_empty() {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    "the request has a statement in its URL and another in its body",
+                )
+                .with_hint("send the statement once"));
+            }
             question.sql = sql;
         }
         question.format = parameter(&["format"]).or(question.format);
@@ -204,13 +214,14 @@ impl Question {
                     format!("params is no list in JSON: {error}"),
                 )
             })?;
+            question.params.keep_digits(&text);
         }
         Ok(question)
     }
 
     /// The parameters as a row of texts, which become what the statement needs.
     fn parameters(&self) -> Result<RecordBatch> {
-        let texts = self.params.0.iter().map(Option::as_deref);
+        let texts = self.params.texts.iter().map(Option::as_deref);
         let columns: Vec<ArrayRef> =
             texts.map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef).collect();
         let fields: Vec<Field> = (1..=columns.len())

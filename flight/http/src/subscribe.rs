@@ -20,14 +20,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt as _, stream};
-use serde_json::{Value, json};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Rows, quoted};
 use stratalog_text::TextStyle;
 
 use crate::{
     problem::{self, Problem},
-    sql::{Access, Ended, objects},
+    sql::{Access, Ended, cells, objects},
     state::State,
 };
 
@@ -183,20 +182,23 @@ impl Events {
 
 /// Rows as events.
 fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
-    let objects_of = |columns: &[usize]| -> Result<Vec<Value>> {
-        let part = batch.project(columns);
-        objects(&part.map_err(|error| Error::internal(error.to_string()))?, style)
-    };
     let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_AT).collect();
+    let without_gap = batch.project(&others);
+    let rows = objects(&without_gap.map_err(|error| Error::internal(error.to_string()))?, style)?;
+    let columns = cells(batch, style)?;
+    let cell_of = |column: Option<usize>, row: usize| {
+        let cell = column.and_then(|at| columns.get(at)?.get(row));
+        cell.map_or("null", String::as_str)
+    };
+    let gsn_at = batch.schema().index_of("_gsn").ok();
     let mut out = String::new();
-    for (row, gap) in objects_of(&others)?.into_iter().zip(objects_of(&[GAP_AT])?) {
-        let gsn = row.get("_gsn").cloned().unwrap_or(Value::Null);
-        match gap.get("_gap") {
-            Some(Value::String(gap)) => {
-                let data = json!({ "_gsn": gsn, "gap": gap });
-                out.push_str(&format!("event: gap\nid: {gsn}\ndata: {data}\n\n"));
-            }
-            _ => out.push_str(&format!("id: {gsn}\ndata: {row}\n\n")),
+    for (row, data) in rows.iter().enumerate() {
+        let gsn = cell_of(gsn_at, row);
+        match cell_of(Some(GAP_AT), row) {
+            "null" => out.push_str(&format!("id: {gsn}\ndata: {data}\n\n")),
+            gap => out.push_str(&format!(
+                "event: gap\nid: {gsn}\ndata: {{\"_gsn\":{gsn},\"gap\":{gap}}}\n\n"
+            )),
         }
     }
     Ok(out)

@@ -147,10 +147,7 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
         || (of.is_decimal() && (wanted.is_decimal() || wanted.is_floating()))
         || (of.is_floating() && wanted.is_floating());
     if !fits {
-        return Err(to_datafusion(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "RANGE with an offset of this type is not supported for the type of the ORDER BY",
-        )));
+        return Err(unfit_offset());
     }
     let offset = given.cast_to(wanted)?;
     match offset {
@@ -230,6 +227,11 @@ fn of_call(
     let widened = widens && widen(&mut call, schema)?;
     let computed = compute(&mut call, schema, config)?;
     let frame = &call.params.window_frame;
+    if adds(&call) {
+        for key in &call.params.order_by {
+            check_key(&key.expr.get_type(schema)?)?;
+        }
+    }
     for bound in [&frame.start_bound, &frame.end_bound] {
         if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
             && is_negative(offset)?
@@ -243,6 +245,24 @@ fn of_call(
     }
     let call = Expr::WindowFunction(Box::new(call));
     Ok(Transformed::new_transformed(call, widened || computed))
+}
+
+/// Refuses offsets from keys that have no distance.
+fn check_key(key: &DataType) -> Result<()> {
+    let has_distance = key.is_numeric()
+        || key.is_null()
+        || matches!(key, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_));
+    match has_distance {
+        true => Ok(()),
+        false => Err(unfit_offset()),
+    }
+}
+
+fn unfit_offset() -> DataFusionError {
+    to_datafusion(Error::new(
+        ErrorKind::FeatureNotSupported,
+        "RANGE with an offset of this type is not supported for the type of the ORDER BY",
+    ))
 }
 
 /// Gives a call with an empty frame no rows. NULL with an offset is NULL, and infinity with an offset is

@@ -102,6 +102,12 @@ impl FunctionRewrite for NullMembers {
             }
             Expr::InList(InList { expr, mut list, negated }) if list.iter().any(is_null) => {
                 list.retain(|value| !is_null(value));
+                // A list has one type, which NULL does not change, while one value is compared by itself.
+                if let [one] = list.as_slice()
+                    && expr.get_type(schema)? == DataType::Float32
+                {
+                    list.push(one.clone());
+                }
                 let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
                 Ok(Transformed::yes(match (list.is_empty(), negated) {
                     (true, _) => unknown,

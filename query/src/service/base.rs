@@ -233,6 +233,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
+    state.add_analyzer_rule(Arc::new(crate::rules::window_keys::WindowKeys));
     let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
     state.add_analyzer_rule(Arc::new(crate::rules::own_orders::OwnOrders::new(array_agg)));
     // The last: no rule after this one makes calls.

@@ -42,6 +42,8 @@ use crate::{
     table::Pin,
 };
 
+mod nested;
+
 /// Plans one statement at a time.
 pub struct Planner {
     state: SessionState,
@@ -254,15 +256,14 @@ impl Planner {
     pub fn analyze(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         let options = Arc::clone(self.state.config_options());
         let analyzer = self.state.analyzer();
-        evaluating(Evaluation::Planning, || {
-            analyzer.execute_and_check(plan.clone(), &options, |_, _| {})
-        })
-        .map_err(from_datafusion)
+        evaluating(Evaluation::Planning, || nested::analyzed(analyzer, plan.clone(), &options))
+            .map_err(from_datafusion)
     }
 
     /// The optimized logical plan.
     pub fn optimize(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
-        evaluating(Evaluation::Planning, || self.state.optimize(plan)).map_err(from_datafusion)
+        evaluating(Evaluation::Planning, || nested::optimized(&self.state, plan))
+            .map_err(from_datafusion)
     }
 
     /// The physical form of an expression whose types are settled, over `columns`.
@@ -306,7 +307,11 @@ impl Planner {
         snapshot: Arc<dyn Snapshot>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.pin.set(Some(snapshot));
-        let planned = governor::planning(self.state.create_physical_plan(plan)).await;
+        let planned = governor::planning(async {
+            let plan = nested::optimized(&self.state, plan)?;
+            self.state.query_planner().create_physical_plan(&plan, &self.state).await
+        })
+        .await;
         let planned = planned.map_err(from_datafusion);
         self.pin.set(None);
         planned

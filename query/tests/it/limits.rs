@@ -209,8 +209,8 @@ fn deep_statements() -> Vec<(String, &'static str)> {
         (format!("SELECT {}", around("(", "1", ")", 500)), "1"),
         (format!("SELECT {}", around("(1 + ", "1", ")", 75)), "76"),
         (format!("{of_ten} {}", around("(x > 0 AND ", "x < 100", ")", 75)), "10"),
-        (around("SELECT * FROM (", "SELECT 1", ") q", 60), "1"),
-        (around("SELECT (", "SELECT 1", ")", 9), "1"),
+        (around("SELECT * FROM (", "SELECT 1", ") q", 200), "1"),
+        (around("SELECT (", "SELECT 1", ")", 100), "1"),
         (
             format!(
                 "{of_ten} {}",
@@ -218,16 +218,16 @@ fn deep_statements() -> Vec<(String, &'static str)> {
                     "x IN (SELECT x FROM generate_series(1, 10) AS a(x) WHERE ",
                     "x = 3",
                     ")",
-                    10
+                    60
                 )
             ),
             "1",
         ),
-        (format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END", 70)), "1"),
+        (format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END", 250)), "1"),
         (format!("SELECT {}true", "NOT ".repeat(100)), "t"),
         (format!("SELECT {}1", "- ".repeat(100)), "1"),
         (format!("SELECT 1{}", "::int".repeat(100)), "1"),
-        (format!("SELECT {}", around("abs(", "1", ")", 16)), "1"),
+        (format!("SELECT {}", around("abs(", "1", ")", 100)), "1"),
         (format!("SELECT length({})", vec!["'a'"; 240].join(" || ")), "240"),
     ]
 }

@@ -292,19 +292,18 @@ impl Writer {
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let unwritten = |error: std::io::Error| Error::io("an answer", error);
-        let unserialized = |error: serde_json::Error| Error::internal(format!("JSON: {error}"));
         match &mut self.form {
             Form::Json { rows } => {
                 for object in json::objects(batch, &self.style)? {
                     let separator: &[u8] = if *rows > 0 { b",\n" } else { b"" };
                     self.output.write_all(separator).map_err(unwritten)?;
-                    serde_json::to_writer(&mut self.output, &object).map_err(unserialized)?;
+                    self.output.write_all(object.as_bytes()).map_err(unwritten)?;
                     *rows += 1;
                 }
             }
             Form::Lines => {
                 for object in json::objects(batch, &self.style)? {
-                    serde_json::to_writer(&mut self.output, &object).map_err(unserialized)?;
+                    self.output.write_all(object.as_bytes()).map_err(unwritten)?;
                     self.output.write_all(b"\n").map_err(unwritten)?;
                 }
             }

@@ -1,65 +1,145 @@
 //! Rows as JSON: numbers, booleans, arrays and jsonb as such, everything else as SQL shows it.
+//!
+//! Cells are texts: a number keeps the digits that the database has, which a tree of JSON values
+//! rounds to double precision.
+
+use std::collections::HashSet;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
     datatypes::{DataType, Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 use stratalog_model::{ColumnType, Result};
 use stratalog_text::{ColumnWriter, TextStyle};
 
-/// The rows of a batch as lists.
+/// Digits that double precision always keeps.
+const EXACT_DIGITS: usize = 15;
+
+/// The cells of a batch as JSON, by column.
 ///
 /// # Errors
 /// `Internal` for a type that has no text.
-pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Value>>> {
+pub(crate) fn cells(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<String>>> {
     let schema = batch.schema();
-    let columns = batch
-        .columns()
-        .iter()
-        .zip(schema.fields())
-        .map(|(array, field)| column(array, field, style))
-        .collect::<Result<Vec<_>>>()?;
-    let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
-    let rows = (0..batch.num_rows())
-        .map(|_| columns.iter_mut().map(|column| column.next().unwrap_or(Value::Null)).collect());
-    Ok(rows.collect())
+    let columns = batch.columns().iter().zip(schema.fields());
+    columns.map(|(array, field)| column(array, field, style)).collect()
 }
 
-/// The rows of a batch as objects, each on a line of its own; of columns with one name the last counts.
+/// The rows of a batch as lists. A value with a number beyond double precision is a string.
 ///
 /// # Errors
-/// As [`rows`].
-pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Value>> {
-    let schema = batch.schema();
-    let rows = rows(batch, style)?.into_iter().map(|row| {
-        let pairs = schema.fields().iter().map(|field| field.name().clone()).zip(row);
-        Value::Object(pairs.collect::<Map<String, Value>>())
+/// As [`cells`].
+pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Value>>> {
+    let columns = cells(batch, style)?;
+    let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+    let value = |cell: String| {
+        let exact = numbers(&cell).all(is_exact);
+        let value = if exact { serde_json::from_str(&cell).ok() } else { None };
+        value.unwrap_or(Value::String(cell))
+    };
+    let rows = (0..batch.num_rows()).map(|_| {
+        let cells = columns.iter_mut().map(|column| column.next().map_or(Value::Null, value));
+        cells.collect()
     });
     Ok(rows.collect())
 }
 
-fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Value>> {
+/// The rows of a batch as objects in JSON. A column with the name of an earlier column has the name
+/// with a number: `v`, `v_1`.
+///
+/// # Errors
+/// As [`cells`].
+pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<String>> {
+    let schema = batch.schema();
+    let names = distinct(schema.fields().iter().map(|field| field.name().as_str()).collect());
+    let columns = cells(batch, style)?;
+    let row = |at: usize| {
+        let pairs = names.iter().zip(&columns);
+        let pairs: Vec<String> = pairs
+            .map(|(name, cells)| format!("{name}:{}", cells.get(at).map_or("null", String::as_str)))
+            .collect();
+        format!("{{{}}}", pairs.join(","))
+    };
+    Ok((0..batch.num_rows()).map(row).collect())
+}
+
+/// Names in quotes, each of them once.
+fn distinct(names: Vec<&str>) -> Vec<String> {
+    let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_string()).collect();
+    let mut seen = HashSet::new();
+    let quoted = |name: &str| Value::from(name).to_string();
+    let of_name = |name: &&str| {
+        if seen.insert((*name).to_string()) {
+            return quoted(name);
+        }
+        let numbered = (1..).map(|number| format!("{name}_{number}"));
+        let free = numbered.into_iter().find(|candidate| taken.insert(candidate.clone()));
+        quoted(&free.unwrap_or_default())
+    };
+    names.iter().map(of_name).collect()
+}
+
+/// The numbers of a JSON text, in their order.
+pub(super) fn numbers(json: &str) -> impl Iterator<Item = &str> {
+    let mut rest = json;
+    std::iter::from_fn(move || {
+        loop {
+            let at = rest.find(|char: char| matches!(char, '"' | '-' | '0'..='9'))?;
+            rest = rest.get(at..)?;
+            if !rest.starts_with('"') {
+                let is_outside =
+                    |char: char| !matches!(char, '-' | '+' | '.' | 'e' | 'E' | '0'..='9');
+                let (number, after) = rest.split_at(rest.find(is_outside).unwrap_or(rest.len()));
+                rest = after;
+                return Some(number);
+            }
+            rest = after_string(rest.get(1..)?);
+        }
+    })
+}
+
+/// The text behind the string that `text` is within.
+fn after_string(text: &str) -> &str {
+    let mut escaped = false;
+    let end = text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
+}
+
+/// Whether double precision keeps a number.
+fn is_exact(number: &str) -> bool {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits = mantissa.trim_start_matches(['-', '0', '.']);
+    number.parse::<i64>().is_ok()
+        || digits.bytes().filter(u8::is_ascii_digit).count() <= EXACT_DIGITS
+}
+
+fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<String>> {
     let rows = 0..array.len();
-    let unless_null = |of: &dyn Fn(usize) -> Value| -> Vec<Value> {
-        rows.clone().map(|row| if array.is_null(row) { Value::Null } else { of(row) }).collect()
+    let null = || "null".to_string();
+    let unless_null = |of: &dyn Fn(usize) -> String| -> Vec<String> {
+        rows.clone().map(|row| if array.is_null(row) { null() } else { of(row) }).collect()
     };
     match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
-            return Ok(unless_null(&|row| Value::from(values.value(row))));
+            return Ok(unless_null(&|row| values.value(row).to_string()));
         }
         DataType::Int16 => {
             let values = array.as_primitive::<Int16Type>();
-            return Ok(unless_null(&|row| Value::from(values.value(row))));
+            return Ok(unless_null(&|row| values.value(row).to_string()));
         }
         DataType::Int32 => {
             let values = array.as_primitive::<Int32Type>();
-            return Ok(unless_null(&|row| Value::from(values.value(row))));
+            return Ok(unless_null(&|row| values.value(row).to_string()));
         }
         DataType::Int64 => {
             let values = array.as_primitive::<Int64Type>();
-            return Ok(unless_null(&|row| Value::from(values.value(row))));
+            return Ok(unless_null(&|row| values.value(row).to_string()));
         }
         DataType::Float32 => {
             let values = array.as_primitive::<Float32Type>();
@@ -70,7 +150,7 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Valu
             return Ok(unless_null(&|row| {
                 let value = values.value(row);
                 serde_json::Number::from_f64(value)
-                    .map_or_else(|| Value::from(value.to_string()), Value::Number)
+                    .map_or_else(|| number(&value.to_string()), |number| number.to_string())
             }));
         }
         DataType::List(item) => {
@@ -78,8 +158,8 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Valu
             let mut all = Vec::with_capacity(array.len());
             for row in rows {
                 all.push(match array.is_null(row) {
-                    true => Value::Null,
-                    false => Value::Array(column(&lists.value(row), item, style)?),
+                    true => null(),
+                    false => format!("[{}]", column(&lists.value(row), item, style)?.join(",")),
                 });
             }
             return Ok(all);
@@ -93,23 +173,62 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Valu
     let mut all = Vec::with_capacity(array.len());
     for row in rows {
         if array.is_null(row) {
-            all.push(Value::Null);
+            all.push(null());
             continue;
         }
         bytes.clear();
         writer.write(row, &mut bytes);
         let text = String::from_utf8_lossy(&bytes);
         all.push(match () {
-            () if is_json => serde_json::from_str(&text).unwrap_or_else(|_| Value::from(&*text)),
+            () if is_json => text.into_owned(),
             () if is_number => number(&text),
-            () => Value::from(&*text),
+            () => Value::from(&*text).to_string(),
         });
     }
     Ok(all)
 }
 
-/// A number with the digits that it has here; what JSON has no number for is text.
-fn number(text: &str) -> Value {
-    serde_json::from_str::<serde_json::Number>(text)
-        .map_or_else(|_| Value::from(text), Value::Number)
+/// A number with the digits that the number has here; what JSON has no number for is text.
+fn number(text: &str) -> String {
+    match serde_json::from_str::<serde_json::Number>(text) {
+        Ok(_) => text.to_string(),
+        // A number beyond the range of double precision is a number of JSON all the same.
+        Err(_) if text.bytes().all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte)) => {
+            text.to_string()
+        }
+        Err(_) => Value::from(text).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_outside_of_strings() {
+        let json = r#"{"a 1\"2":-1.5e+3,"b\\":[10,"3"],"c":12345678901234567890.5}"#;
+        let found: Vec<&str> = numbers(json).collect();
+        assert_eq!(found, ["-1.5e+3", "10", "12345678901234567890.5"]);
+    }
+
+    #[test]
+    fn long_numbers_are_not_exact_in_double_precision() {
+        for (number, exact) in [
+            ("0.000123456789012345", true),
+            ("9007199254740993", true),
+            ("12345678901234567890", false),
+            ("-1234567890.123456", false),
+            ("1.5e300", true),
+        ] {
+            assert_eq!(is_exact(number), exact, "{number}");
+        }
+    }
+
+    #[test]
+    fn equal_names_get_numbers() {
+        assert_eq!(
+            distinct(vec!["v", "v_1", "v", "v"]),
+            [r#""v""#, r#""v_1""#, r#""v_2""#, r#""v_3""#]
+        );
+    }
 }

@@ -12,9 +12,43 @@ use serde::{
 /// Parameters of a statement at most, as in the Postgres protocol.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
-/// The texts of parameters; `None` is NULL.
+/// The parameters of a statement.
 #[derive(Debug, Default)]
-pub(super) struct Parameters(pub(super) Vec<Option<String>>);
+pub(super) struct Parameters {
+    /// The texts; `None` is NULL.
+    pub(super) texts: Vec<Option<String>>,
+    /// The numbers that reading rounds to double precision, in the order of the JSON text.
+    rounded: Vec<Rounded>,
+}
+
+/// A number in the text of a parameter.
+#[derive(Debug)]
+struct Rounded {
+    parameter: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Parameters {
+    /// Puts the digits of `json`, which the parameters were read from, in the place of rounded numbers.
+    pub(super) fn keep_digits(&mut self, json: &str) {
+        let is_rounded = |number: &&str| {
+            *number == "-0" || (number.parse::<i64>().is_err() && number.parse::<u64>().is_err())
+        };
+        let digits: Vec<&str> = match self.rounded.is_empty() {
+            true => return,
+            false => super::json::numbers(json).filter(is_rounded).collect(),
+        };
+        let rounded = std::mem::take(&mut self.rounded);
+        debug_assert_eq!(digits.len(), rounded.len(), "{json}");
+        // From the end, so that earlier places stay.
+        for (number, digits) in rounded.into_iter().zip(digits).rev() {
+            if let Some(Some(text)) = self.texts.get_mut(number.parameter) {
+                text.replace_range(number.start..number.end, digits);
+            }
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for Parameters {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -32,13 +66,17 @@ impl<'de> Visitor<'de> for List {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parameters, A::Error> {
-        let mut texts = Vec::new();
+        let (mut texts, mut rounded) = (Vec::new(), Vec::new());
         loop {
             let mut text = String::new();
-            let Some(kind) = list.next_element_seed(Written { out: &mut text, nested: false })?
-            else {
-                return Ok(Parameters(texts));
+            let mut floats = Vec::new();
+            let written = Written { out: &mut text, floats: &mut floats, nested: false };
+            let Some(kind) = list.next_element_seed(written)? else {
+                return Ok(Parameters { texts, rounded });
             };
+            let parameter = texts.len();
+            let places = floats.into_iter();
+            rounded.extend(places.map(|(start, end)| Rounded { parameter, start, end }));
             if texts.len() >= PARAMETERS_MAX {
                 return Err(A::Error::custom(format!(
                     "a statement has at most {PARAMETERS_MAX} parameters"
@@ -62,6 +100,8 @@ enum Kind {
 /// Appends a value to a text: as JSON where `nested`, and otherwise a string without quotes.
 struct Written<'a> {
     out: &'a mut String,
+    /// Where the text has numbers of double precision.
+    floats: &'a mut Vec<(usize, usize)>,
     nested: bool,
 }
 
@@ -105,7 +145,10 @@ impl<'de> Visitor<'de> for Written<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Kind, E> {
-        Ok(self.push(&serde_json::Value::from(value).to_string()))
+        let start = self.out.len();
+        self.out.push_str(&serde_json::Value::from(value).to_string());
+        self.floats.push((start, self.out.len()));
+        Ok(Kind::Value)
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Kind, E> {
@@ -120,7 +163,11 @@ impl<'de> Visitor<'de> for Written<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
         self.out.push('[');
-        while list.next_element_seed(Written { out: &mut *self.out, nested: true })?.is_some() {
+        loop {
+            let (out, floats) = (&mut *self.out, &mut *self.floats);
+            if list.next_element_seed(Written { out, floats, nested: true })?.is_none() {
+                break;
+            }
             self.out.push(',');
         }
         if self.out.ends_with(',') {
@@ -136,7 +183,8 @@ impl<'de> Visitor<'de> for Written<'_> {
             let quoted = serde_json::to_string(&key).map_err(A::Error::custom)?;
             self.out.push_str(&quoted);
             self.out.push(':');
-            map.next_value_seed(Written { out: &mut *self.out, nested: true })?;
+            let (out, floats) = (&mut *self.out, &mut *self.floats);
+            map.next_value_seed(Written { out, floats, nested: true })?;
             self.out.push(',');
         }
         if self.out.ends_with(',') {
@@ -152,7 +200,7 @@ mod tests {
     use super::*;
 
     fn texts(json: &str) -> Vec<Option<String>> {
-        serde_json::from_str::<Parameters>(json).unwrap().0
+        serde_json::from_str::<Parameters>(json).unwrap().texts
     }
 
     #[test]
@@ -169,6 +217,17 @@ mod tests {
             })
             .collect();
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let json =
+            r#"[1.10, "2.50", -0, 18446744073709551617, {"n": [1, 12345678901234567890123, 1e5]}]"#;
+        let mut parameters = serde_json::from_str::<Parameters>(json).unwrap();
+        parameters.keep_digits(json);
+        let texts: Vec<&str> = parameters.texts.iter().flatten().map(String::as_str).collect();
+        let nested = r#"{"n":[1,12345678901234567890123,1e5]}"#;
+        assert_eq!(texts, ["1.10", "2.50", "-0", "18446744073709551617", nested]);
     }
 
     #[test]

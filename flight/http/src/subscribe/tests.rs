@@ -3,6 +3,8 @@ use arrow::{
     datatypes::{Field, Schema},
 };
 
+use serde_json::{Value, json};
+
 use super::*;
 
 fn read(pairs: &[(&str, &str)], last: Option<&str>) -> Result<String> {

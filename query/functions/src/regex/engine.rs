@@ -1,12 +1,13 @@
 //! Compiled expressions. Of the matches that begin first the longest counts, as in
 //! PostgreSQL, or the shortest where the first quantifier is one that takes little.
 //!
-//! What has no back-references and does not look around runs in linear time. What has them is
-//! tried in many ways, at most [`STEPS_MAX`] times for a match.
+//! An expression without back-references and look-around runs in linear time. Others are tried in many
+//! ways. Each step back may read the whole text, so that long texts have fewer steps: first for the
+//! search as a whole, then for each place where a match may begin, until the statement must stop.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use fancy_regex::{Regex, RegexBuilder, RuntimeError};
+use fancy_regex::{Captures, Regex, RegexBuilder, RegexInput, RuntimeError};
 use regex_automata::{
     Anchored, Input, MatchKind,
     hybrid::dfa::{Cache, DFA},
@@ -14,9 +15,16 @@ use regex_automata::{
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::syntax::{Flags, Spelled, spell};
+use crate::governor;
 
-/// Steps back of one match, at most.
+/// Steps back, at most.
 const STEPS_MAX: usize = 1_000_000;
+
+/// Bytes of a text that all steps read at most, about.
+const READ_BYTES_MAX: usize = 1 << 30;
+
+/// The step limits of texts: each is a quarter of the one before.
+const STEP_CLASSES: usize = 6;
 
 /// Bytes of a compiled expression, at most.
 const SIZE_MAX: usize = 4 << 20;
@@ -26,6 +34,8 @@ const SIZE_MAX: usize = 4 << 20;
 pub(crate) struct Expression {
     spelled: Spelled,
     regex: Regex,
+    /// The expression with fewer steps, by the length of the text; with back-references or look-around.
+    stepped: [OnceLock<Option<Regex>>; STEP_CLASSES],
     /// Where matches end, and the expression with nothing around it; for what is linear.
     exact: OnceLock<Option<Exact>>,
 }
@@ -46,9 +56,9 @@ pub(crate) struct Found {
     pub(crate) groups: Vec<Option<(usize, usize)>>,
 }
 
-fn build(text: &str) -> Result<Regex> {
+fn build(text: &str, steps_max: usize) -> Result<Regex> {
     RegexBuilder::new(text)
-        .backtrack_limit(STEPS_MAX)
+        .backtrack_limit(steps_max)
         .delegate_size_limit(SIZE_MAX)
         .build()
         .map_err(|error| {
@@ -67,7 +77,7 @@ fn failed(error: &fancy_regex::Error) -> Error {
             RuntimeError::BacktrackLimitExceeded | RuntimeError::StackOverflow,
         ) => Error::new(
             ErrorKind::StatementTooComplex,
-            format!("the regular expression takes more than {STEPS_MAX} steps for one text"),
+            "the regular expression takes too many steps for one text",
         )
         .with_hint("back-references and look-around are tried in many ways: write it without them, or with fewer * and +"),
         other => Error::new(
@@ -84,8 +94,8 @@ impl Expression {
     /// `InvalidRegularExpression`.
     pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Self> {
         let spelled = spell(pattern, flags)?;
-        let regex = build(&spelled.text)?;
-        Ok(Self { spelled, regex, exact: OnceLock::new() })
+        let regex = build(&spelled.text, STEPS_MAX)?;
+        Ok(Self { spelled, regex, stepped: Default::default(), exact: OnceLock::new() })
     }
 
     /// Whether there is a match somewhere.
@@ -93,7 +103,36 @@ impl Expression {
     /// # Errors
     /// `StatementTooComplex` when that takes too many steps.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
+        if self.spelled.hard {
+            return self.search(text, 0).map(|captures| captures.is_some());
+        }
         self.regex.is_match(text).map_err(|error| failed(&error))
+    }
+
+    /// The first match that begins at `from` or behind it, of an expression that is tried in many ways.
+    fn search<'t>(&self, text: &'t str, from: usize) -> Result<Option<Captures<'t, str>>> {
+        let steps = READ_BYTES_MAX / text.len().max(1);
+        let class = (0..STEP_CLASSES - 1).find(|class| STEPS_MAX >> (2 * class) <= steps);
+        let class = class.unwrap_or(STEP_CLASSES - 1);
+        let stepped = self.stepped.get(class).and_then(|stepped| {
+            let steps_max = STEPS_MAX >> (2 * class);
+            stepped.get_or_init(|| build(&self.spelled.text, steps_max).ok()).as_ref()
+        });
+        let regex = stepped.unwrap_or(&self.regex);
+        match regex.captures_from_pos(text, from) {
+            Err(fancy_regex::Error::RuntimeError(RuntimeError::BacktrackLimitExceeded))
+                if class > 0 => {}
+            found => return found.map_err(|error| failed(&error)),
+        }
+        let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+        for start in starts.skip_while(|at| *at < from) {
+            governor::check_statement()?;
+            let input = RegexInput::new(text).from_pos(start).anchored(true);
+            if let Some(found) = regex.captures_input(input).map_err(|error| failed(&error))? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether there are parts in parentheses.
@@ -106,7 +145,10 @@ impl Expression {
     /// # Errors
     /// `StatementTooComplex` when that takes too many steps.
     pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<Found>> {
-        let captures = self.regex.captures_from_pos(text, from).map_err(|error| failed(&error))?;
+        let captures = match self.spelled.hard {
+            true => self.search(text, from)?,
+            false => self.regex.captures_from_pos(text, from).map_err(|error| failed(&error))?,
+        };
         let Some(captures) = captures else { return Ok(None) };
         let Some(all) = captures.get(0) else { return Ok(None) };
         let found = Found {
@@ -143,7 +185,7 @@ impl Expression {
             .build(text)
             .ok()?;
         let cache = Mutex::new(ends.create_cache());
-        let whole = build(&format!("\\A(?:{text})\\z")).ok()?;
+        let whole = build(&format!("\\A(?:{text})\\z"), STEPS_MAX).ok()?;
         Some(Exact { ends, cache, whole })
     }
 

@@ -72,7 +72,7 @@ impl FunctionRewrite for CommonTypes {
                 let wanted = common_type(&call.name().to_uppercase(), &given)?;
                 if call.name() == "nullif"
                     && let Some(first) = type_of_nullif(&given)
-                    && wanted.as_ref() != Some(&first)
+                    && (wanted.as_ref() != Some(&first) || compares_real(&first, &given))
                     && let [value, other] = call.args.as_slice()
                     && !value.is_volatile()
                 {
@@ -170,6 +170,12 @@ impl FunctionRewrite for CommonTypes {
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// Whether a real is compared with a value of another type, in double precision.
+fn compares_real(first: &ColumnType, given: &[Given]) -> bool {
+    let is_other = |given: &Given| matches!(given, Given::Typed(of, _) if *of != ColumnType::Real);
+    *first == ColumnType::Real && given.iter().any(is_other)
 }
 
 /// The type of `nullif`, where PostgreSQL compares values of both types as they are: that of the first. `None`

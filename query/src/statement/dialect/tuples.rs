@@ -152,9 +152,15 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
 /// # Errors
 /// As [`in_condition`].
 pub fn in_subquery(expr: &mut Expr) -> Result<()> {
-    if let Expr::InSubquery { expr: left, subquery, negated } = expr
-        && let Some(equal) = compared_rows(left, &BinaryOperator::Eq, subquery)?
-    {
+    let Expr::InSubquery { expr: left, subquery, negated } = expr else { return Ok(()) };
+    let compared = compared_rows(left, &BinaryOperator::Eq, subquery)?;
+    if compared.is_none() && matches!(subquery.body.as_ref(), SetExpr::Values(_)) {
+        // The planner compares with the first column of a select list.
+        let column = "$value".to_string();
+        let value = Expr::Identifier(Ident::with_quote('"', &column));
+        *subquery = over(subquery, &[column], value, None);
+    }
+    if let Some(equal) = compared {
         let subquery = over(subquery, &equal.columns, equal.test, None);
         let left = Box::new(Expr::Value(Value::Boolean(true).into()));
         *expr = Expr::InSubquery { expr: left, subquery, negated: *negated };

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
-    tokenizer::{Token, TokenWithSpan},
+    tokenizer::{Token, TokenWithSpan, Word},
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -10,17 +10,21 @@ use super::rewrite::is_keyword;
 
 /// Recursion of the parser, at most. A level of parentheses takes one step, a subquery two or
 /// three.
-pub(super) const DEPTH_MAX: usize = 250;
+pub(super) const DEPTH_MAX: usize = 1_000;
 
 /// Parentheses and CASE within each other, at most.
-const NESTED_MAX: usize = 80;
+const NESTED_MAX: usize = 300;
 
 /// Brackets within each other, at most: arrays have six dimensions.
 const BRACKETS_MAX: usize = 16;
 
-/// Arithmetic and other operators in one expression, at most: the depth of the tree, since
-/// planning walks the names and types of each level.
+/// Arithmetic and other operators in one expression, at most: the depth of the tree. Planning takes
+/// time by the third power of the depth, since each level asks for the names and types of all
+/// levels below.
 const OPERATORS_MAX: usize = 250;
+
+/// A call counts as so many operators.
+const CALL_OPERATORS: usize = 2;
 
 /// IS, LIKE and similar operators in one chain, at most; JOIN, EXCEPT, INTERSECT and NOT count as
 /// four.
@@ -36,9 +40,10 @@ const UNIONS_MAX: usize = 600;
 pub(super) fn too_complex(how: &str) -> Error {
     Error::new(ErrorKind::StatementTooComplex, format!("the statement is {how} too deeply"))
         .with_detail(format!(
-            "an expression may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets, and \
-         chain {OPERATORS_MAX} operators; a statement may have {} JOINs in a chain, \
+            "a statement may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets; an \
+         expression may chain {OPERATORS_MAX} operators, or nest {} calls; a statement may have {} JOINs in a chain, \
          {UNIONS_MAX} UNIONs, and {CHAINED_MAX} of AND and OR",
+            OPERATORS_MAX / CALL_OPERATORS,
             CONNECTIVES_MAX / 4
         ))
         .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
@@ -107,7 +112,10 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
         is_case
     };
     let mut rest = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut follows_name = false;
     while let Some(token) = rest.next() {
+        let is_call = follows_name && token.token == Token::LParen;
+        follows_name = matches!(&token.token, Token::Word(word) if is_name(word));
         match &token.token {
             Token::Number(_, _)
             | Token::SingleQuotedString(_)
@@ -119,7 +127,8 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
             open @ (Token::LParen | Token::LBracket) => {
                 let is_bracket = *open == Token::LBracket;
                 // Each subscript of a chain is a level.
-                here.operators = here.operators.saturating_add(usize::from(is_bracket));
+                let weight = if is_call { CALL_OPERATORS } else { usize::from(is_bracket) };
+                here.operators = here.operators.saturating_add(weight);
                 outer.push((here, false));
                 here = Depth::default();
                 brackets = brackets.saturating_add(usize::from(is_bracket));
@@ -190,6 +199,45 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
         }
     }
     Ok(chained)
+}
+
+/// Whether a word before a parenthesis is the name of a function.
+fn is_name(word: &Word) -> bool {
+    word.quote_style.is_some()
+        || !matches!(
+            word.keyword,
+            Keyword::IN
+                | Keyword::AS
+                | Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::ON
+                | Keyword::USING
+                | Keyword::FROM
+                | Keyword::JOIN
+                | Keyword::LATERAL
+                | Keyword::WHERE
+                | Keyword::HAVING
+                | Keyword::SELECT
+                | Keyword::DISTINCT
+                | Keyword::VALUES
+                | Keyword::EXISTS
+                | Keyword::ALL
+                | Keyword::ANY
+                | Keyword::SOME
+                | Keyword::ARRAY
+                | Keyword::ROW
+                | Keyword::OVER
+                | Keyword::FILTER
+                | Keyword::BY
+                | Keyword::WHEN
+                | Keyword::THEN
+                | Keyword::ELSE
+                | Keyword::CASE
+                | Keyword::UNION
+                | Keyword::EXCEPT
+                | Keyword::INTERSECT
+        )
 }
 
 #[cfg(test)]

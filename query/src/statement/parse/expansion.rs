@@ -1,9 +1,8 @@
 //! Expressions whose plan grows with each level of nesting.
 //!
 //! DataFusion writes some operands twice: `coalesce(a, b)` becomes `CASE WHEN a IS NOT NULL THEN a
-//! ELSE b END`. It also asks an operand for its type more than once, and checks a subquery in an
-//! expression once for each level around it and once by itself. Such levels within each other
-//! multiply, so a short text could need more memory or time than the machine has.
+//! ELSE b END`. It also asks some operands for their types more than once. Such levels within each
+//! other multiply, so a short text could need more memory or time than the machine has.
 
 use std::ops::ControlFlow;
 
@@ -31,12 +30,11 @@ pub(super) fn check(tree: &impl Visit) -> Result<()> {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(Error::new(
             ErrorKind::StatementTooComplex,
-            "the statement nests calls too deeply: planning would copy their arguments too often",
+            "the statement nests expressions too deeply: planning would copy their operands too often",
         )
         .with_detail(format!(
-            "the copies multiply from level to level, up to {} of one argument: coalesce, \
-             BETWEEN and subqueries in expressions double them, a short IN list makes one for each item, LIKE makes three, two \
-             calls of other functions double them",
+            "the copies multiply from level to level, up to {} of one operand: coalesce, BETWEEN \
+             and the cast of a comparison double them, a short IN list makes one for each item",
             1_u32 << DOUBLINGS_MAX as u32
         ))
         .with_hint("compute the inner expression in a subquery in FROM, under a name")),
@@ -69,20 +67,29 @@ fn doublings(expr: &Expr) -> f32 {
         Expr::Function(Function { name, .. }) => {
             match name.0.last().and_then(|part| part.as_ident()) {
                 Some(ident) if names::fold(ident) == "coalesce" => 1.0,
-                _ => 0.5,
+                _ => 0.0,
             }
         }
-        Expr::Substring { .. }
-        | Expr::Trim { .. }
-        | Expr::Position { .. }
-        | Expr::Overlay { .. } => 0.5,
-        Expr::Between { .. }
-        | Expr::Subquery(_)
-        | Expr::InSubquery { .. }
-        | Expr::Exists { .. } => 1.0,
+        Expr::Between { .. } => 1.0,
         Expr::InList { list, .. } if list.len() <= SHORT_LIST => 1.6,
-        Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } => 1.6,
+        Expr::Cast { expr, .. } if is_comparison(expr) => 1.0,
         _ => 0.0,
+    }
+}
+
+/// Whether `expr` compares its operands. The physical plan asks the cast of a comparison for its type
+/// and for its nullability, each time by way of the operands.
+fn is_comparison(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_comparison(inner),
+        Expr::BinaryOp { .. }
+        | Expr::AnyOp { .. }
+        | Expr::AllOp { .. }
+        | Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::IsDistinctFrom(..)
+        | Expr::IsNotDistinctFrom(..) => true,
+        _ => false,
     }
 }
 

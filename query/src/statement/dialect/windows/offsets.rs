@@ -11,8 +11,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
-    WindowFrameBound, WindowFrameUnits, WindowSpec,
+    BinaryOperator, CastKind, DataType, Expr, Interval, ObjectNamePart, UnaryOperator, Value,
+    ValueWithSpan, WindowFrameBound, WindowFrameUnits, WindowSpec,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -27,6 +27,10 @@ use crate::{
 /// `InvalidFrameOffset` for a negative one, `InvalidColumnReference` for a column,
 /// `FeatureNotSupported` for a subquery.
 pub fn write_out(window: &mut WindowSpec) -> Result<()> {
+    // A query and its SELECT are visited, both with the same windows.
+    if window.partition_by.iter().any(is_call) {
+        return Ok(());
+    }
     let Some(frame) = &mut window.window_frame else { return Ok(()) };
     let units = frame.units;
     let bounds = [Some(&mut frame.start_bound), frame.end_bound.as_mut()];
@@ -48,15 +52,12 @@ pub fn write_out(window: &mut WindowSpec) -> Result<()> {
 }
 
 /// Whether the planner cannot read an offset. The planner takes an offset beyond the type of the key for no
-/// bound.
+/// bound, and reads a number as any type of key.
 fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     match offset {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })
-            if matches!(units, WindowFrameUnits::Range) =>
-        {
-            digits.parse::<i64>().is_ok_and(|offset| offset > i64::from(i16::MAX))
+        Expr::Value(ValueWithSpan { value: Value::Number(..), .. }) => {
+            matches!(units, WindowFrameUnits::Range)
         }
-        Expr::Value(ValueWithSpan { value: Value::Number(..), .. }) => false,
         // The parser takes each text for an interval.
         Expr::Interval(Interval { value, leading_field: None, .. }) => {
             let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
@@ -69,6 +70,13 @@ fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
         Expr::Interval(_) => false,
         _ => true,
     }
+}
+
+/// Whether a key stands for an offset.
+fn is_call(key: &Expr) -> bool {
+    let Expr::Function(function) = key else { return false };
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
+    name.value == OFFSET_FUNCTION
 }
 
 /// A call in place of an offset.

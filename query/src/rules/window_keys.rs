@@ -1,0 +1,114 @@
+//! Computed keys and arguments of windows as columns.
+//!
+//! DataFusion loses the order of some computed keys, such as `f(x) > 0` and `-f(x)`, on the way from
+//! the sort to the window, and then refuses the plan. A window computes its arguments for a whole batch,
+//! while a projection splits a batch of long values.
+//!
+//! ```text
+//!   Window: rank() OVER (ORDER BY f(x) > 0)      Projection: x, rank
+//!     └ input: x                            ─►     └ Window: rank() OVER (ORDER BY "$key0") AS rank
+//!                                                      └ Projection: x, f(x) > 0 AS "$key0"
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{
+        Column, Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{
+        Expr, LogicalPlan, Projection, Window, expr::WindowFunction, expr_rewriter::NamePreserver,
+    },
+    optimizer::AnalyzerRule,
+};
+
+/// Computes keys and arguments below the windows. Runs when types and keys are settled.
+#[derive(Debug)]
+pub struct WindowKeys;
+
+impl AnalyzerRule for WindowKeys {
+    fn name(&self) -> &str {
+        "window_keys"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Window(window) => with_columns(window),
+            other => Ok(Transformed::no(other)),
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
+    // A plan that is analyzed again has keys of before.
+    let is_own = |column: &&Column| column.name.starts_with(KEY_PREFIX);
+    let first = window.input.schema().columns().iter().filter(is_own).count();
+    let mut computed: Vec<Expr> = Vec::new();
+    let calls = window.window_expr.iter().map(|expr| {
+        let name = NamePreserver::new_for_projection().save(expr);
+        let keyed = expr.clone().transform_up(|expr| match expr {
+            Expr::WindowFunction(mut call) => {
+                let changed = take_keys(&mut call, first, &mut computed);
+                Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(name.restore(keyed.data))
+    });
+    let calls = calls.collect::<Result<Vec<_>>>()?;
+    if computed.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    let columns = |plan: &LogicalPlan| plan.schema().columns().into_iter().map(Expr::Column);
+    let keys = computed.into_iter().zip(first..).map(|(key, at)| key.alias(key_name(at)));
+    let below = columns(&window.input).chain(keys).collect();
+    let all = columns(&LogicalPlan::Window(window.clone())).collect();
+    let below = Projection::try_new(below, window.input)?;
+    let window = Window::try_new(calls, Arc::new(LogicalPlan::Projection(below)))?;
+    let all = Projection::try_new(all, Arc::new(LogicalPlan::Window(window)))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(all)))
+}
+
+/// The names of keys begin with it; no user can write such a name.
+const KEY_PREFIX: &str = "$window_key";
+
+fn key_name(at: usize) -> String {
+    format!("{KEY_PREFIX}{at}")
+}
+
+/// Puts columns with the numbers from `first` on in the place of the computed keys and of the computed
+/// first argument of a call, which go to `computed`. Returns whether there are any.
+fn take_keys(call: &mut WindowFunction, first: usize, computed: &mut Vec<Expr>) -> bool {
+    let params = &mut call.params;
+    let sorts = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    // Other arguments are constants.
+    let argument =
+        params.args.iter_mut().take(1).filter(|argument| !argument.column_refs().is_empty());
+    let mut changed = false;
+    for key in params.partition_by.iter_mut().chain(sorts).chain(argument) {
+        if !is_computed(key) {
+            continue;
+        }
+        let at = computed.iter().position(|other| other == key).unwrap_or(computed.len());
+        let column = Expr::Column(key_name(first + at).into());
+        let key = std::mem::replace(key, column);
+        if at == computed.len() {
+            computed.push(key);
+        }
+        changed = true;
+    }
+    changed
+}
+
+/// Whether the key is more than a column or a constant, of another type perhaps.
+fn is_computed(key: &Expr) -> bool {
+    match key {
+        Expr::Alias(alias) => is_computed(&alias.expr),
+        Expr::Cast(cast) => is_computed(&cast.expr),
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => false,
+        _ => true,
+    }
+}
