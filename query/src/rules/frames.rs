@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit};
 use datafusion::{
     common::{
         Column, DFSchema, Result, ScalarValue,
@@ -14,15 +14,19 @@ use datafusion::{
     error::DataFusionError,
     logical_expr::{
         ColumnarValue, Expr, ExprSchemable, LogicalPlan, Projection, ReturnFieldArgs,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, Window, WindowFrame,
-        WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, cast, expr::WindowFunction,
-        expr_rewriter::NamePreserver, lit, simplify::SimplifyContext, utils::merge_schema, when,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility, Window,
+        WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, cast,
+        expr::WindowFunction, expr_rewriter::NamePreserver, lit, simplify::SimplifyContext,
+        utils::merge_schema, when,
     },
     optimizer::{AnalyzerRule, simplify_expressions::ExprSimplifier},
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::{lengths::length_of, unnested::any_expression};
+use super::{
+    lengths::{is_length, length_of},
+    unnested::any_expression,
+};
 use crate::errors::to_datafusion;
 
 /// Checks offsets, and gives functions over frames without rows no rows. Runs after type
@@ -95,12 +99,16 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
         else {
             return Err(unread());
         };
-        let given = constant(offset, schema, config)?;
+        let mut given = constant(offset, schema, config)?;
         if given.is_null() {
             return Err(to_datafusion(Error::new(
                 ErrorKind::NullNotAllowed,
                 format!("frame {which} offset must not be null"),
             )));
+        }
+        let is_length = |key: &SortExpr| is_length(&key.expr);
+        if units == WindowFrameUnits::Range && params.order_by.iter().any(is_length) {
+            given = length(&given)?;
         }
         *value = in_type(given, &value.data_type())?;
     }
@@ -116,6 +124,20 @@ fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
         other => other,
+    }
+}
+
+/// The length of an offset from a key that is an interval.
+fn length(given: &ScalarValue) -> Result<ScalarValue> {
+    let of = given.data_type();
+    if !of.is_string() && !matches!(of, DataType::Interval(_)) {
+        return Err(unfit_offset());
+    }
+    match given.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano))? {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+            Ok(ScalarValue::Decimal128(Some(length_of(interval)), 38, 0))
+        }
+        _ => Err(unfit_offset()),
     }
 }
 

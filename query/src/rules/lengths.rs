@@ -214,6 +214,16 @@ fn in_nanoseconds(bound: &mut WindowFrameBound) -> Result<()> {
     Ok(())
 }
 
+/// Whether an expression is the length of an interval.
+pub fn is_length(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_length(&alias.expr),
+        Expr::Cast(cast) => is_length(&cast.expr),
+        Expr::ScalarFunction(call) => call.func.inner().is::<Length>(),
+        _ => false,
+    }
+}
+
 /// Nanoseconds of an interval, with months of 30 days.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length {
