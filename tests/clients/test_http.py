@@ -258,7 +258,7 @@ def test_numbers_keep_their_digits(server, table):
         body = json.dumps({"sql": sql}).removesuffix("}") + f', "params": [{", ".join(params)}]}}'
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"http://127.0.0.1:{server.http_port}/api/sql", body.encode(), headers)
-        return urllib.request.urlopen(request).read().decode()
+        return urllib.request.urlopen(request).read().decode().strip()
 
     digits = "12345678901234567890.123456789"
     ask(f"CREATE TABLE {table} (time timestamptz NOT NULL, v numeric(38,9), j jsonb, t text)")

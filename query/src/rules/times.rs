@@ -50,10 +50,17 @@ impl ExprPlanner for TimeOperators {
         let (Ok(mut left), Ok(mut right)) = types else {
             return Ok(PlannerResult::Original(expr));
         };
-        if let Some(known) = type_of_null(&right, &left, &expr.op, true) {
+        // A parameter without a type is no NULL.
+        let is_null =
+            |operand: &Expr| matches!(operand, Expr::Literal(value, _) if value.is_null());
+        if is_null(&expr.right)
+            && let Some(known) = type_of_null(&right, &left, &expr.op, true)
+        {
             expr.right = null_of(&known)?;
             right = known;
-        } else if let Some(known) = type_of_null(&left, &right, &expr.op, false) {
+        } else if is_null(&expr.left)
+            && let Some(known) = type_of_null(&left, &right, &expr.op, false)
+        {
             expr.left = null_of(&known)?;
             left = known;
         }

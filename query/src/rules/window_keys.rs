@@ -19,10 +19,12 @@ use datafusion::{
         tree_node::{Transformed, TreeNode},
     },
     logical_expr::{
-        Expr, LogicalPlan, Projection, Window, expr::WindowFunction, expr_rewriter::NamePreserver,
+        Expr, LogicalPlan, Operator, Projection, Window, expr::WindowFunction,
+        expr_rewriter::NamePreserver,
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::metered;
 
 /// Computes keys and arguments below the windows. Runs when types and keys are settled.
 #[derive(Debug)]
@@ -84,14 +86,11 @@ fn key_name(at: usize) -> String {
 fn take_keys(call: &mut WindowFunction, first: usize, computed: &mut Vec<Expr>) -> bool {
     let params = &mut call.params;
     let sorts = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    let keys = params.partition_by.iter_mut().chain(sorts).filter(|key| is_computed(key));
     // Other arguments are constants.
-    let argument =
-        params.args.iter_mut().take(1).filter(|argument| !argument.column_refs().is_empty());
+    let argument = params.args.iter_mut().take(1).filter(|argument| is_long(argument));
     let mut changed = false;
-    for key in params.partition_by.iter_mut().chain(sorts).chain(argument) {
-        if !is_computed(key) {
-            continue;
-        }
+    for key in keys.chain(argument) {
         let at = computed.iter().position(|other| other == key).unwrap_or(computed.len());
         let column = Expr::Column(key_name(first + at).into());
         let key = std::mem::replace(key, column);
@@ -103,12 +102,21 @@ fn take_keys(call: &mut WindowFunction, first: usize, computed: &mut Vec<Expr>) 
     changed
 }
 
-/// Whether the key is more than a column or a constant, of another type perhaps.
+/// Whether DataFusion may lose the order of a key: the key compares, negates or chooses.
 fn is_computed(key: &Expr) -> bool {
-    match key {
-        Expr::Alias(alias) => is_computed(&alias.expr),
-        Expr::Cast(cast) => is_computed(&cast.expr),
-        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => false,
-        _ => true,
-    }
+    let loses_order = |part: &Expr| match part {
+        Expr::BinaryExpr(binary) => binary.op != Operator::StringConcat,
+        Expr::Not(_) | Expr::Negative(_) | Expr::Case(_) => true,
+        _ => false,
+    };
+    key.exists(|part| Ok(loses_order(part))).unwrap_or_default()
+}
+
+/// Whether an argument has long values.
+fn is_long(argument: &Expr) -> bool {
+    let grows = |part: &Expr| match part {
+        Expr::ScalarFunction(call) => metered::is_predicted(call.name()),
+        _ => false,
+    };
+    argument.exists(|part| Ok(grows(part))).unwrap_or_default()
 }
