@@ -303,6 +303,16 @@ def test_parameters_that_are_conditions_and_ends_of_slices(connection):
     ]:
         cursor.execute(f"SELECT {condition}", values, prepare=True)
         assert cursor.fetchone() == (expected,), condition
+    cursor.execute("SELECT g FROM generate_series(1, 3) g INTERSECT SELECT $1", ("2",), prepare=True)
+    assert cursor.fetchall() == [(2,)]
+
+
+def test_deferrable_is_a_name_behind_begin(connection):
+    """Statements of one message: the mode ends with its statement."""
+    connection.execute("BEGIN DEFERRABLE; SELECT 1; COMMIT")
+    cursor = connection.execute("BEGIN; SELECT deferrable, 2 FROM (SELECT 1 AS deferrable) q; COMMIT")
+    cursor.nextset()
+    assert cursor.fetchone() == (1, 2)
 
 
 def test_prepared_statements_are_given_up_and_made_again(connection):

@@ -185,7 +185,7 @@ impl Question {
                 .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
             })?;
             // Only parameters have numbers.
-            question.params.keep_digits(&String::from_utf8_lossy(body));
+            question.params.keep_digits(&String::from_utf8_lossy(body))?;
             question
         } else {
             let text = std::str::from_utf8(body).map_err(|_| {
@@ -214,7 +214,7 @@ impl Question {
                     format!("params is no list in JSON: {error}"),
                 )
             })?;
-            question.params.keep_digits(&text);
+            question.params.keep_digits(&text)?;
         }
         Ok(question)
     }

@@ -229,7 +229,7 @@ pub fn copies_of_lists(arguments: &[ColumnarValue], rows: usize) -> usize {
     lists.map(|list| bytes_at_most(list, rows)).fold(0, usize::saturating_add)
 }
 
-/// Whether a function has a prediction.
+/// Whether the size of a function's results is predicted: results may be much longer than the arguments.
 pub fn is_predicted(name: &str) -> bool {
     shape_of(name).is_some()
 }

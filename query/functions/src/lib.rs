@@ -50,6 +50,7 @@ mod zone;
 pub use cast::decimal::to_numeric;
 pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
+pub use growth::is_predicted;
 pub use json::{KEY as JSONB_KEY, choice as json_choice};
 pub use metered::scalar_bytes;
 pub use misc::with_backslashes;

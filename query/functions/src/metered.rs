@@ -38,11 +38,6 @@ use crate::{
     growth::{self, Growth},
 };
 
-/// Whether the size of a function's results is predicted: they may be much longer than the arguments.
-pub fn is_predicted(function: &str) -> bool {
-    growth::is_predicted(function)
-}
-
 /// A constant in every row of a batch. Long texts are in memory once.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Bins that are finer than their times: `date_bin('300 us', t)` of a `timestamp(3)` begins at
-//! microseconds. Both functions give the type of their time, so the time gets the digits.
+//! Bins finer than the time: a bin of `date_bin('300 us', t)` with a `timestamp(3)` begins at
+//! microseconds. `date_bin` and `time_bucket` return the type of the time, so the time gets the digits.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::{
@@ -72,7 +72,7 @@ fn is_whole(part: &Expr, unit_ns: i64, style: &TextStyle) -> bool {
     }
 }
 
-/// A text as an interval or as a time.
+/// The interval or the time in a text.
 fn read(text: &str, style: &TextStyle) -> Option<ScalarValue> {
     let types = [ColumnType::Interval, ColumnType::TimestampTz { precision: 9 }];
     types.iter().find_map(|column_type| match literal::read(text, column_type, style) {

@@ -87,8 +87,8 @@ impl ExprPlanner for Quotients {
     }
 }
 
-/// Computes with a real beside an integer or numeric in double precision when they are planned, so that the
-/// type of what holds the result follows.
+/// Plans arithmetic of a real with an integer or numeric in double precision, so that expressions around the
+/// result have the right types.
 #[derive(Debug)]
 pub struct RealOperands;
 
@@ -139,7 +139,7 @@ fn is_exact(data_type: &DataType) -> bool {
     is_numeric(data_type) || data_type.is_integer()
 }
 
-/// Whether an operator of two types takes both in double precision, which DataFusion would not see to.
+/// Whether PostgreSQL brings both operands to double precision, and DataFusion does not.
 fn in_doubles(left: &DataType, right: &DataType) -> bool {
     let meet = |exact: &DataType, float: &DataType| match float {
         DataType::Float32 => is_exact(exact),
@@ -149,7 +149,7 @@ fn in_doubles(left: &DataType, right: &DataType) -> bool {
     meet(left, right) || meet(right, left)
 }
 
-/// A number of a type in double precision; others as they are.
+/// A number in double precision; other values stay.
 fn in_double(expr: Expr, given: &DataType) -> Expr {
     match given {
         DataType::Float32 => cast(expr, DataType::Float64),
@@ -187,7 +187,7 @@ fn compared(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
     (in_double(left.0, left.1), in_double(right.0, right.1))
 }
 
-/// The keys of a join in the types of their comparison. Those of INTERSECT and EXCEPT have common types.
+/// The keys of a join in the types of the comparison. The keys of INTERSECT and EXCEPT have common types.
 fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
     let LogicalPlan::Join(mut join) = plan else { return (plan, false) };
     if is_set_operation(&join) {

@@ -269,7 +269,7 @@ fn of_call(
     Ok(Transformed::new_transformed(call, widened || computed))
 }
 
-/// Refuses offsets from keys that have no distance.
+/// Refuses an offset from a key of a type without distances.
 fn check_key(key: &DataType) -> Result<()> {
     let has_distance = key.is_numeric()
         || key.is_null()

@@ -102,7 +102,8 @@ impl FunctionRewrite for NullMembers {
             }
             Expr::InList(InList { expr, mut list, negated }) if list.iter().any(is_null) => {
                 list.retain(|value| !is_null(value));
-                // A list has one type, which NULL does not change, while one value is compared by itself.
+                // PostgreSQL compares a real with a list in real, and with a single value in double
+                // precision. The list stays a list.
                 if let [one] = list.as_slice()
                     && expr.get_type(schema)? == DataType::Float32
                 {

@@ -41,8 +41,8 @@ fn rounded(array: &ArrayRef) -> ArrayRef {
 }
 
 impl ScalarLayer for Round {
-    // DataFusion gives no digits behind the point for NULL, which stands for an unknown parameter
-    // where the columns of a result are told.
+    // DataFusion gives no digits behind the point for NULL, and a prepared statement has NULL in the place
+    // of a parameter.
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let known: Vec<Option<&ScalarValue>> = arguments
             .scalar_arguments

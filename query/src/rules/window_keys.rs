@@ -1,4 +1,4 @@
-//! Computed keys and arguments of windows as columns.
+//! Columns for computed keys and arguments of windows.
 //!
 //! DataFusion loses the order of some computed keys, such as `f(x) > 0` and `-f(x)`, on the way from
 //! the sort to the window, and then refuses the plan. A window computes its arguments for a whole batch,
@@ -24,7 +24,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
-use stratalog_functions::metered;
+use stratalog_functions::is_predicted;
 
 /// Computes keys and arguments below the windows. Runs when types and keys are settled.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl AnalyzerRule for WindowKeys {
 }
 
 fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
-    // A plan that is analyzed again has keys of before.
+    // A plan that is analyzed a second time has the keys of the first time.
     let is_own = |column: &&Column| column.name.starts_with(KEY_PREFIX);
     let first = window.input.schema().columns().iter().filter(is_own).count();
     let mut computed: Vec<Expr> = Vec::new();
@@ -64,17 +64,17 @@ fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
     if computed.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     }
-    let columns = |plan: &LogicalPlan| plan.schema().columns().into_iter().map(Expr::Column);
     let keys = computed.into_iter().zip(first..).map(|(key, at)| key.alias(key_name(at)));
-    let below = columns(&window.input).chain(keys).collect();
-    let all = columns(&LogicalPlan::Window(window.clone())).collect();
+    let input = window.input.schema().columns().into_iter().map(Expr::Column);
+    let below = input.chain(keys).collect();
+    let all = window.schema.columns().into_iter().map(Expr::Column).collect();
     let below = Projection::try_new(below, window.input)?;
     let window = Window::try_new(calls, Arc::new(LogicalPlan::Projection(below)))?;
     let all = Projection::try_new(all, Arc::new(LogicalPlan::Window(window)))?;
     Ok(Transformed::yes(LogicalPlan::Projection(all)))
 }
 
-/// The names of keys begin with it; no user can write such a name.
+/// The begin of the names of keys; no user can write the name.
 const KEY_PREFIX: &str = "$window_key";
 
 fn key_name(at: usize) -> String {
@@ -115,7 +115,7 @@ fn is_computed(key: &Expr) -> bool {
 /// Whether an argument has long values.
 fn is_long(argument: &Expr) -> bool {
     let grows = |part: &Expr| match part {
-        Expr::ScalarFunction(call) => metered::is_predicted(call.name()),
+        Expr::ScalarFunction(call) => is_predicted(call.name()),
         _ => false,
     };
     argument.exists(|part| Ok(grows(part))).unwrap_or_default()

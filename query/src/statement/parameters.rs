@@ -186,7 +186,7 @@ impl Change for Counts {
     }
 }
 
-/// Parameters that are ends of a slice.
+/// Gives parameters that end a slice the type integer.
 fn as_ends(access: &mut AccessExpr) {
     if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
         let ends = lower_bound.iter_mut().chain(upper_bound.iter_mut());
@@ -328,7 +328,7 @@ pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> R
 }
 
 /// The plan whose parameters have plain types, whatever the columns beside them are called: one that
-/// stands beside two of them has one type. Digits are no part of that: `floor(n / $1) * $1`.
+/// stands beside two of them has one type. Different digits are allowed: `floor(n / $1) * $1`.
 ///
 /// # Errors
 /// What the planner says of the plan.
@@ -359,8 +359,8 @@ pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.map(|plan| plan.data).map_err(from_datafusion)
 }
 
-/// The types of parameters that stand at several places, with types that differ in digits or width
-/// alone: a type that holds the values of all of them.
+/// The types of parameters at several places, where the types of the places differ in digits or width
+/// alone: a type with room for the values of all places.
 fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String, DataType>> {
     let mut places: HashMap<String, Vec<ColumnType>> = HashMap::new();
     plan.apply_with_subqueries(|node| {

@@ -13,10 +13,7 @@ use serde_json::Value;
 use stratalog_model::{ColumnType, Result};
 use stratalog_text::{ColumnWriter, TextStyle};
 
-/// Digits that double precision always keeps.
-const EXACT_DIGITS: usize = 15;
-
-/// The cells of a batch as JSON, by column.
+/// The cells of a batch in JSON, by column.
 ///
 /// # Errors
 /// `Internal` for a type that has no text.
@@ -26,7 +23,7 @@ pub(crate) fn cells(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<St
     columns.map(|(array, field)| column(array, field, style)).collect()
 }
 
-/// The rows of a batch as lists. A value with a number beyond double precision is a string.
+/// The rows of a batch in lists. A value with a number beyond double precision is a string.
 ///
 /// # Errors
 /// As [`cells`].
@@ -64,7 +61,7 @@ pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Stri
     Ok((0..batch.num_rows()).map(row).collect())
 }
 
-/// Names in quotes, each of them once.
+/// Different names in quotes for all columns.
 fn distinct(names: Vec<&str>) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_string()).collect();
     let mut seen = HashSet::new();
@@ -110,12 +107,19 @@ fn after_string(text: &str) -> &str {
     end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
 }
 
-/// Whether double precision keeps a number.
+/// Whether a reader that has double precision and 64-bit integers keeps a number.
 fn is_exact(number: &str) -> bool {
-    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
-    let digits = mantissa.trim_start_matches(['-', '0', '.']);
+    let kept = number.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
     number.parse::<i64>().is_ok()
-        || digits.bytes().filter(u8::is_ascii_digit).count() <= EXACT_DIGITS
+        || number.parse::<u64>().is_ok()
+        || kept.is_some_and(|kept| significant(&kept.to_string()) == significant(number))
+}
+
+/// The digits of a number from the first to the last that is not 0.
+fn significant(number: &str) -> String {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_matches('0').to_string()
 }
 
 fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<String>> {
@@ -188,7 +192,7 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Stri
     Ok(all)
 }
 
-/// A number with the digits that the number has here; what JSON has no number for is text.
+/// A number with all digits; NaN and infinity are strings.
 fn number(text: &str) -> String {
     match serde_json::from_str::<serde_json::Number>(text) {
         Ok(_) => text.to_string(),
@@ -212,12 +216,16 @@ mod tests {
     }
 
     #[test]
-    fn long_numbers_are_not_exact_in_double_precision() {
+    fn numbers_that_double_precision_rounds_are_not_exact() {
         for (number, exact) in [
             ("0.000123456789012345", true),
             ("9007199254740993", true),
-            ("12345678901234567890", false),
-            ("-1234567890.123456", false),
+            ("12345678901234567890", true),
+            ("123456789012345678901", false),
+            ("-1234567890.1234567", true),
+            ("-1234567890.12345678", false),
+            ("0.30000000000000004", true),
+            ("1.50", true),
             ("1.5e300", true),
         ] {
             assert_eq!(is_exact(number), exact, "{number}");

@@ -12,41 +12,47 @@ use serde::{
 /// Parameters of a statement at most, as in the Postgres protocol.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
+/// Stands for a number that serde_json rounds to double precision, until [`Parameters::keep_digits`]. JSON
+/// escapes this character in strings.
+const ROUNDED: char = '\u{1}';
+
 /// The parameters of a statement.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     /// The texts; `None` is NULL.
     pub(super) texts: Vec<Option<String>>,
-    /// The numbers that reading rounds to double precision, in the order of the JSON text.
-    rounded: Vec<Rounded>,
-}
-
-/// A number in the text of a parameter.
-#[derive(Debug)]
-struct Rounded {
-    parameter: usize,
-    start: usize,
-    end: usize,
+    /// The indexes of texts with [`ROUNDED`].
+    rounded: Vec<usize>,
 }
 
 impl Parameters {
-    /// Puts the digits of `json`, which the parameters were read from, in the place of rounded numbers.
-    pub(super) fn keep_digits(&mut self, json: &str) {
+    /// Puts the digits of `json`, the text from which the parameters were read, in the place of rounded
+    /// numbers.
+    ///
+    /// # Errors
+    /// `Internal` for another text.
+    pub(super) fn keep_digits(&mut self, json: &str) -> stratalog_model::Result<()> {
         let is_rounded = |number: &&str| {
             *number == "-0" || (number.parse::<i64>().is_err() && number.parse::<u64>().is_err())
         };
-        let digits: Vec<&str> = match self.rounded.is_empty() {
-            true => return,
-            false => super::json::numbers(json).filter(is_rounded).collect(),
-        };
+        let other =
+            || stratalog_model::Error::internal("the numbers of a request were not found again");
         let rounded = std::mem::take(&mut self.rounded);
-        debug_assert_eq!(digits.len(), rounded.len(), "{json}");
-        // From the end, so that earlier places stay.
-        for (number, digits) in rounded.into_iter().zip(digits).rev() {
-            if let Some(Some(text)) = self.texts.get_mut(number.parameter) {
-                text.replace_range(number.start..number.end, digits);
-            }
+        if rounded.is_empty() {
+            return Ok(());
         }
+        let mut digits = super::json::numbers(json).filter(is_rounded);
+        for parameter in rounded {
+            let text = self.texts.get_mut(parameter).and_then(Option::as_mut).ok_or_else(other)?;
+            let mut parts = text.split(ROUNDED);
+            let mut whole = parts.next().unwrap_or_default().to_string();
+            for part in parts {
+                whole.push_str(digits.next().ok_or_else(other)?);
+                whole.push_str(part);
+            }
+            *text = whole;
+        }
+        digits.next().map_or(Ok(()), |_| Err(other()))
     }
 }
 
@@ -69,14 +75,13 @@ impl<'de> Visitor<'de> for List {
         let (mut texts, mut rounded) = (Vec::new(), Vec::new());
         loop {
             let mut text = String::new();
-            let mut floats = Vec::new();
-            let written = Written { out: &mut text, floats: &mut floats, nested: false };
-            let Some(kind) = list.next_element_seed(written)? else {
+            let Some(kind) = list.next_element_seed(Written { out: &mut text, nested: false })?
+            else {
                 return Ok(Parameters { texts, rounded });
             };
-            let parameter = texts.len();
-            let places = floats.into_iter();
-            rounded.extend(places.map(|(start, end)| Rounded { parameter, start, end }));
+            if kind == Kind::Json && text.contains(ROUNDED) {
+                rounded.push(texts.len());
+            }
             if texts.len() >= PARAMETERS_MAX {
                 return Err(A::Error::custom(format!(
                     "a statement has at most {PARAMETERS_MAX} parameters"
@@ -84,24 +89,24 @@ impl<'de> Visitor<'de> for List {
             }
             texts.push(match kind {
                 Kind::Null => None,
-                Kind::Value => Some(text),
+                Kind::Text | Kind::Json => Some(text),
             });
         }
     }
 }
 
-/// What was written.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Null,
-    Value,
+    /// A string without quotes.
+    Text,
+    Json,
 }
 
 /// Appends a value to a text: as JSON where `nested`, and otherwise a string without quotes.
 struct Written<'a> {
     out: &'a mut String,
-    /// Where the text has numbers of double precision.
-    floats: &'a mut Vec<(usize, usize)>,
     nested: bool,
 }
 
@@ -116,7 +121,7 @@ impl<'de> DeserializeSeed<'de> for Written<'_> {
 impl Written<'_> {
     fn push(self, text: &str) -> Kind {
         self.out.push_str(text);
-        Kind::Value
+        Kind::Json
     }
 }
 
@@ -144,11 +149,9 @@ impl<'de> Visitor<'de> for Written<'_> {
         Ok(self.push(&value.to_string()))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Kind, E> {
-        let start = self.out.len();
-        self.out.push_str(&serde_json::Value::from(value).to_string());
-        self.floats.push((start, self.out.len()));
-        Ok(Kind::Value)
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Kind, E> {
+        self.out.push(ROUNDED);
+        Ok(Kind::Json)
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Kind, E> {
@@ -157,24 +160,23 @@ impl<'de> Visitor<'de> for Written<'_> {
                 let quoted = serde_json::to_string(value).map_err(E::custom)?;
                 Ok(self.push(&quoted))
             }
-            false => Ok(self.push(value)),
+            false => {
+                self.out.push_str(value);
+                Ok(Kind::Text)
+            }
         }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
         self.out.push('[');
-        loop {
-            let (out, floats) = (&mut *self.out, &mut *self.floats);
-            if list.next_element_seed(Written { out, floats, nested: true })?.is_none() {
-                break;
-            }
+        while list.next_element_seed(Written { out: &mut *self.out, nested: true })?.is_some() {
             self.out.push(',');
         }
         if self.out.ends_with(',') {
             self.out.pop();
         }
         self.out.push(']');
-        Ok(Kind::Value)
+        Ok(Kind::Json)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
@@ -183,15 +185,14 @@ impl<'de> Visitor<'de> for Written<'_> {
             let quoted = serde_json::to_string(&key).map_err(A::Error::custom)?;
             self.out.push_str(&quoted);
             self.out.push(':');
-            let (out, floats) = (&mut *self.out, &mut *self.floats);
-            map.next_value_seed(Written { out, floats, nested: true })?;
+            map.next_value_seed(Written { out: &mut *self.out, nested: true })?;
             self.out.push(',');
         }
         if self.out.ends_with(',') {
             self.out.pop();
         }
         self.out.push('}');
-        Ok(Kind::Value)
+        Ok(Kind::Json)
     }
 }
 
@@ -200,12 +201,14 @@ mod tests {
     use super::*;
 
     fn texts(json: &str) -> Vec<Option<String>> {
-        serde_json::from_str::<Parameters>(json).unwrap().texts
+        let mut parameters = serde_json::from_str::<Parameters>(json).unwrap();
+        parameters.keep_digits(json).unwrap();
+        parameters.texts
     }
 
     #[test]
     fn values_are_texts_as_json_has_them() {
-        let json = r#"[null, true, -1, 18446744073709551615, 1.50, "a\"b", [], {}, [1, [null, "x,"], {"k": "v\n", "n": 1}]]"#;
+        let json = r#"[null, true, -1, 18446744073709551615, 1.5, "a\"b", [], {}, [1, [null, "x,"], {"k": "v\n", "n": 1}]]"#;
         let found = texts(json);
         let whole: Vec<serde_json::Value> = serde_json::from_str(json).unwrap();
         let wanted: Vec<Option<String>> = whole
@@ -221,13 +224,11 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_digits() {
-        let json =
-            r#"[1.10, "2.50", -0, 18446744073709551617, {"n": [1, 12345678901234567890123, 1e5]}]"#;
-        let mut parameters = serde_json::from_str::<Parameters>(json).unwrap();
-        parameters.keep_digits(json);
-        let texts: Vec<&str> = parameters.texts.iter().flatten().map(String::as_str).collect();
+        let json = r#"[1.10, "2.50\u0001", -0, 18446744073709551617, {"n": [1, 12345678901234567890123, 1e5]}]"#;
+        let texts = texts(json);
+        let texts: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
         let nested = r#"{"n":[1,12345678901234567890123,1e5]}"#;
-        assert_eq!(texts, ["1.10", "2.50", "-0", "18446744073709551617", nested]);
+        assert_eq!(texts, ["1.10", "2.50\u{1}", "-0", "18446744073709551617", nested]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Compiled expressions. Of the matches that begin first the longest counts, as in
 //! PostgreSQL, or the shortest where the first quantifier is one that takes little.
 //!
-//! An expression without back-references and look-around runs in linear time. Others are tried in many
-//! ways. Each step back may read the whole text, so that long texts have fewer steps: first for the
-//! search as a whole, then for each place where a match may begin, until the statement must stop.
+//! An expression without back-references and look-around runs in linear time. Other expressions
+//! backtrack. Each step back may read the whole text, so the limit of steps falls with the length of the
+//! text. A long text that passes the limit is searched a second time, with the limit for each start of a
+//! match, and with a check between the starts whether the statement must stop.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,13 +18,13 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::syntax::{Flags, Spelled, spell};
 use crate::governor;
 
-/// Steps back, at most.
+/// The highest limit of steps back.
 const STEPS_MAX: usize = 1_000_000;
 
-/// Bytes of a text that all steps read at most, about.
+/// About how many bytes the steps of a limit read at most.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// The step limits of texts: each is a quarter of the one before.
+/// The number of limits; each limit is a quarter of the limit before.
 const STEP_CLASSES: usize = 6;
 
 /// Bytes of a compiled expression, at most.
@@ -34,7 +35,7 @@ const SIZE_MAX: usize = 4 << 20;
 pub(crate) struct Expression {
     spelled: Spelled,
     regex: Regex,
-    /// The expression with fewer steps, by the length of the text; with back-references or look-around.
+    /// An expression that backtracks, by limit.
     stepped: [OnceLock<Option<Regex>>; STEP_CLASSES],
     /// Where matches end, and the expression with nothing around it; for what is linear.
     exact: OnceLock<Option<Exact>>,
@@ -109,7 +110,10 @@ impl Expression {
         self.regex.is_match(text).map_err(|error| failed(&error))
     }
 
-    /// The first match that begins at `from` or behind it, of an expression that is tried in many ways.
+    /// The first match from `from` on, of an expression that backtracks.
+    ///
+    /// # Errors
+    /// `StatementTooComplex`; as `governor::check_statement`.
     fn search<'t>(&self, text: &'t str, from: usize) -> Result<Option<Captures<'t, str>>> {
         let steps = READ_BYTES_MAX / text.len().max(1);
         let class = (0..STEP_CLASSES - 1).find(|class| STEPS_MAX >> (2 * class) <= steps);

@@ -60,3 +60,16 @@ fn trying_in_many_ways_comes_to_an_end() {
     let expression = Expression::new("(a*)*(a*)*(a*)*b", Flags::default()).unwrap();
     assert!(!expression.is_match(&"a".repeat(10_000)).unwrap());
 }
+
+// A hundred thousand starts with a step back each are past the limit of a text of this length.
+#[test]
+fn long_texts_with_many_steps_are_searched_start_by_start() {
+    let text = "ab".repeat(50_000) + "ab!";
+    let expression = Expression::new("(?=ab!)(a)(b)", Flags::default()).unwrap();
+    assert_eq!(found("(?=ab!)(a)(b)", &text), Some(vec![Some("ab"), Some("a"), Some("b")]));
+    assert_eq!(expression.find(&text, 0).unwrap().unwrap().all, (100_000, 100_002));
+    assert!(expression.find(&text, 100_001).unwrap().is_none());
+    assert!(!Expression::new("(?=ab[?])ab", Flags::default()).unwrap().is_match(&text).unwrap());
+    let start = Expression::new(r"\A(?=ab)a|(?<=a)b!", Flags::default()).unwrap();
+    assert_eq!(start.find(&text, 1).unwrap().unwrap().all, (100_001, 100_003));
+}

@@ -20,7 +20,7 @@ use super::{
     unions::{columns_of, outside_recursion, retyped, unaliased},
 };
 
-/// Gives the columns of both sides their common types. Runs while the sides are as they were planned.
+/// Gives the columns of both sides common types. Runs before other rules change the sides.
 #[derive(Debug)]
 pub struct SetTypes;
 
@@ -49,8 +49,8 @@ impl AnalyzerRule for SetTypes {
     }
 }
 
-/// Whether a join is an INTERSECT or EXCEPT: before optimization no other join of these kinds takes NULLs for
-/// equal.
+/// Whether a join is an INTERSECT or EXCEPT: before optimization, other semi-joins and anti-joins take NULLs for
+/// different.
 pub fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
         && join.null_equality == NullEquality::NullEqualsNull
@@ -95,7 +95,7 @@ fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalP
     LogicalPlan::Join(join).recompute_schema().map(Transformed::yes)
 }
 
-/// A side with its columns in these types; `None` where it has them.
+/// A side with the columns in the wanted types; `None` where nothing changes.
 fn in_types(
     side: &Arc<LogicalPlan>,
     given: &[Given],

@@ -179,7 +179,7 @@ pub fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// An expression in a type, without its alias; `None` where the expression has the type.
+/// An expression in a type, without the alias; `None` where the expression has the type.
 pub(super) fn retyped(
     expr: &Expr,
     given: &Given,

@@ -19,8 +19,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> DataType {
     expr.get_type(schema).unwrap_or(DataType::Null)
 }
 
-/// Values that one float is compared with, and the float: in real, where all of them can be, else in
-/// double precision. The comparison of two reals is the same in both.
+/// Brings a float and the values beside the float to real if real holds all values, else to double precision.
+/// The comparison of two reals is the same in both types.
 fn beside_float(value: &mut Expr, others: &mut [&mut Expr], schema: &DFSchema) {
     let given = type_of(value, schema);
     let kept = |other: &Expr| match type_of(other, schema) {
@@ -66,8 +66,8 @@ pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed
     })
 }
 
-/// IN of a list. As in PostgreSQL, several values that no row decides are an array of the common type of them
-/// and the value on the left, and each other value is compared by itself.
+/// IN of a list. As in PostgreSQL, several values without columns are an array in the common type of these values
+/// and the left side; each other value is compared alone.
 pub(super) fn of_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     let value = type_of(&list.expr, schema);
     let types: Vec<DataType> = list.list.iter().map(|other| type_of(other, schema)).collect();
@@ -137,7 +137,7 @@ fn of_array_of_constants(
     (value, array)
 }
 
-/// A number in real; a constant is read as it is written.
+/// A number in real. A constant is rounded once, from the decimal digits.
 fn single(expr: Expr, given: &DataType) -> Expr {
     if let Expr::Literal(value, metadata) = &expr
         && is_exact(given)

@@ -1,4 +1,4 @@
-//! Rules over plans with subqueries that are nested deeply.
+//! Planning of deeply nested subqueries.
 //!
 //! DataFusion checks a plan before and after its rules. The checks visit the subquery of an
 //! expression once for each level around the subquery and once by itself, so that the time doubles
@@ -23,13 +23,13 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// Levels of subqueries that DataFusion checks, at most.
+/// DataFusion checks plans with up to this number of levels.
 const LEVELS_CHECKED: usize = 4;
 
 /// The plan after the rules of the analyzer.
 ///
 /// # Errors
-/// Those of the rules and checks; `StatementTooComplex` for many levels of correlated subqueries.
+/// The errors of rules and checks; `StatementTooComplex` for many levels of correlated subqueries.
 pub fn analyzed(
     analyzer: &Analyzer,
     plan: LogicalPlan,
@@ -102,7 +102,7 @@ fn levels(plan: &LogicalPlan) -> Result<usize> {
     Ok(most)
 }
 
-/// Whether a subquery refers to a table around it.
+/// Whether a subquery refers to a table of the query around the subquery.
 fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {

@@ -126,8 +126,8 @@ fn is_number(expr: &Expr) -> bool {
     number(expr).is_some()
 }
 
-/// Whether a constant is a numeric. An array of these is one of numeric beside a real, too; the values of IN would
-/// be real.
+/// Whether a constant is a numeric. ANY compares a real with an array of numerics in double precision, IN in
+/// real.
 fn has_point(expr: &Expr) -> bool {
     number(expr).is_some_and(|text| text.contains(['.', 'e', 'E']))
 }

@@ -1,4 +1,4 @@
-//! Texts in the place of conditions, which are booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
+//! Texts in the place of conditions are read as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, Select, TableFactor, TableWithJoins, UnaryOperator,
@@ -10,10 +10,10 @@ use stratalog_model::{ColumnType, Result};
 use super::merged;
 use crate::errors::from_datafusion;
 
-/// Reads texts that are operands of AND, OR, NOT and IS TRUE, or conditions of CASE and FILTER.
+/// Reads texts in operands of AND, OR, NOT and IS TRUE, and in conditions of CASE and FILTER.
 ///
 /// # Errors
-/// What is wrong with a text that is no boolean.
+/// `InvalidTextRepresentation` for a text that is no boolean.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -38,16 +38,16 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     }
 }
 
-/// Reads texts that are conditions of a SELECT.
+/// Reads texts in the conditions of a SELECT.
 ///
 /// # Errors
-/// What is wrong with a text that is no boolean.
+/// `InvalidTextRepresentation` for a text that is no boolean.
 pub fn of_select(select: &mut Select) -> Result<()> {
     select.selection.iter_mut().chain(&mut select.having).try_for_each(boolean)?;
     select.from.iter_mut().try_for_each(of_joins)
 }
 
-/// Reads texts that are conditions of joins.
+/// Reads texts in the conditions of joins.
 fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     for join in &mut tables.joins {
         if let Some((JoinConstraint::On(condition), _)) =
@@ -59,10 +59,10 @@ fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     Ok(())
 }
 
-/// Reads texts that are conditions of joins in parentheses.
+/// Reads texts in the conditions of joins in parentheses.
 ///
 /// # Errors
-/// What is wrong with a text that is no boolean.
+/// `InvalidTextRepresentation` for a text that is no boolean.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     match factor {
         TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins),

@@ -131,7 +131,7 @@ fn select_one() -> Option<Select> {
     }
 }
 
-/// IS [NOT] DISTINCT FROM a text, as an operator that types the text.
+/// Writes IS [NOT] DISTINCT FROM with a text as an operator that reads the text.
 pub fn distinct_from(expr: &mut Expr) {
     let is_text = |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
     let (left, right, name) = match expr {

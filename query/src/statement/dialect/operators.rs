@@ -117,8 +117,8 @@ fn order_interval_parts(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-/// The types that `now()` is cast to, one after the other, for LOCALTIMESTAMP and LOCALTIME, and for
-/// CURRENT_TIMESTAMP and CURRENT_TIME with a precision.
+/// The casts of `now()` in their order for LOCALTIMESTAMP and LOCALTIME, and for CURRENT_TIMESTAMP and
+/// CURRENT_TIME with a precision.
 fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
     let [part] = function.name.0.as_slice() else { return Ok(None) };
     let name = match part.as_ident() {

@@ -1,5 +1,5 @@
-//! VALUES whose cells have different types: literals and NULL beside a cell that names its type take
-//! it, as in PostgreSQL. The planner wants equal types, or makes numerics of floats.
+//! VALUES with cells of different types: literals and NULL take the type that a cell beside them names,
+//! as in PostgreSQL. The planner wants equal types, or makes numerics of floats.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, TimezoneInfo, UnaryOperator,
@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_functions::literal::numeric_type;
 use stratalog_model::ColumnType;
 
-/// Casts literals in a column of VALUES to the type that another cell of it names, without the digits or
-/// the length that the other cell asks for.
+/// Casts literals in a column of VALUES to the type that another cell of the column names, without the
+/// digits or the length of the other cell.
 pub fn align(values: &mut Values) {
     let columns = values.rows.first().map_or(0, |row| row.content.len());
     if values.rows.len() < 2 {
@@ -40,7 +40,7 @@ pub fn align(values: &mut Values) {
             let is_numeric = matches!(wanted, DataType::Numeric(_));
             let data_type = match text_of(cell) {
                 Some(text) if is_numeric => numeric_of(text).unwrap_or_else(|| wanted.clone()),
-                // The planner gives NULL the digits of the others.
+                // The planner gives NULL the digits of the other cells.
                 None if is_numeric && is_untyped(cell) => continue,
                 _ => wanted.clone(),
             };
@@ -58,8 +58,7 @@ pub fn align(values: &mut Values) {
     }
 }
 
-/// A type without the digits or the length of its values; that of a time has the digits of all times beside
-/// it.
+/// A type without digits or length; a timestamp gets the precision `time`.
 fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
     match data_type {
         // The planner knows a text of limited length as a text.
@@ -78,8 +77,8 @@ fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
     }
 }
 
-/// The precision of timestamps of these types beside literals with so many digits; `None` is that of a type
-/// that names none.
+/// The precision of a column with timestamps of these types and literals with up to `digits` digits; `None`
+/// where a type names no precision.
 fn time_precision(types: &[&DataType], digits: u64) -> Option<u64> {
     let mut precisions = types.iter().filter_map(|data_type| match data_type {
         DataType::Timestamp(precision, _) => Some(*precision),

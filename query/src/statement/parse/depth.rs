@@ -18,12 +18,12 @@ const NESTED_MAX: usize = 300;
 /// Brackets within each other, at most: arrays have six dimensions.
 const BRACKETS_MAX: usize = 16;
 
-/// Arithmetic and other operators in one expression, at most: the depth of the tree. Planning takes
-/// time by the third power of the depth, since each level asks for the names and types of all
-/// levels below.
+/// The highest number of arithmetic and other operators in an expression, which is the depth of the
+/// tree. Planning time grows with the third power of the depth: each level asks for the names and types
+/// of all levels below.
 const OPERATORS_MAX: usize = 250;
 
-/// A call counts as so many operators.
+/// The number of operators that a call counts for.
 const CALL_OPERATORS: usize = 2;
 
 /// IS, LIKE and similar operators in one chain, at most; JOIN, EXCEPT, INTERSECT and NOT count as

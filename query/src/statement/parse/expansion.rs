@@ -1,8 +1,8 @@
 //! Expressions whose plan grows with each level of nesting.
 //!
 //! DataFusion writes some operands twice: `coalesce(a, b)` becomes `CASE WHEN a IS NOT NULL THEN a
-//! ELSE b END`. It also asks some operands for their types more than once. Such levels within each
-//! other multiply, so a short text could need more memory or time than the machine has.
+//! ELSE b END`. DataFusion also asks some operands for their types more than once. The copies
+//! multiply from level to level, so a short text could need more memory or time than the machine has.
 
 use std::ops::ControlFlow;
 

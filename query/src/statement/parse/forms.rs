@@ -60,22 +60,23 @@ fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
     }
 }
 
-/// `[NOT] DEFERRABLE` among the modes of a block changes nothing at the levels that are supported: it is about
-/// SERIALIZABLE.
+/// Takes `[NOT] DEFERRABLE` out of the modes of a block: the mode has an effect on SERIALIZABLE alone, which is not
+/// supported.
 fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
     let is = |place: usize, word: &str| token(place).is_some_and(|token| is_word(token, word));
     let Some(first_mode) = first_mode(&is) else { return };
+    let end = (first_mode..places.len()).find(|place| token(*place) == Some(&Token::SemiColon));
     let mut edits = Vec::new();
-    for place in first_mode..places.len() {
+    for place in first_mode..end.unwrap_or(places.len()) {
         if !is(place, "deferrable") {
             continue;
         }
         let negated = place > first_mode && is(place - 1, "not");
         let mut from = if negated { place - 1 } else { place };
         let mut to = place + 1;
-        // One of the commas around goes with the mode.
+        // A comma goes with the mode.
         if from > first_mode && token(from - 1) == Some(&Token::Comma) {
             from -= 1;
         } else if from == first_mode && token(to) == Some(&Token::Comma) && token(to + 1).is_some()
@@ -89,7 +90,7 @@ fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// Where the modes of a statement that begins or sets a block begin.
+/// The place of the first mode in a statement that begins a block or sets modes.
 fn first_mode(is: &impl Fn(usize, &str) -> bool) -> Option<usize> {
     if is(0, "begin") {
         return Some(if is(1, "transaction") || is(1, "work") { 2 } else { 1 });

@@ -173,6 +173,9 @@ fn words_of_postgresql_that_the_parser_lacks_are_understood() {
     for sql in ["abort", "ABORT WORK", "abort transaction"] {
         assert_eq!(parsed(sql), "ROLLBACK", "{sql}");
     }
+    let several = statements("begin not deferrable; select deferrable", 1 << 20).unwrap();
+    let several: Vec<String> = several.iter().map(|parsed| parsed.statement.to_string()).collect();
+    assert_eq!(several, ["BEGIN", "SELECT deferrable"]);
     let product = "COPY (SELECT force_quote * 2 FROM t) TO STDOUT";
     assert_eq!(parsed(product), product);
 
@@ -198,7 +201,7 @@ fn too_much_is_an_error() {
         let redundant = format!("select {}1{}", "(".repeat(depth), ")".repeat(depth));
         assert!(statements(&redundant, 1 << 20).is_ok(), "{depth}");
     }
-    for depth in [251, 5_000] {
+    for depth in [251, 300, 5_000] {
         let nested = format!("select {}1{}", "(1+".repeat(depth), ")".repeat(depth));
         assert_eq!(refused(&nested).kind(), ErrorKind::StatementTooComplex, "{depth}");
     }

@@ -88,8 +88,9 @@ OVERLAY, POSITION and TRIM take text and bytea. `a ^@ b` is `starts_with(a, b)`.
 
 Regular expressions are PostgreSQL's: `.` matches a line break, of the matches that begin first the
 longest counts (the shortest where the first quantifier is one like `*?`), there are `\\m`, `\\M`, `\\y`
-and `[[:<:]]`, back-references and look-around. The last two are tried in many ways: a text that needs more than a
-million steps is refused (54001); all others take time that grows with the text only. What parts in
+and `[[:<:]]`, back-references and look-around. The last two backtrack, at most a million steps for a text of
+1 KB, and fewer in longer texts, down to a thousand for each start of a match in texts above 256 KB; more are refused (54001). All
+other expressions take time that grows with the text only. What parts in
 parentheses match may differ where several ways give the same whole. `regexp_matches` gives a row for
 each match with `g`, `regexp_split_to_table` one for each part.
 
