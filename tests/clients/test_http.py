@@ -185,6 +185,18 @@ def test_a_request_that_is_sent_again_is_stored_once(server, postgres, table):
     assert status == 400 and "Idempotency-Key" in body.decode()
 
 
+def test_the_retry_of_a_partial_request_names_the_refused_lines_again(server, postgres, table):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, v bigint, PRIMARY KEY (time)) WITH (collision = 'first')")
+    producer = uuid.uuid4()
+    assert write(server, f"{table} v=1i 1\n")[0] == 204
+    body = f"{table} v=2i 1\n{table} v=3i 2\n"
+    answers = [write(server, body, Idempotency_Key=f"{producer}/1") for _ in range(3)]
+    assert [answer[0] for answer in answers] == [400] * 3 and len({answer[2] for answer in answers}) == 1, answers
+    assert write(server, f"{table} v=4i 3\n", Idempotency_Key=f"{producer}/2")[0] == 204
+    assert write(server, f"{table} v=4i 3\n", Idempotency_Key=f"{producer}/2")[0] == 204
+    assert postgres.execute(f"SELECT v FROM {table} ORDER BY time").fetchall() == [(1,), (3,), (4,)]
+
+
 def test_tables_made_by_sql_take_lines(server, postgres, table):
     postgres.execute(f"CREATE TABLE {table} (at timestamptz(3), site text, n smallint, r real, note text, PRIMARY KEY (site, at)) WITH (collision = 'last')")
     assert write(server, f"{table},site=x n=5i,r=1.5,note=\"a\" 1704067200123456789\n")[0] == 204
@@ -222,6 +234,8 @@ def test_sql_in_every_form(server, postgres, table):
     assert [json.loads(line)["n"] for line in body.decode().splitlines()] == [1, 2]
     _, _, body = ask(server, "/api/sql", question("csv"), "POST", **json_type)
     assert body.decode().splitlines()[:2] == ["host,v,n,time", "a,1.5,1,2024-01-01 00:00:00+00"]
+    texts = json.dumps({"sql": """SELECT '' AS a, NULL AS b, 'x,"y"' AS c, E'1\n2' AS d""", "format": "csv"}).encode()
+    assert ask(server, "/api/sql", texts, "POST", **json_type)[2].decode() == 'a,b,c,d\n"",,"x,""y""","1\n2"\n'
     _, _, body = ask(server, "/api/sql", question("arrow"), "POST", **json_type)
     arrow = pyarrow.ipc.open_stream(io.BytesIO(body)).read_all()
     assert arrow.column("host").to_pylist() == ["a", "b"] and arrow.schema.field("time").type == pyarrow.timestamp("ns", "UTC")

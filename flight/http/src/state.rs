@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{HttpSettings, guard::Guard, metrics::Counts};
+use crate::{HttpSettings, guard::Guard, metrics::Counts, store::refused::RefusedRequests};
 
 /// Bytes of rows that a parser still has when it is kept for another request, at most.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
@@ -45,6 +45,7 @@ pub(crate) struct State {
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) counts: Counts,
     pub(crate) guard: Guard,
+    pub(crate) refused: RefusedRequests,
     parsers: Mutex<Vec<LineParser>>,
     readers: Mutex<Vec<TelemetryReader>>,
     reading: Semaphore,
@@ -67,6 +68,7 @@ impl State {
             settings,
             counts: Counts::default(),
             guard,
+            refused: RefusedRequests::default(),
             parsers: Mutex::default(),
             readers: Mutex::default(),
             reading: Semaphore::new(READERS_MAX),

@@ -2,6 +2,7 @@
 
 mod merge;
 pub(crate) mod partial;
+pub(crate) mod refused;
 mod rows;
 
 use std::sync::Arc;

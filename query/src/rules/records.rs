@@ -16,10 +16,13 @@ use datafusion::{
     },
 };
 
+use stratalog_model::{Error, ErrorKind};
+
 use super::{
     float_keys::keys,
     lengths::{is_interval, length},
 };
+use crate::errors::to_datafusion;
 
 /// Counts the encodings of records instead of records.
 #[derive(Debug)]
@@ -36,6 +39,7 @@ impl FunctionRewrite for CountedRecords {
         schema: &DFSchema,
         _: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
+        check_one_argument(&expr)?;
         let Expr::AggregateFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
         let encoded = match call.params.args.as_slice() {
             [argument] if call.func.name() == "count" && call.params.distinct => {
@@ -51,6 +55,26 @@ impl FunctionRewrite for CountedRecords {
             None => Transformed::no(Expr::AggregateFunction(call)),
         })
     }
+}
+
+/// Refuses `count(a, b)`, which DataFusion takes and PostgreSQL does not have.
+fn check_one_argument(expr: &Expr) -> Result<()> {
+    let (name, arguments) = match expr {
+        Expr::AggregateFunction(call) => (call.func.name(), call.params.args.len()),
+        Expr::WindowFunction(call) => (call.fun.name(), call.params.args.len()),
+        _ => return Ok(()),
+    };
+    if name != "count" || arguments < 2 {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorKind::UndefinedFunction,
+        format!("function count with {arguments} arguments does not exist"),
+    )
+    .with_hint(
+        "count(*) counts rows, count(x) values, count((x, y)) or count(DISTINCT (x, y)) pairs",
+    );
+    Err(to_datafusion(error))
 }
 
 /// The encoding of a record that is written out; a record is never NULL.

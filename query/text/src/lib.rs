@@ -22,7 +22,7 @@ pub mod write;
 pub mod zone;
 
 pub use builder::{ColumnBuilder, parse_value};
-pub use copy::{CopyFormat, CopyOptions, CopyParser, CopyWriter};
+pub use copy::{CopyFormat, CopyHeader, CopyOptions, CopyParser, CopyWriter};
 pub use failing_row::failing_row;
 pub use json::normalize_jsonb;
 pub use parse::{abbreviated, array::parse_array};

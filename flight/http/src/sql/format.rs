@@ -3,9 +3,8 @@
 use std::{io::Write, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
+    array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray},
     compute::cast,
-    csv,
     datatypes::{DataType, Field, Schema, SchemaRef},
     ipc::writer::StreamWriter,
 };
@@ -19,7 +18,7 @@ use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Held, Rows, batch_bytes};
-use stratalog_text::{ColumnWriter, TextStyle};
+use stratalog_text::{ColumnWriter, CopyHeader, CopyOptions, CopyWriter, TextStyle};
 
 use super::{Ended, json};
 use crate::state::State;
@@ -252,7 +251,7 @@ struct Writer {
 enum Form {
     Json { rows: u64 },
     Lines,
-    Csv(Box<csv::Writer<Output>>),
+    Csv(Box<CopyWriter>),
     Arrow(Box<StreamWriter<Output>>),
     Parquet(Box<ArrowWriter<Output>>),
 }
@@ -262,8 +261,7 @@ impl Writer {
         let mut output = Output::default();
         let unwritten = |error: std::io::Error| Error::io("an answer", error);
         let columns = match format {
-            Format::Json | Format::Lines => Arc::clone(schema),
-            Format::Csv => texts(schema),
+            Format::Json | Format::Lines | Format::Csv => Arc::clone(schema),
             Format::Arrow | Format::Parquet => plain(schema),
         };
         let form = match format {
@@ -273,10 +271,11 @@ impl Writer {
             }
             Format::Lines => Form::Lines,
             Format::Csv => {
-                let mut writer = csv::WriterBuilder::new().with_header(true).build(output.clone());
-                // The header is there when there are no rows.
-                let none = RecordBatch::new_empty(Arc::clone(&columns));
-                writer.write(&none).map_err(Error::from)?;
+                let options = CopyOptions { header: CopyHeader::Present, ..CopyOptions::csv() };
+                let writer = CopyWriter::new(options, Arc::clone(schema), style.clone());
+                let mut bytes = Vec::new();
+                writer.write_header(&mut bytes)?;
+                output.write_all(&bytes).map_err(unwritten)?;
                 Form::Csv(Box::new(writer))
             }
             Format::Arrow => Form::Arrow(Box::new(
@@ -308,8 +307,9 @@ impl Writer {
                 }
             }
             Form::Csv(writer) => {
-                let batch = as_texts(batch, &self.schema, &self.style)?;
-                writer.write(&batch).map_err(Error::from)?;
+                let mut bytes = Vec::new();
+                writer.write_batch(batch, &mut bytes)?;
+                self.output.write_all(&bytes).map_err(unwritten)?;
             }
             Form::Arrow(writer) => {
                 writer.write(&as_plain(batch, &self.schema)?).map_err(Error::from)?;
@@ -356,34 +356,6 @@ fn no_parquet(error: parquet::errors::ParquetError) -> Error {
     )
 }
 
-/// The columns as texts.
-fn texts(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true));
-    Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
-}
-
-fn as_texts(batch: &RecordBatch, wanted: &SchemaRef, style: &TextStyle) -> Result<RecordBatch> {
-    let schema = batch.schema();
-    let columns = batch.columns().iter().zip(schema.fields()).map(|(array, field)| {
-        let writer = ColumnWriter::new(array, field, style)?;
-        let mut bytes = Vec::new();
-        let mut builder = arrow::array::StringBuilder::new();
-        for row in 0..array.len() {
-            if array.is_null(row) {
-                builder.append_null();
-                continue;
-            }
-            bytes.clear();
-            writer.write(row, &mut bytes);
-            builder.append_value(String::from_utf8_lossy(&bytes));
-        }
-        Ok(Arc::new(builder.finish()) as ArrayRef)
-    });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &rows).map_err(Error::from)
-}
-
 /// The columns as tools read them: views as plain text and bytes, intervals as text.
 fn plain(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
@@ -417,11 +389,14 @@ fn as_plain(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
     let columns = columns.map(|((array, field), wanted)| match array.data_type() {
         kind if kind == wanted.data_type() => Ok(Arc::clone(array)),
         DataType::Interval(_) => {
-            let one = Arc::new(Schema::new(vec![field.as_ref().clone()]));
-            let one = RecordBatch::try_new(one, vec![Arc::clone(array)]).map_err(Error::from)?;
-            let text = texts(&one.schema());
-            Ok(Arc::new(as_texts(&one, &text, &style)?.column(0).as_string::<i32>().clone())
-                as ArrayRef)
+            let writer = ColumnWriter::new(array, field, &style)?;
+            let mut text = Vec::new();
+            let texts = (0..array.len()).map(|row| {
+                text.clear();
+                let written = writer.write(row, &mut text);
+                written.then(|| String::from_utf8_lossy(&text).into_owned())
+            });
+            Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
         }
         _ => cast(array, wanted.data_type()).map_err(Error::from),
     });

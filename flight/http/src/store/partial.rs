@@ -15,7 +15,7 @@ use arrow::{
 };
 use stratalog_line::{LineError, TableRows};
 use stratalog_model::{
-    ChronicleDefinition, Collision, Error, ErrorKind, Result,
+    ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
     store::{Admitted, AppendOptions, Appended, OnConflict},
 };
 use stratalog_query::{Appending, Session};
@@ -33,7 +33,7 @@ const PUSHES_MAX: usize = 1024;
 const ERRORS_MAX: usize = 100;
 
 /// The lines whose rows were refused.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     pub(crate) errors: Vec<LineError>,
     pub(crate) count: u64,
@@ -74,6 +74,7 @@ pub(crate) async fn store(
     tables: Vec<TableRows>,
     options: AppendOptions,
 ) -> Result<(Option<Appended>, Refusals)> {
+    let producer = options.producer;
     let mut refusals = Refusals::default();
     let (mut batches, mut lines) = (Vec::new(), Vec::new());
     for rows in tables {
@@ -100,7 +101,7 @@ pub(crate) async fn store(
     }
     match append_all(state, session, bringer, &batches, options.clone()).await {
         Err(error) if is_of_rows(error.kind()) => {}
-        other => return Ok((Some(other?), refusals)),
+        other => return Ok(answered(state, producer, other?, refusals)),
     }
     let mut append = session.append(bringer.protocol, options)?;
     for ((definition, batch), lines) in batches.into_iter().zip(lines) {
@@ -110,7 +111,25 @@ pub(crate) async fn store(
     }
     let appended = append.commit().await?;
     refusals.errors.sort_by_key(|error| error.line);
-    Ok((Some(appended), refusals))
+    Ok(answered(state, producer, appended, refusals))
+}
+
+/// The outcome of an append. The retry of a numbered request has the refusals of the first answer.
+fn answered(
+    state: &State,
+    producer: Option<(ProducerId, u64)>,
+    appended: Appended,
+    refusals: Refusals,
+) -> (Option<Appended>, Refusals) {
+    let refusals = match producer {
+        None => refusals,
+        Some(request) if appended.duplicate => state.refused.of_retry(request).unwrap_or(refusals),
+        Some(request) => {
+            state.refused.keep(request, &refusals);
+            refusals
+        }
+    };
+    (Some(appended), refusals)
 }
 
 /// Whether an error is about rows, and not about the server or the request.

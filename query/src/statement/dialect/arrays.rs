@@ -68,7 +68,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         && !array.elem.is_empty()
     {
         let list = std::mem::take(&mut array.elem);
-        if list.len() > 1 && list.iter().any(has_point) && list.iter().all(is_number) {
+        if list.len() > 1 && list.iter().any(differs_in_real) && list.iter().all(is_number) {
             *expr = compared(left, op, &list, all);
             return Ok(());
         }
@@ -126,10 +126,13 @@ fn is_number(expr: &Expr) -> bool {
     number(expr).is_some()
 }
 
-/// Whether a constant is a numeric. ANY compares a real with an array of numerics in double precision, IN in
-/// real.
-fn has_point(expr: &Expr) -> bool {
-    number(expr).is_some_and(|text| text.contains(['.', 'e', 'E']))
+/// True for a numeric, and for a whole number that real rounds. ANY compares a real with an array of such numbers
+/// in double precision, IN in real.
+fn differs_in_real(expr: &Expr) -> bool {
+    number(expr).is_some_and(|text| {
+        let exact = text.parse::<f64>().is_ok_and(|value| f64::from(value as f32) == value);
+        text.contains(['.', 'e', 'E']) || !exact
+    })
 }
 
 fn elements(text: &str) -> Result<Vec<Expr>> {
