@@ -22,6 +22,7 @@ pub mod digits;
 pub mod distinct_sums;
 pub mod domain;
 pub mod each_node;
+pub mod endless_sorts;
 pub mod extremes;
 pub mod far_times;
 pub mod fine_bins;

@@ -12,6 +12,7 @@ use datafusion::{
 };
 
 use super::{
+    endless_sorts::{ENDLESS_SORTS, UNREAD_ORDERS},
     first_rows::FIRST_ROWS,
     kept_order::KEPT_ORDER,
     key_lookups::{JOINED_KEYS, SUBQUERY_KEYS},
@@ -40,6 +41,8 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     // Before the last, which checks the plan.
     let last = rules.len().saturating_sub(1);
     rules.insert(last, Arc::new(KEPT_ORDER));
+    rules.insert(last + 1, Arc::new(ENDLESS_SORTS));
+    rules.insert(0, Arc::new(UNREAD_ORDERS));
     rules.insert(0, Arc::new(FIRST_ROWS));
     rules.insert(0, Arc::new(NEWEST_ROWS));
     rules.insert(0, Arc::new(OUTER_CONSTANTS));

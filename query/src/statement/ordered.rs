@@ -13,6 +13,9 @@ use super::{
     walk::{self, Change},
 };
 
+/// The LIMIT that no result reaches, of subqueries whose order is kept.
+pub const ENDLESS: i64 = i64::MAX / 2;
+
 /// Aggregates whose result shows the order of the rows.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
@@ -121,7 +124,7 @@ fn make_endless(query: &mut Query) {
     if query.order_by.is_none() || query.fetch.is_some() {
         return;
     }
-    let most = || Some(Expr::value(Value::Number((i64::MAX / 2).to_string(), false)));
+    let most = || Some(Expr::value(Value::Number(ENDLESS.to_string(), false)));
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = most(),
         clause @ None => {
