@@ -1,10 +1,10 @@
-//! Pieces: events that the journal owns no more, in files.
+//! Pieces: event files, for events after the journal has handed over ownership.
 //!
 //! ```text
 //!   batches of a version ─► rows in force ─► by tick into tablets ─► by (key, tick) into blocks
 //!        (journal tier)      (build)            (tablet_rows_max)       (block_rows_max)
 //!   pieces of a version  ─► rows in force ─► by tick into slices  ─► by (key, tick) into stories
-//!                            (rewrite)         (slice_rows_max)         (one row group each)
+//!                            (rewrite)         (slice_rows_max)         (1 row group each)
 //! ```
 
 pub mod block;

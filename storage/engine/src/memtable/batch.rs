@@ -1,9 +1,9 @@
 //! An immutable batch of committed events.
 //!
 //! ```text
-//!   rows lie in commit order:   gsn ascends, so that what a snapshot sees is a prefix
-//!   runs:       [row 0, seq 17, gsn 90] [row 3, seq 40, gsn 95] …   seq and gsn count on within a run
-//!   superseded: row 1 at gsn 99         snapshots before 99 still see it
+//!   rows lie in commit order:   gsn ascends, and a snapshot sees a prefix of the rows
+//!   runs:       [row 0, seq 17, gsn 90] [row 3, seq 40, gsn 95] …   seq and gsn grow by 1 in a run
+//!   superseded: row 1 at gsn 99         snapshots before 99 still see row 1
 //! ```
 
 use std::sync::{Arc, OnceLock};
@@ -19,17 +19,17 @@ use crate::{
     version::numberings::Numbered,
 };
 
-/// Bytes of a row that weighs one: [`MemoryBatch::weight`].
+/// Bytes of a row with weight 1. See [`MemoryBatch::weight`].
 const WEIGHED_ROW_BYTES: usize = 128;
 
-/// Consecutive rows whose seq and gsn both count on by one.
+/// Consecutive rows; from row to row, seq and gsn both grow by 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First row.
     pub row: u32,
-    /// Its arrival number.
+    /// Arrival number of the first row.
     pub seq: u64,
-    /// Its commit number.
+    /// Commit number of the first row.
     pub gsn: u64,
 }
 
@@ -38,16 +38,16 @@ pub struct Run {
 pub struct Superseded {
     /// The row.
     pub row: u32,
-    /// Gsn of the event that replaced it.
+    /// Gsn of the replacing event.
     pub gsn: u64,
 }
 
 /// The newest row of each series of a batch.
 #[derive(Debug)]
 pub struct Newest {
-    /// The rows, ascending.
+    /// Row numbers, ascending.
     pub rows: Box<[u32]>,
-    /// The numbers of their series.
+    /// The series numbers of the rows.
     pub numbered: Numbered,
     _claim: Claim,
 }
@@ -70,7 +70,8 @@ pub struct MemoryBatch {
 }
 
 impl MemoryBatch {
-    /// A batch of rows whose numbers `runs` tells, starting with row 0.
+    /// Creates a batch. `runs` gives the arrival and commit numbers of the rows, starting with row
+    /// 0.
     pub fn new(
         shape: Arc<Shape>,
         columns: Vec<Column>,
@@ -101,7 +102,8 @@ impl MemoryBatch {
         batch
     }
 
-    /// The same rows, with those marks that a snapshot at `visible` sees, and no others to come.
+    /// A copy of the batch with only the marks that a snapshot at `visible` sees. Later marks are
+    /// not added to the copy.
     pub fn private(&self, visible: u64, budget: &Arc<Budget>) -> Self {
         let mut marks = self.superseded().as_ref().clone();
         marks.retain(|mark| mark.gsn <= visible);
@@ -117,18 +119,18 @@ impl MemoryBatch {
             permutation: self.permutation.clone(),
             newest: self.newest.clone(),
             superseded: RwLock::new(Arc::new(marks)),
-            // What it shares is claimed already.
+            // The budget already counts the shared memory.
             claim: budget.claim_anyway(0),
         }
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.ticks.len()
     }
 
-    /// How large it is, in rows of a usual size: as many as it has, or more where they are wide. What is
-    /// copied to have fewer batches goes by it, as a copy costs by the byte.
+    /// Size of the batch in rows of usual width: the row count, or more if the rows are wide.
+    /// Compaction uses the weight because the cost of a copy depends on the bytes.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -143,7 +145,7 @@ impl MemoryBatch {
         &self.columns
     }
 
-    /// The newest row of each series, found once.
+    /// The newest row of each series. The first call computes the result and caches it.
     ///
     /// # Errors
     /// `Internal`.
@@ -162,7 +164,7 @@ impl MemoryBatch {
         }
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
-        // A row and the number of its series.
+        // Memory per series: a row and a series number.
         let claim = self.claim.beside(rows.len() * 2 * size_of::<u32>());
         let newest = || Newest { rows: rows.into(), numbered: Numbered::default(), _claim: claim };
         Ok(Arc::clone(self.newest.get_or_init(|| Arc::new(newest()))))
@@ -173,28 +175,29 @@ impl MemoryBatch {
         &self.ticks
     }
 
-    /// Numbers of the rows.
+    /// The runs with the numbers of the rows.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// Numbers of the rows, each run with its rows.
+    /// The runs, each with its row count.
     pub fn runs_with_rows(&self) -> impl Iterator<Item = (Run, u64)> + '_ {
         let ends = self.runs.iter().skip(1).map(|run| run.row as usize).chain([self.rows()]);
         self.runs.iter().zip(ends).map(|(run, end)| (*run, (end - run.row as usize) as u64))
     }
 
-    /// Hull of the ticks, replaced rows included: each has a successor of the same tick.
+    /// Hull of the ticks, including replaced rows. (Each replaced row has a successor with the same
+    /// tick.)
     pub fn hull(&self) -> TickRange {
         self.hull
     }
 
-    /// Whether the rows lie in (tick, seq) order.
+    /// True if the rows lie in (tick, seq) order.
     pub fn ordered(&self) -> bool {
         self.ordered
     }
 
-    /// Bytes claimed of the budget.
+    /// Bytes claimed from the budget.
     pub fn bytes(&self) -> u64 {
         self.claim.bytes()
     }
@@ -209,12 +212,12 @@ impl MemoryBatch {
         self.last_gsn
     }
 
-    /// Smallest range around the gsn's of the rows.
+    /// Smallest range that contains the gsns of all rows.
     pub fn gsns(&self) -> GsnRange {
         GsnRange::between(Gsn(self.first_gsn()), Gsn(self.last_gsn))
     }
 
-    /// Rows committed at or before `gsn`: a prefix.
+    /// Number of rows committed at or before `gsn`. These rows are a prefix of the batch.
     pub fn rows_through(&self, gsn: u64) -> usize {
         if self.last_gsn <= gsn {
             return self.rows();
@@ -226,7 +229,7 @@ impl MemoryBatch {
         end.min((run.row as usize).saturating_add(rows))
     }
 
-    /// The row of a gsn.
+    /// The row with the commit number `gsn`.
     pub fn row_of(&self, gsn: u64) -> Option<usize> {
         let at = self.runs.partition_point(|run| run.gsn <= gsn).checked_sub(1)?;
         let run = self.runs.get(at)?;
@@ -251,7 +254,7 @@ impl MemoryBatch {
         self.run_of(row).map_or(0, |run| run.gsn + (row as u64 - u64::from(run.row)))
     }
 
-    /// Row numbers in (tick, seq) order; computed once, when the rows do not lie in it.
+    /// Row numbers in (tick, seq) order, computed on the first call.
     pub fn permutation(&self) -> Arc<[u32]> {
         let order = self.permutation.get_or_init(|| {
             let mut rows: Vec<(i64, u64, u32)> = self
@@ -272,19 +275,19 @@ impl MemoryBatch {
         self.runs_with_rows().flat_map(|(run, rows)| (0..rows).map(move |n| run.seq + n))
     }
 
-    /// Rows replaced so far, in the order in which that was committed.
+    /// Marks of the rows replaced until now, in commit order.
     pub fn superseded(&self) -> Arc<Vec<Superseded>> {
         Arc::clone(&self.superseded.read())
     }
 
-    /// How many rows were replaced at or before `gsn`.
+    /// Number of rows replaced at or before `gsn`.
     pub fn superseded_through(&self, gsn: u64) -> usize {
         let superseded = self.superseded.read();
         superseded.partition_point(|mark| mark.gsn <= gsn)
     }
 
-    /// Marks a row as replaced by the event of `gsn`. Only under the publisher's lock, so
-    /// that marks ascend. Returns how many there are now.
+    /// Marks `row` as replaced by the event of `gsn`. Returns the new number of marks. Call only
+    /// under the publisher's lock, to keep the marks in ascending order.
     pub fn supersede(&self, row: usize, gsn: u64) -> usize {
         let mut superseded = self.superseded.write();
         let marks = Arc::make_mut(&mut superseded);
@@ -292,7 +295,7 @@ impl MemoryBatch {
         marks.len()
     }
 
-    /// Sets all marks: of a batch that takes the place of others.
+    /// Sets all marks of a batch that takes the place of others.
     pub fn set_superseded(&self, mut marks: Vec<Superseded>) {
         marks.sort_unstable_by_key(|mark| mark.gsn);
         *self.superseded.write() = Arc::new(marks);
@@ -312,7 +315,7 @@ impl MemoryBatch {
     }
 }
 
-/// The smallest range around all of `ticks`.
+/// The smallest range that contains all `ticks`.
 pub fn hull_of(ticks: &[i64]) -> TickRange {
     match (ticks.iter().min(), ticks.iter().max()) {
         (Some(min), Some(max)) => TickRange::new(Tick(*min), Tick(*max).next()),

@@ -1,4 +1,4 @@
-//! A stored column: as declared, or text as codes into a dictionary.
+//! A stored column, either in the declared type or, for text, dictionary-encoded.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use stratalog_model::{
     ipc::{array_bytes, view_bytes},
 };
 
-/// Rows below which a dictionary never pays for itself.
+/// A dictionary never saves space for fewer rows.
 const DICTIONARY_ROWS_MIN: usize = 16;
 
-/// Most entries of a dictionary, so that the next one's number still fits a `u16`.
+/// Maximum number of dictionary entries. The number of the next entry then still fits a `u16`.
 const DICTIONARY_ENTRIES_MAX: usize = (1 << 16) - 1;
 
 /// One column of a batch.
@@ -31,14 +31,14 @@ pub enum Column {
     Plain(ArrayRef),
     /// Text with at most 256 distinct values.
     Coded8 {
-        /// Position in `values`; NULL where the text is.
+        /// Positions in `values`; NULL where the text is NULL.
         codes: UInt8Array,
         /// The distinct values, without NULL.
         values: StringViewArray,
     },
     /// Text with at most 65,535 distinct values.
     Coded16 {
-        /// Position in `values`; NULL where the text is.
+        /// Positions in `values`; NULL where the text is NULL.
         codes: UInt16Array,
         /// The distinct values, without NULL.
         values: StringViewArray,
@@ -46,8 +46,8 @@ pub enum Column {
 }
 
 impl Column {
-    /// Stores `array`: text becomes codes when that saves at least half of its space;
-    /// anything that views foreign buffers is copied out of them.
+    /// Stores `array`. Text becomes codes if codes save at least half of the space. Text that
+    /// points into foreign buffers is copied.
     pub fn store(array: &ArrayRef) -> Result<Self> {
         match array.data_type() {
             DataType::Utf8View => {
@@ -57,8 +57,8 @@ impl Column {
                     None => Self::Plain(Arc::new(text.gc())),
                 })
             }
-            // `take` leaves the elements of other rows behind, and the detour by an
-            // offset-based type their text.
+            // `take` drops the list elements of other rows. The cast to an offset-based type and
+            // back drops the text of other rows.
             DataType::List(item) if item.data_type() == &DataType::Utf8View => {
                 let flat = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
                 let rows = UInt32Array::from_iter_values(0..array.len() as u32);
@@ -69,7 +69,7 @@ impl Column {
         }
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Plain(array) => array.len(),
@@ -96,7 +96,7 @@ impl Column {
         })
     }
 
-    /// The rows at `rows`, as [`Self::store`] would store them.
+    /// The rows at `rows`, encoded like a result of [`Self::store`].
     pub fn pick(&self, rows: &UInt32Array) -> Result<Self> {
         let coded = match self {
             Self::Plain(_) => None,
@@ -115,7 +115,7 @@ impl Column {
         }
     }
 
-    /// The rows that `mask` keeps, stored alike.
+    /// The rows that `mask` keeps, in the same encoding.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Self> {
         Ok(match self {
             Self::Plain(array) => Self::Plain(filter(array, mask)?),
@@ -130,7 +130,7 @@ impl Column {
         })
     }
 
-    /// One column out of several of the same declared type.
+    /// Concatenates columns of the same declared type.
     pub fn concat(parts: &[Column]) -> Result<Self> {
         if let [Self::Plain(array)] = parts {
             return Self::store(array);
@@ -144,7 +144,7 @@ impl Column {
         Self::store(&concat(&views)?)
     }
 
-    /// Bytes that the rows take, about; exact for what is not nested.
+    /// Approximate size of the rows in bytes; exact for types without nesting.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Plain(array) => array_bytes(array),
@@ -153,7 +153,8 @@ impl Column {
         }
     }
 
-    /// `rows` times the text form of a constant, or NULL: what rows older than a column show.
+    /// `rows` copies of a constant, given in text form, or of NULL. Rows older than a column show
+    /// this value.
     pub fn constant(text: Option<&str>, data_type: &DataType, rows: usize) -> Result<Self> {
         let Some(text) = text else { return Ok(Self::Plain(new_null_array(data_type, rows))) };
         let single: ArrayRef = match data_type {
@@ -182,13 +183,15 @@ impl Column {
     }
 }
 
-/// Entries that the dictionary of so many rows may have; `None` when they need none.
+/// Maximum dictionary entries for a column of `rows` rows; `None` if the column is too short for
+/// codes.
 fn entries_max(rows: usize) -> Option<usize> {
-    // Below 65,536, so that the code of a new entry never wraps onto an old one.
+    // Below 65,536, because the code of a new entry must not wrap around to the code of an old
+    // entry.
     (rows >= DICTIONARY_ROWS_MIN).then(|| (rows / 4).clamp(4, DICTIONARY_ENTRIES_MAX))
 }
 
-/// Coded text: codes below 65,536, each with a value.
+/// Coded text. The codes are below 65,536, and each code has a value.
 fn coded(codes: Vec<u16>, nulls: Option<NullBuffer>, values: StringViewArray) -> Column {
     if values.len() <= 256 {
         let codes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
@@ -197,8 +200,8 @@ fn coded(codes: Vec<u16>, nulls: Option<NullBuffer>, values: StringViewArray) ->
     Column::Coded16 { codes: UInt16Array::new(codes.into(), nulls), values }
 }
 
-/// The rows at `rows` of coded text, with codes of their own in the order in which they come
-/// first; `None` where codes would not save half of the space.
+/// The rows at `rows` of coded text, with a new dictionary in order of first appearance. `None` if
+/// codes would not save half of the space.
 fn recode(
     rows: &[u32],
     code: impl Fn(u32) -> Option<u32>,
@@ -235,8 +238,8 @@ fn recode(
     Some(coded(codes, nulls, used.finish()))
 }
 
-/// Coded texts one after another, with one dictionary; `None` where one is not coded, or codes
-/// would not save half of the space.
+/// Concatenates coded texts into one column with a single dictionary. `None` if a part is not
+/// coded, or if codes would not save half of the space.
 fn concat_codes(parts: &[Column]) -> Option<Column> {
     let rows = parts.iter().map(Column::len).sum();
     let entries_max = entries_max(rows)?;
@@ -280,7 +283,7 @@ fn concat_codes(parts: &[Column]) -> Option<Column> {
     Some(coded(codes, nulls.finish(), together.finish()))
 }
 
-/// Codes for `text`, or `None` when they would not save half of the space.
+/// Codes for `text`; `None` if codes would not save half of the space.
 fn code(text: &StringViewArray) -> Option<Column> {
     let rows = text.len();
     let entries_max = entries_max(rows)?;
@@ -295,7 +298,8 @@ fn code(text: &StringViewArray) -> Option<Column> {
             continue;
         }
         let next = first_rows.len();
-        // Up to 12 bytes, a view is its text (and zeros): no need to look it up.
+        // A view of up to 12 bytes contains the whole text (padded with zeros), and the view can be
+        // the map key.
         let code = if (*view as u32) <= 12 {
             *by_view.entry(*view).or_insert(next as u16)
         } else {

@@ -1,6 +1,6 @@
-//! Small neighbouring batches become one, so that a million single-row inserts do not
-//! stay a million batches. `choose` decides, `merge` does; neither changes what any
-//! snapshot sees (CL-5).
+//! Compaction: small neighbouring batches are merged into larger batches. Without compaction, a
+//! million single-row inserts would stay a million batches. `choose` selects batches and `merge`
+//! merges them. The result of a snapshot never changes (CL-5).
 
 use std::{ops::Range, sync::Arc};
 
@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{budget::Budget, settings::EngineSettings, version::Fence};
 
-/// Which neighbours to merge, given the weight of each batch, in rows: the first run of at least
-/// `compaction_fan_in` batches that are all below the limit of a size class (each `fan_in`
-/// times the one before, up to `compaction_rows_max`) and together reach it. A row thus
-/// leaves its class with each merge, and is copied once per class.
+/// Selects the neighbours to merge, given the weight of each batch in rows. The result is the first
+/// run of at least `compaction_fan_in` batches that are all below the limit of a size class and
+/// together reach the limit. The limit of each class is `fan_in` times the limit of the class
+/// before, up to `compaction_rows_max`. Each merge lifts a row out of its class, and a row is
+/// copied once per class.
 pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usize>> {
     let fan_in = settings.compaction_fan_in.max(2);
     let mut class_rows_max = fan_in;
@@ -39,9 +40,9 @@ pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usiz
     }
 }
 
-/// One batch out of neighbours of one shape. Rows behind one of `fences`, and rows that
-/// were replaced at or before `shown`, are left out; `None` when no row is left. Snapshots
-/// from before `shown` keep the parts. Marks are not taken over: see [`marks_of`].
+/// Merges neighbouring batches of the same shape. The result omits rows behind one of `fences` and
+/// rows replaced at or before `shown`; the result is `None` if no row is left. Snapshots from
+/// before `shown` keep the old batches. The result has no marks: see [`marks_of`].
 pub fn merge(
     parts: &[Arc<MemoryBatch>],
     fences: &[Fence],
@@ -94,7 +95,7 @@ pub fn merge(
     Ok(Some(MemoryBatch::new(shape, columns, ticks, runs, claim)))
 }
 
-/// The marks of `parts`, as rows of the batch that replaces them.
+/// The marks of `parts`, with row numbers of the merged batch.
 pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<Superseded> {
     let mut marks = Vec::new();
     for part in parts {
@@ -108,20 +109,22 @@ pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<Superse
     marks
 }
 
-/// Bytes to claim for a batch: `stored` bytes of columns, ticks, and what the arrays
-/// themselves take, which is most of a one-row batch.
+/// Bytes to claim for a batch: `stored` bytes of columns, the ticks, and the overhead of the
+/// arrays. The overhead is the largest share for a one-row batch.
 pub fn batch_bytes(stored: usize, rows: usize, columns: usize) -> usize {
     const PER_BATCH: usize = 512;
     const PER_COLUMN: usize = 160;
     stored + rows * size_of::<i64>() + PER_BATCH + columns * PER_COLUMN
 }
 
-/// Whether so many of a batch's rows were replaced that it is worth a copy without them.
+/// True if at least half of the rows are replaced; a copy without the replaced rows is then
+/// worthwhile.
 pub fn is_worn(rows: usize, replaced: usize) -> bool {
     replaced > 0 && replaced * 2 >= rows
 }
 
-/// Which rows are in front of all fences and in force at `shown`; `None` for all of them.
+/// Selects the rows that lie in front of all fences and are in force at `shown`. `None` means all
+/// rows.
 pub fn keep_mask(part: &MemoryBatch, fences: &[Fence], shown: Gsn) -> Option<Vec<bool>> {
     let mut mask: Option<Vec<bool>> = None;
     let replaced = part.superseded();

@@ -7,13 +7,14 @@
 //!   4  u32  entries of all dictionaries together, 0 = no dictionary message
 //!   8  n ×  u8 encoding: 0 as declared, 1 codes of u8, 2 codes of u16
 //!      then one u32 per coded column: entries of its dictionary
-//!      zeros up to a multiple of 64
+//!      zeros up to a multiple of 64 (of 16 for fewer than 64 rows)
 //!      [Arrow IPC message: one text column, the dictionaries one after another]
 //!      Arrow IPC message: the rows; coded columns as their codes
 //! ```
 //!
-//! There is no schema message: chronicle and schema version tell the types. Both
-//! messages are padded to 64 bytes, so that arrays can be used where they lie.
+//! The payload has no schema message, because the chronicle and the schema version determine the
+//! types. Both messages are padded to 64 bytes (to 16 bytes for fewer than 64 rows), and arrays can
+//! be used in place.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -42,27 +43,27 @@ const FLAG_TICKS: u8 = 1;
 const ALIGNMENT: usize = 64;
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 
-/// Rows from which buffers are padded to 64 bytes each; below, to 16, which is what the
-/// widest value (a text view, a decimal) needs.
+/// From this row count on, each buffer is padded to 64 bytes. Below, the padding is 16 bytes, the
+/// size of the widest value (a text view or a decimal).
 const PADDED_ROWS_MIN: usize = 64;
 
-/// Bytes of columns from which on they are written to where they stay: that takes a little longer to
-/// begin with, and no copy.
+/// From this column size on, the rows message is written directly into the payload: a little more
+/// work at the start, but no copy.
 const DIRECT_BYTES_MIN: usize = 64 << 10;
 
-/// What is said of a column, and what its buffers are padded with, about.
+/// Approximate bytes per column for the metadata and the padding of the buffers.
 const HEAD_BYTES: usize = 384;
 
-/// What a payload holds.
+/// The content of a payload.
 #[derive(Debug, Clone)]
 pub struct Decoded {
     /// The columns, in the order of the schema version.
     pub columns: Vec<Column>,
-    /// Ticks, when the tick column does not tell them.
+    /// Ticks, if the tick column does not contain the ticks.
     pub ticks: Option<ScalarBuffer<i64>>,
 }
 
-/// Encodes stored columns, and their ticks where the tick column does not tell them.
+/// Encodes stored columns. `ticks` is given if the tick column does not contain the ticks.
 pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<Bytes> {
     let rows = columns.first().map_or(0, Column::len);
     let mut prefix = Vec::with_capacity(ALIGNMENT);
@@ -138,17 +139,17 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     Ok(Bytes::from_owner(Owner(payload.into())))
 }
 
-/// The schema of the rows message when every column is as declared.
+/// The schema of the rows message if no column is coded.
 pub fn schema_of(types: &[DataType]) -> SchemaRef {
     let fields = types.iter().map(|declared| Field::new("", declared.clone(), true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Decodes a payload whose events have the `declared` types: a [`schema_of`] them. Arrays
-/// point into `payload` where it is aligned.
+/// Decodes a payload of `rows` events. `declared` is the [`schema_of`] the declared types. Arrays
+/// point into `payload` where the memory is aligned.
 ///
 /// # Errors
-/// `DataCorrupted` when the bytes are no such payload.
+/// `DataCorrupted` if the bytes are not a valid payload.
 pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Decoded> {
     let head = payload.get(..8).ok_or_else(|| corrupted("it is shorter than its prefix"))?;
     let (format, flags, count, total) = match *head {
@@ -241,14 +242,14 @@ fn dictionary(
     len: usize,
 ) -> Result<StringViewArray> {
     match texts {
-        // A column of nothing but NULL.
+        // A column with only NULL values.
         _ if len == 0 => Ok(StringViewArray::new_null(0)),
         Some(texts) if start + len <= texts.len() => Ok(texts.slice(start, len)),
         _ => Err(corrupted("a dictionary is cut")),
     }
 }
 
-/// Codes are checked once, here, so that reading never meets one without an entry.
+/// Checks all codes here, once. Later reads never meet a code without a dictionary entry.
 fn coded_column(array: &ArrayRef, values: StringViewArray) -> Result<Column> {
     let len = values.len();
     let valid = |row: usize| !array.is_null(row);
@@ -272,7 +273,7 @@ fn coded_column(array: &ArrayRef, values: StringViewArray) -> Result<Column> {
     }
 }
 
-/// Lets [`Bytes`] share memory that is aligned for Arrow.
+/// Makes [`Bytes`] share memory that is aligned for Arrow.
 struct Owner(Buffer);
 
 impl AsRef<[u8]> for Owner {
@@ -281,7 +282,7 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// An encapsulated Arrow IPC message before it is written.
+/// An encapsulated Arrow IPC message before the write.
 struct Message {
     metadata: Vec<u8>,
     body: Vec<u8>,
@@ -308,7 +309,8 @@ impl Message {
     }
 }
 
-/// A message behind what there is, without a copy of it in between: as [`Message::write`] writes it.
+/// Appends a message to `payload` without an intermediate copy. The result equals
+/// [`Message::write`].
 fn write_behind(
     payload: MutableBuffer,
     arrays: Vec<ArrayRef>,
@@ -318,13 +320,13 @@ fn write_behind(
     let (batch, options) = to_write(arrays, rows, padding)?;
     let behind = Behind { payload, begun: false };
     let mut writer = StreamWriter::try_new_with_options(behind, &batch.schema(), options)?;
-    // What came so far is the message of the schema.
+    // The first write was the schema message, and `Behind` dropped the bytes.
     writer.get_mut().begun = true;
     writer.write(&batch)?;
     Ok(std::mem::replace(&mut writer.get_mut().payload, MutableBuffer::new(0)))
 }
 
-/// Where a message is written.
+/// A writer that appends to the payload once `begun` is set and drops the bytes before.
 struct Behind {
     payload: MutableBuffer,
     begun: bool,
@@ -343,7 +345,7 @@ impl io::Write for Behind {
     }
 }
 
-/// Columns as a batch without names, and how it is written.
+/// Builds a batch without column names, and the write options.
 fn to_write(
     arrays: Vec<ArrayRef>,
     rows: usize,

@@ -1,18 +1,19 @@
-//! The columns of one schema version, as the engine needs them.
+//! The columns of one schema version, in the form the engine needs.
 
 use arrow::datatypes::SchemaRef;
 use stratalog_model::{ChronicleDefinition, ColumnId, Error, Result, SchemaVersion};
 
 use super::encode;
 
-/// What the events of one schema version look like.
+/// The layout of the events of one schema version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// Which version.
+    /// The schema version.
     pub version: SchemaVersion,
     /// Ids of the columns, in order.
     pub columns: Vec<ColumnId>,
-    /// Declared Arrow types of the columns, as payloads without codes have them.
+    /// Declared Arrow types of the columns. Payloads without dictionary codes have exactly this
+    /// schema.
     pub schema: SchemaRef,
     /// Position of the tick column.
     pub tick_at: usize,
@@ -22,26 +23,26 @@ pub struct Shape {
     pub keys: KeyColumns,
 }
 
-/// Where the key columns of events are.
+/// Positions of the key columns of events.
 ///
-/// Columns that joined the key later are text. Events that do not have them yet are as those
-/// that have '' there: an empty value is no part of a key at its end, so that the key of a
-/// series stays as it was.
+/// The type of every column that joined the key later is text. An event without such a column
+/// counts like an event with '' in the column. Empty values at the end of a key are not part of the
+/// key bytes, and the key of an existing series therefore does not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyColumns {
     /// Positions, in key order.
     pub at: Vec<usize>,
-    /// How many of them the key had from the beginning.
+    /// Number of columns that were in the key from the beginning.
     pub fixed: usize,
 }
 
 impl KeyColumns {
-    /// So many columns, all of which are to count.
+    /// A key of `columns` columns. All of them count, even if empty.
     pub fn all(columns: usize) -> Self {
         Self { at: (0..columns).collect(), fixed: columns }
     }
 
-    /// Key columns that were so from the beginning.
+    /// Key columns that were all in the key from the beginning.
     #[cfg(test)]
     pub fn fixed(at: Vec<usize>) -> Self {
         Self { fixed: at.len(), at }
@@ -83,7 +84,7 @@ impl Shape {
             .and_then(|tick| tick.column_type.timestamp_unit_ns())
             .ok_or_else(|| unknown("the tick column is no timestamp"))?;
         let fixed = definition.key_columns.len().saturating_sub(definition.keys_added);
-        // A version has those of the columns added that are older than it is.
+        // A version has only those added key columns that are older than the version.
         let at: Vec<usize> = definition.key_columns.iter().map_while(|id| position(*id)).collect();
         if at.len() < fixed {
             return Err(unknown("lacks a key column"));
@@ -93,7 +94,7 @@ impl Shape {
         Ok(Self { version, columns, schema, tick_at, tick_unit_ns, keys })
     }
 
-    /// Whether these are the columns of a definition, as they are now.
+    /// True if the shape has exactly the current columns and key columns of `definition`.
     pub fn is_of(&self, definition: &ChronicleDefinition) -> bool {
         let keys = definition.key_columns.iter();
         let keys_at = self.keys.at.iter().filter_map(|at| self.columns.get(*at));

@@ -1,7 +1,7 @@
-//! The sections of a block of a tablet: one for each column of the events, an Events frame's
-//! payload of that column alone, then one each for the numbers of the events, `_tick`, `_seq` and
-//! `_gsn`. Numbers are kept as differences, each from the one before: within a key they hardly
-//! vary, and pack to nearly nothing.
+//! The sections of a block of a tablet. Each column of the events has a section, in the format of
+//! an Events frame's payload with a single column. The event numbers `_tick`, `_seq` and `_gsn`
+//! follow, with a section each. Numbers are delta-encoded: within a key they hardly vary, and the
+//! differences compress to almost nothing.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},
@@ -29,22 +29,22 @@ pub struct Block {
 }
 
 impl Block {
-    /// Events.
+    /// Number of events.
     pub fn rows(&self) -> usize {
         self.ticks.len()
     }
 
-    /// Bytes in memory, of one that was decoded: the payload, in which the columns lie, has the
-    /// numbers as well.
+    /// Bytes in memory of a decoded block. The decoded payload contains the columns, and the
+    /// numbers a second time.
     pub fn bytes(&self) -> usize {
         let numbers = 2 * 3 * size_of::<i64>();
         self.columns.iter().map(Column::bytes).sum::<usize>() + self.rows() * numbers
     }
 
-    /// The sections, with the width of the values of each in bytes.
+    /// Encodes the sections. Each section comes with the width of its values in bytes.
     ///
     /// # Errors
-    /// `Internal` when the columns have different lengths.
+    /// `Internal` if the columns have different lengths.
     pub fn encode(&self) -> Result<Vec<(Bytes, u8)>> {
         let numbers = [&self.ticks, &self.seqs, &self.gsns]
             .map(|values| Column::Plain(Arc::new(Int64Array::new(differences(values), None))));
@@ -61,7 +61,7 @@ impl Block {
         sections.collect()
     }
 
-    /// The sections that hold what is wanted of a shape's events, in ascending order.
+    /// The indexes of the sections with the `wanted` columns and numbers, ascending.
     pub fn sections(wanted: &Wanted, shape: &Shape) -> Vec<usize> {
         let numbers = [wanted.ticks, wanted.seqs, wanted.gsns];
         let numbers = (shape.columns.len()..).zip(numbers).filter(|(_, wanted)| *wanted);
@@ -70,10 +70,10 @@ impl Block {
         sections
     }
 
-    /// Reads the [sections](Self::sections) of what is wanted of `rows` events of a shape.
+    /// Decodes the `wanted` [sections](Self::sections) of a block with `rows` events.
     ///
     /// # Errors
-    /// `DataCorrupted` when the bytes are no such sections.
+    /// `DataCorrupted` if the bytes are not valid sections.
     pub fn decode(
         sections: &[Bytes],
         wanted: &Wanted,

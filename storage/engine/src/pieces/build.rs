@@ -1,4 +1,4 @@
-//! From batches to tablets.
+//! Writes tablets from in-memory batches.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,21 +16,21 @@ use crate::{
     version::Fence,
 };
 
-/// How large tablets and their blocks become.
+/// Size limits of tablets and blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// Events of a tablet, at most.
+    /// Maximum events of a tablet.
     pub tablet_rows_max: usize,
-    /// Events of a block, at most.
+    /// Maximum events of a block.
     pub block_rows_max: usize,
-    /// Bytes of a block before it is packed, about.
+    /// Approximate bytes of a block before compression.
     pub block_bytes: usize,
-    /// Whether the blocks are wanted in memory as well.
+    /// True to keep the decoded blocks in memory too.
     pub keep_blocks: bool,
 }
 
 impl Sizes {
-    /// What the settings say.
+    /// The limits from the settings.
     pub fn of(settings: &EngineSettings, keep_blocks: bool) -> Self {
         Self {
             tablet_rows_max: settings.tablet_rows_max,
@@ -41,40 +41,40 @@ impl Sizes {
     }
 }
 
-/// Where the events of new pieces come from.
+/// The origin of the events of new pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct From {
-    /// What is seen from here on is in force.
+    /// Commit number of the snapshot. The new pieces hold the events in force at this commit.
     pub shown: Gsn,
-    /// Nanoseconds since 1970 when the oldest of them were committed, as far as is known.
+    /// Commit time of the oldest events in nanoseconds since 1970, if known.
     pub since_ns: i64,
 }
 
-/// A piece that was written.
+/// A piece after the write.
 #[derive(Debug)]
 pub struct Written {
-    /// For the manifest.
+    /// The record for the manifest.
     pub record: PieceRecord,
-    /// What there is to a tablet besides.
+    /// Further data of a tablet.
     pub tablet: Option<NewTablet>,
 }
 
-/// A tablet that was written.
+/// A tablet after the write.
 #[derive(Debug)]
 pub struct NewTablet {
-    /// For the index.
+    /// The tablet's description for the index.
     pub built: Built,
-    /// What its blocks hold, for the index.
+    /// The heads of the blocks, for the index.
     pub heads: Vec<BlockHead>,
-    /// Those that are wanted in memory, by number.
+    /// The blocks to keep in memory, by number.
     pub blocks: BTreeMap<u32, Block>,
 }
 
-/// Writes the events of `batches` that are in force at `shown` into tablets, whose numbers
-/// `number` tells. Every tablet is durable when this returns.
+/// Writes tablets with the events of `batches` that are in force at `from.shown`. `number` returns
+/// the number of each new tablet. Every tablet is durable on return.
 ///
 /// # Errors
-/// `DiskFull`, `Io`; what was written is then of no use, and removed by the next start.
+/// `DiskFull`, `Io`. The next start removes the tablets written before the error.
 pub fn build(
     tablets: &Tablets,
     chronicle: ChronicleId,
@@ -96,10 +96,11 @@ pub fn build(
     Ok(written)
 }
 
-/// Writes events into tablets of one window of ticks each, whose numbers `number` tells.
+/// Writes events into tablets; each tablet covers a window of ticks. `number` returns the number of
+/// each new tablet.
 ///
 /// # Errors
-/// As [`build`].
+/// The errors of [`build`].
 pub fn write_windows(
     tablets: &Tablets,
     chronicle: ChronicleId,
@@ -119,7 +120,7 @@ pub fn write_windows(
     windows.collect()
 }
 
-/// The place of each group in the order of keys.
+/// The rank of each group in key order.
 pub fn ranks(groups: &Groups) -> Vec<u32> {
     let mut order: Vec<usize> = (0..groups.keys.len()).collect();
     order.sort_by(|a, b| groups.keys.get(*a).cmp(&groups.keys.get(*b)));
@@ -210,7 +211,7 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
     }
 }
 
-/// Reads a tablet back, before anybody counts on it; returns its blocks when they are kept.
+/// Reads a new tablet back and verifies its content. Returns the blocks if `keep` is set.
 fn check(
     tablets: &Tablets,
     built: &Built,
@@ -224,7 +225,8 @@ fn check(
     }
     let tablet = tablets.tablet(built)?;
     let mut found = 0;
-    // As the file has them: the index learns of the tablet once the manifest names it.
+    // Reads the heads from the file. The index has no heads of the tablet before the manifest names
+    // the file.
     for head in tablet.heads()? {
         let summary = &head.summary;
         let sections = tablet.read_all(&head)?;

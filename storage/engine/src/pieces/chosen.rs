@@ -1,12 +1,14 @@
-//! The wanted series of a row group of a story.
+//! Selection of the wanted series of a row group of a story.
 //!
 //! ```text
-//!   few series:    runs of all series, by cells or in memory ─► those whose keys match
-//!   many series:   page index of the key columns ─► key columns of these pages ─► rows that match
-//!                  ─► runs of these rows alone
+//!   few series:    runs of all series, by cells or in memory ─► series with matching keys
+//!   many series:   page index of the key columns ─► key columns of these pages ─► matching rows
+//!                  ─► runs of the matching rows alone
 //! ```
-//! A group without cells has so many series that the keys of all of them cost more than the rows of
-//! a few: a look-up unpacks the pages that may have its keys, and nothing else.
+//!
+//! A group without cells has many series. Reading the keys of all series would cost more than
+//! reading the rows of a few series. A lookup therefore decompresses only the pages that may
+//! contain its keys.
 
 use std::{ops::Range, sync::Arc};
 
@@ -20,25 +22,25 @@ use stratalog_story::{Columns, Selection, Source, Spot, Story};
 use super::{piece::Part, reader::Reader, runs::Runs};
 use crate::memtable::column::Column;
 
-/// Series above which their keys are not compared one by one, where the pages of a group can be
-/// chosen by the page index.
+/// Maximum number of series for a comparison key by key, if the page index can select the pages of
+/// a group.
 const SERIES_COMPARED_MAX: usize = 1 << 14;
 
-/// Rows of matching series are found by themselves where they are at most one in so many of a group.
+/// The matching rows get runs of their own if at most `1 / SHARE` of the group's rows match.
 const SHARE: usize = 2;
 
-/// The wanted series of a row group.
+/// Selected series of a row group.
 #[derive(Debug)]
 pub struct Chosen {
-    /// The wanted series, and maybe others.
+    /// The runs of the wanted series and possibly of further series.
     pub runs: Arc<Runs>,
-    /// Places of the wanted ones in `runs`, ascending.
+    /// Positions of the wanted series in `runs`, ascending.
     pub series: Vec<usize>,
 }
 
 impl Chosen {
-    /// Those of `keys`, by key bytes, ascending, where all key columns are fixed; otherwise whatever
-    /// series the request's key filters match.
+    /// Selects the series with the keys `keys` (key bytes, ascending) if the request fixes all key
+    /// columns. Without `keys`, selects all series that match the request's key filters.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -79,8 +81,8 @@ impl Chosen {
     }
 }
 
-/// The runs of the series that match the request's key filters, out of the pages that may have them;
-/// `None` where these have most rows of the group.
+/// The runs of the series that match the request's key filters, found in the pages that may contain
+/// matching keys. `None` if more than `1 / SHARE` of the group's rows match.
 async fn of_pages(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
     let key = &reader.piece().shape().keys;
     let nothing = || -> Result<Option<Runs>> {
@@ -88,7 +90,7 @@ async fn of_pages(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Op
         Runs::of(&none.collect::<Result<Vec<_>>>()?, key, 0).map(Some)
     };
     let filters = reader.key_values();
-    // The rows of a series are neighbours: ranges of ticks would tear them apart.
+    // The rows of a series are neighbours. Tick ranges would split these rows.
     let all = TickRanges::all();
     let Some(selection) = story.select(part.number, &all, &filters, &[])? else {
         return nothing();
@@ -115,12 +117,12 @@ async fn of_pages(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Op
     metrics.read_on(0, columns.read_bytes());
     let keys = (0..key.at.len()).map(|at| together(&columns, at, &found).map(Column::Plain));
     let runs = Runs::of(&keys.collect::<Result<Vec<_>>>()?, key, rows)?;
-    // As if all series had as many rows as these.
+    // An estimate: all series have the average row count of the matching series.
     reader.piece().saw_series(part.rows as usize * runs.len() / rows);
     Ok(Some(runs.placed(&found)))
 }
 
-/// The rows of a selection that match all key filters, as ranges of neighbours.
+/// The rows of a selection that match all key filters, as ranges of consecutive rows.
 fn matching(
     reader: &Reader,
     columns: &Columns,
@@ -130,7 +132,7 @@ fn matching(
     let mut found: Vec<Range<usize>> = Vec::new();
     for rows in selection.ranges() {
         let mut matching: Option<Vec<u32>> = None;
-        // The columns are those of the filters that the piece has a column for, in their order.
+        // `columns` has a column for each filter with a column in the piece, in filter order.
         let mut at = 0;
         for set in sets.iter() {
             let column = match reader.source(set.column) {
@@ -157,7 +159,7 @@ fn matching(
     Ok(found)
 }
 
-/// The values of a column of some ranges of rows, one behind the other.
+/// Concatenates the values of a column for some ranges of rows.
 fn together(columns: &Columns, at: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     let mut slices = Vec::new();
     for range in ranges {

@@ -1,9 +1,9 @@
-//! The newest, or the oldest, event of each series of a story: the end of a run in one of its
-//! row groups.
+//! The newest or the oldest event of each series of a story. The event is an end of a run in one of
+//! the row groups.
 //!
 //! ```text
-//!   groups, newest first ─► runs of series ─► not yet seen, or maybe newer? ─► tick at the end of the run
-//!   where the runs end   ─► values of columns ─► kept with the story, a row for each series
+//!   groups, newest first ─► runs of series ─► unseen or maybe newer? ─► tick at the end of the run
+//!   positions of the events ─► values of columns ─► cached with the story, a row for each series
 //! ```
 
 use std::{ops::Range, sync::Arc};
@@ -28,10 +28,10 @@ use super::{
     runs::{Runs, SeriesKeys, compacted},
 };
 
-/// Values of all series are read, and kept, when at least one in so many is wanted.
+/// The values of all series are read and cached if at least `1 / SHARE` of the series are wanted.
 const SHARE: usize = 8;
 
-/// One event of each series of some groups of a story.
+/// The edge event (newest or oldest) of each series in some row groups of a story.
 #[derive(Debug)]
 pub struct Edge {
     oldest: bool,
@@ -39,22 +39,22 @@ pub struct Edge {
     pub ticks: Vec<i64>,
     /// Keys of the series.
     pub series: SeriesKeys,
-    /// Group and row of each event, ascending.
+    /// Row group and row of each event, ascending.
     places: Vec<(u32, u32)>,
 }
 
-/// An event that was found.
+/// The best event of a series so far.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     tick: i64,
     group: u32,
     row: u32,
-    /// Where its key is: place among the runs that were looked at, and series there.
+    /// Position of the key: index in the list of visited runs, and series in these runs.
     key: (usize, usize),
 }
 
 impl Edge {
-    /// That of all groups of a story, kept with it.
+    /// The edge of all row groups of a story, cached with the story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -74,8 +74,8 @@ impl Edge {
         Ok(edge)
     }
 
-    /// That of some groups: with `within`, of the wanted series only, and of their events with
-    /// ticks in these ranges.
+    /// The edge of some row groups. With `within`, the edge has only the wanted series, and only
+    /// events with ticks in `within`.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -148,7 +148,7 @@ impl Edge {
             let of_runs = looked_at.iter().filter_map(|runs| runs.series().values().get(at));
             let of_runs: Vec<&dyn Array> = of_runs.map(AsRef::as_ref).collect();
             match of_runs.is_empty() {
-                // Nothing was found.
+                // No event found.
                 true => reader.no_key(at),
                 false => Ok(interleave(&of_runs, &keys)?),
             }
@@ -165,7 +165,8 @@ impl Edge {
         self.series.bytes() + self.ticks.len() * size_of::<(i64, u32, u32)>()
     }
 
-    /// Columns of the events of some series, by their places, ascending; and the bytes that were read.
+    /// Column values of the events at the positions `wanted` (ascending), and the number of bytes
+    /// read.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -181,20 +182,21 @@ impl Edge {
     }
 }
 
-/// Whose values are kept: those of the edge of a whole story, by series.
+/// Edge id for the edge of a whole story, by series.
 const WHOLE_STORY: u64 = 0;
 
-/// A column of the events of an edge, kept with the story.
+/// A column of the events of an edge, cached with the story.
 #[derive(Debug)]
 struct KeptColumn {
-    /// Of which edge.
+    /// Id of the edge.
     edge: u64,
     values: ArrayRef,
 }
 
-/// Columns of those of some events, by group and row, that are wanted, by their places, ascending; and
-/// the bytes that were read. Where the events are those of an edge that is kept, by a number of a spot
-/// and its own, the columns of all of them are kept as well.
+/// Column values of the events at the positions `wanted` (ascending), and the number of bytes read.
+/// `events` gives the row group and row of each event. For a cached edge, `kept` is the number of
+/// the cache spot and the id of the edge, and the columns of all events are cached too if many
+/// events are wanted.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -239,7 +241,7 @@ pub async fn values(
     Ok((values.collect::<Result<_>>()?, bytes))
 }
 
-/// The row of a run with the last tick in one of `ranges`, or the first one.
+/// The row of a run with the last tick in `ranges`; the row with the first tick if `oldest`.
 fn end_of(
     ticks: &[(u32, ArrayRef)],
     rows: Range<usize>,
@@ -269,7 +271,7 @@ fn end_of(
     Ok(None)
 }
 
-/// The first row of a run whose tick is not before `tick`; the run's end for none.
+/// The first row of a run with a tick at or after `tick`; the end of the run if no row matches.
 pub fn bisect(ticks: &[(u32, ArrayRef)], rows: &Range<usize>, tick: i64) -> Result<usize> {
     let (mut low, mut high) = (rows.start, rows.end);
     while low < high {
@@ -291,7 +293,8 @@ fn tick_at(ticks: &[(u32, ArrayRef)], row: usize) -> Result<i64> {
     tick.copied().ok_or_else(|| Error::internal("a tick of a story was not read"))
 }
 
-/// Values of events by group and row, ascending; and the bytes that were read for them.
+/// Column values of the events at `places` (row group and row, ascending), and the number of bytes
+/// read.
 async fn gather(
     story: &Arc<Story>,
     sources: &[Source],

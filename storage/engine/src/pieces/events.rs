@@ -1,4 +1,4 @@
-//! Events as they are read from a part of a piece: those columns that somebody wants.
+//! Events from a part of a piece, with the wanted columns only.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use stratalog_story::Source;
 use super::block::Block;
 use crate::memtable::{column::Column, shape::Shape};
 
-/// What of the events of a part is to be read.
+/// The columns and numbers to read from a part.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Columns, by their place in the shape.
@@ -27,7 +27,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// All there is of a shape.
+    /// All columns and numbers of a shape.
     pub fn all(shape: &Shape) -> Self {
         Self { columns: (0..shape.columns.len()).collect(), ..Self::numbers() }
     }
@@ -42,10 +42,10 @@ impl Wanted {
         Self { columns: Vec::new(), ticks: true, seqs: true, gsns: true }
     }
 
-    /// The same, as a story is asked for it.
+    /// The sources to read from a story.
     ///
     /// # Errors
-    /// `Internal` for a column that the shape does not have.
+    /// `Internal` if the shape lacks a column.
     pub fn sources(&self, shape: &Shape) -> Result<Vec<Source>> {
         let id = |at: &usize| shape.columns.get(*at).map(|id| Source::Column(*id));
         let sources: Option<Vec<Source>> = self.columns.iter().map(id).collect();
@@ -57,10 +57,10 @@ impl Wanted {
     }
 }
 
-/// Events of a part: what was wanted of them. What was not may be missing.
+/// Events of a part. Columns and numbers outside the selection may be missing.
 #[derive(Debug, Clone)]
 pub struct Events {
-    /// How many.
+    /// Number of events.
     pub rows: usize,
     /// Columns, by their place in the shape.
     pub columns: Vec<Option<Column>>,
@@ -73,26 +73,26 @@ pub struct Events {
 }
 
 impl Events {
-    /// All of a block.
+    /// All events of a block.
     pub fn of_block(block: Block) -> Self {
         let rows = block.rows();
         let Block { columns, ticks, seqs, gsns } = block;
         Self { rows, columns: columns.into_iter().map(Some).collect(), ticks, seqs, gsns }
     }
 
-    /// All of them, as a block; `Internal` when a column was not read.
+    /// Converts the events into a block.
     ///
     /// # Errors
-    /// `Internal`.
+    /// `Internal` if a column was not read.
     pub fn into_block(self) -> Result<Block> {
         let (ticks, seqs, gsns) = (self.ticks.clone(), self.seqs.clone(), self.gsns.clone());
         Ok(Block { ticks, seqs, gsns, columns: self.whole()? })
     }
 
-    /// The columns of a batch that a story gave for `wanted`.
+    /// Converts a batch from a story. `wanted` is the selection passed to the story.
     ///
     /// # Errors
-    /// `Internal` when it gave something else.
+    /// `Internal` if the batch has other columns.
     pub fn of_batch(batch: &RecordBatch, wanted: &Wanted, shape: &Shape) -> Result<Self> {
         let missing = || Error::internal("a story gave other columns than were wanted");
         let mut columns = vec![None; shape.columns.len()];
@@ -116,10 +116,10 @@ impl Events {
         Ok(Self { rows: batch.num_rows(), columns, ticks, seqs, gsns })
     }
 
-    /// The columns at some places of the shape.
+    /// The columns at the positions `places` of the shape.
     ///
     /// # Errors
-    /// `Internal` for one that was not read.
+    /// `Internal` if a column was not read.
     pub fn columns_at(&self, places: &[usize]) -> Result<Vec<Column>> {
         let column = |at: &usize| self.columns.get(*at).cloned().flatten();
         let columns: Option<Vec<Column>> = places.iter().map(column).collect();
@@ -129,7 +129,7 @@ impl Events {
     /// All columns of the shape.
     ///
     /// # Errors
-    /// `Internal` when one was not read.
+    /// `Internal` if a column was not read.
     pub fn whole(self) -> Result<Vec<Column>> {
         let columns: Option<Vec<Column>> = self.columns.into_iter().collect();
         columns.ok_or_else(|| Error::internal("a column was not read"))

@@ -1,8 +1,8 @@
-//! The newest event of each group of series, or the oldest, of a story with many series: their keys
-//! are not kept, as those of [`Edge`](super::edge::Edge) are, but the number of each group.
+//! The newest or the oldest event of each group of series, for a story with many series. In
+//! contrast to [`Edge`](super::edge::Edge), the cache holds the group numbers and no keys.
 //!
 //! ```text
-//!   row groups ─► key columns of the grouping, ticks ─► number of the group ─► best tick, group, row
+//!   row groups ─► key columns of the grouping, ticks ─► group number ─► best tick, row group, row
 //! ```
 
 use std::sync::{
@@ -25,30 +25,30 @@ use crate::{
     version::numberings::Numbered,
 };
 
-/// Rows that are decoded at a time.
+/// Rows decoded at a time.
 const BATCH_ROWS: usize = 8_192;
 
-/// Rows of a group of a story above which all of its series are not kept by key.
+/// Row count of a row group above which the cache does not hold all series by key.
 const ROWS_MANY: u64 = 1 << 14;
 
-/// Number of what is kept with a story; smaller ones are those of [`Edge`](super::edge::Edge).
+/// First number of the cache spot of a story. [`Edge`](super::edge::Edge) uses the smaller numbers.
 const SPOT: u32 = 2;
 
-/// One event of each group of series of a story.
+/// The edge event (newest or oldest) of each group of series of a story.
 #[derive(Debug)]
 pub struct GroupEdge {
-    /// Tells it from all others.
+    /// Unique id of the edge.
     id: u64,
     oldest: bool,
-    /// The grouping.
+    /// The key columns of the grouping.
     keys: Vec<ColumnId>,
     ticks: Vec<i64>,
-    /// Group and row of each event, ascending.
+    /// Row group and row of each event, ascending.
     places: Vec<(u32, u32)>,
     numbered: Numbered,
 }
 
-/// Whether a story has row groups with many series for their rows.
+/// True if a story has large row groups without cells, and therefore with many series.
 ///
 /// # Errors
 /// `Io`, `ConnectionFailure`.
@@ -62,7 +62,8 @@ pub async fn has_many_series(reader: &Reader, story: &Arc<Story>, parts: &[Part]
 }
 
 impl GroupEdge {
-    /// That of all groups of a story, every event of which is seen; kept with the story.
+    /// The edge of all groups of series of a story, cached with the story. The snapshot must see
+    /// every event of the story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -98,7 +99,7 @@ impl GroupEdge {
         let metrics = &reader.request().metrics.story;
         let mut parts: Vec<&Part> = parts.iter().collect();
         sort_from_end(&mut parts, best.of().oldest, |part| part.hull);
-        // By the number of the group: tick, row group, row.
+        // Index: group number. Value: tick, row group, row.
         let mut found: Vec<Option<(i64, u32, u32)>> = Vec::new();
         for part in parts {
             let sources = reader.sources(&part.hull)?;
@@ -145,11 +146,11 @@ impl GroupEdge {
     }
 
     fn bytes(&self) -> usize {
-        // A place, a tick and a number each.
+        // For each event: a place, a tick and a group number.
         self.ticks.len() * (2 * size_of::<i64>() + size_of::<u32>())
     }
 
-    /// The numbers of the groups, which are read again where they are no longer known.
+    /// The group numbers. If the cache has lost the numbers, the key columns are read again.
     async fn numbers(
         &self,
         reader: &Reader,
@@ -165,7 +166,7 @@ impl GroupEdge {
         self.numbered.of(best, |numbers| numbers_of(numbers, &keys, all.len()))
     }
 
-    /// Columns of the request's chronicle, by their positions, of the events at some places.
+    /// Columns of the request's chronicle, by position, for the events at `wanted`.
     async fn columns(
         &self,
         reader: &Reader,
@@ -188,7 +189,7 @@ impl GroupEdge {
         columns.collect()
     }
 
-    /// Those of the events that are better than what was found before.
+    /// The events that improve on the best events so far.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.

@@ -1,4 +1,5 @@
-//! Rows of a few series of a story: those of their runs, out of columns that stay decoded.
+//! Reads the rows of a few series of a story: the runs of the series, from columns that stay
+//! decoded.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,18 +13,19 @@ use stratalog_story::{Source, Story};
 
 use super::{chosen::Chosen, edge, events::Events, piece::Part, reader::Reader};
 
-/// Runs are read by themselves where they have at most one in so many rows of a group.
+/// The runs are read alone if they contain at most `1 / SHARE` of the rows of a group.
 const SHARE: usize = 8;
 
-/// The rows of a group that have certain keys, and ticks in certain ranges.
+/// The rows of a row group with wanted keys and wanted ticks.
 #[derive(Debug)]
 pub struct Keyed {
     ranges: Vec<Range<usize>>,
 }
 
 impl Keyed {
-    /// Those of `keys`, by key bytes, ascending, or of whatever series the request's filters
-    /// match; `None` where they are so many that reading whole pages is as good.
+    /// Finds the rows with the keys `keys` (key bytes, ascending), or, without `keys`, the rows
+    /// that match the request's filters. `None` if many rows match and reading whole pages is
+    /// equally good.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -51,12 +53,12 @@ impl Keyed {
         Ok(Some(Self { ranges }))
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         rows_of(&self.ranges)
     }
 
-    /// The rows, with what the request wants of them.
+    /// Reads the columns that the request wants.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -88,7 +90,7 @@ fn rows_of(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// Adds the rows of a run with ticks in certain ranges.
+/// Appends the rows of a run that have wanted ticks.
 fn within(
     ticks: &[(u32, ArrayRef)],
     rows: &Range<usize>,

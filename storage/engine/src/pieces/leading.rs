@@ -1,28 +1,29 @@
-//! The values that a request fixes for the first key columns: bytes with which the keys of all
-//! wanted events begin. Pieces are sorted by key, so that parts are chosen by their first and last key.
+//! Key prefixes of the wanted events, made from the values that a request fixes for the first key
+//! columns. Pieces are sorted by key, and the prefixes select parts by the first and last key of a
+//! part.
 
 use stratalog_model::{Result, tier::ScanRequest};
 
 use crate::keeper::keys::KeyBytes;
 
-/// Keys that a request may name; with more, parts are chosen by fewer columns.
+/// Maximum number of prefixes. With more values, the prefixes cover fewer columns.
 const KEYS_MAX: usize = 1024;
 
-/// The beginnings of wanted keys.
+/// The prefixes of the wanted keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeadingKeys {
-    /// Ascending and distinct; at least the first key column of each.
+    /// Ascending and distinct. Each prefix covers at least the first key column.
     keys: Vec<Vec<u8>>,
-    /// Whether all key columns of the request's chronicle are fixed, so that these are whole keys.
+    /// True if the request fixes all key columns of the chronicle, and the prefixes are whole keys.
     whole: bool,
 }
 
 impl LeadingKeys {
-    /// Every combination of the values of the leading key columns that have a filter; `None` when
-    /// the first has none.
+    /// All combinations of the values of the leading key columns with a filter. `None` if the first
+    /// key column has no filter.
     ///
     /// # Errors
-    /// `Internal` for values that are none of a key column.
+    /// `Internal` if a value is not valid for its key column.
     pub fn of(request: &ScanRequest) -> Result<Option<Self>> {
         let chronicle = &request.chronicle;
         let fixed = chronicle.key_columns.len().saturating_sub(chronicle.keys_added);
@@ -36,7 +37,8 @@ impl LeadingKeys {
                 whole = false;
                 break;
             };
-            // Of two filters one leaves at least what both leave.
+            // The first of two filters on a column keeps a superset of the rows that both filters
+            // keep.
             whole &= filters.next().is_none();
             let mut longer = Vec::with_capacity(keys.len() * filter.values.len());
             for key in &keys {
@@ -52,29 +54,29 @@ impl LeadingKeys {
             return Ok(None);
         }
         let mut keys: Vec<Vec<u8>> = keys.into_iter().map(KeyBytes::finish).collect();
-        // A value that is listed twice is one.
+        // Removes duplicates of values listed twice.
         keys.sort_unstable();
         keys.dedup();
         Ok(Some(Self { keys, whole }))
     }
 
-    /// The keys, ascending, if all columns are fixed.
+    /// The keys, ascending, if the request fixes all key columns.
     pub fn whole(&self) -> Option<&[Vec<u8>]> {
         self.whole.then_some(self.keys.as_slice())
     }
 
-    /// The same, for events that may have more key columns.
+    /// A copy for events that may have more key columns.
     #[must_use]
     pub fn as_beginnings(&self) -> Self {
         Self { keys: self.keys.clone(), whole: false }
     }
 
-    /// Whether a wanted key may lie between two keys, these included.
+    /// True if a wanted key may lie in `first..=last`.
     pub fn may_lie_between(&self, first: &[u8], last: &[u8]) -> bool {
         let before = |key: &Vec<u8>| {
             key.as_slice() < first && (self.whole || !first.starts_with(key.as_slice()))
         };
-        // Whatever begins with the first of the others is not before `first`.
+        // A key that begins with a prefix at or after `first` also lies at or after `first`.
         let at = self.keys.partition_point(before);
         self.keys.get(at).is_some_and(|key| key.as_slice() <= last)
     }

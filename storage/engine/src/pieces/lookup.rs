@@ -1,5 +1,5 @@
-//! Whether a key is that of an event in a piece (F25): by the hulls of pieces and blocks
-//! first, which events that come in order never meet, then by looking.
+//! Lookup of keys among the events of pieces (F25). The lookup first compares with the hulls of
+//! pieces and blocks. Events that arrive in order lie outside all hulls and need no read.
 
 use ahash::RandomState;
 use hashbrown::HashMap;
@@ -12,7 +12,7 @@ use crate::{
     version::{Fence, Version},
 };
 
-/// Keys and ticks of events in pieces, of those that were asked for.
+/// The keys and ticks of the lookup that events in pieces already have.
 #[derive(Debug)]
 pub struct Taken {
     epoch: u64,
@@ -20,13 +20,13 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// None is asked for.
+    /// An empty result, without a lookup.
     pub fn none(version: &Version) -> Self {
         Self { epoch: version.epoch(), seqs: HashMap::default() }
     }
 
-    /// Looks for events with the keys and `ticks` of rows, and with `onwards` for later ones
-    /// of the same keys as well.
+    /// Searches the pieces for events with the keys and `ticks` of rows. With `onwards`, the search
+    /// also includes later events of the same keys.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -40,7 +40,7 @@ impl Taken {
         let (Some(first), Some(last)) = (ticks.iter().min(), ticks.iter().max()) else {
             return Ok(taken);
         };
-        // What comes in order lies behind all pieces, however many there are.
+        // Events that arrive in order lie behind all pieces, whatever the number of pieces.
         if *first >= version.pieces().sealed() {
             return Ok(taken);
         }
@@ -49,7 +49,7 @@ impl Taken {
             if *first >= hull.end.0 || (!onwards && *last < hull.start.0) {
                 continue;
             }
-            // The lowest and highest tick that is asked for of each group that is, here.
+            // Lowest and highest tick to search for, for each group with a tick in the piece.
             let mut asked: HashMap<usize, (i64, i64), RandomState> = HashMap::default();
             for (row, tick) in ticks.iter().enumerate() {
                 let there = match onwards {
@@ -118,12 +118,12 @@ impl Taken {
         Ok(taken)
     }
 
-    /// The version that it is true of.
+    /// Epoch of the version that the lookup has searched.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The arrival number of the event with a key and tick.
+    /// The arrival number of the event with this key and tick.
     pub fn seq(&self, group: usize, tick: i64) -> Option<u64> {
         if self.seqs.is_empty() {
             return None;

@@ -1,13 +1,13 @@
-//! Which events of pieces were replaced, by arrival number, and the gsn of what replaced them.
+//! Marks of replaced events in pieces: arrival number of the event, and gsn of the replacing event.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use stratalog_model::Gsn;
 
-/// Marks that are copied with each new one, at most; the others are shared.
+/// Maximum number of marks copied with each change; the remaining marks are shared.
 const RECENT_MAX: usize = 512;
 
-/// Marks; a copy shares most of them, as each version of a chronicle has its own.
+/// A set of marks. Each version of a chronicle has a copy, and the copies share most marks.
 #[derive(Debug, Clone, Default)]
 pub struct Marks {
     settled: Arc<BTreeMap<u64, u64>>,
@@ -15,22 +15,22 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Whether there is none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.settled.is_empty() && self.recent.is_empty()
     }
 
-    /// The gsn of what replaced an event.
+    /// The gsn of the event that replaced `seq`.
     pub fn get(&self, seq: u64) -> Option<Gsn> {
         self.recent.get(&seq).or_else(|| self.settled.get(&seq)).copied().map(Gsn)
     }
 
-    /// All of them, in no order.
+    /// All marks, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.settled.iter().chain(self.recent.iter()).map(|(seq, gsn)| (*seq, *gsn))
     }
 
-    /// Adds marks; of events that have one, nothing changes.
+    /// Adds marks. An event with a mark keeps its old mark.
     pub fn extend(&mut self, marks: impl IntoIterator<Item = (u64, u64)>) {
         let recent = Arc::make_mut(&mut self.recent);
         for (seq, gsn) in marks {
@@ -43,7 +43,7 @@ impl Marks {
         }
     }
 
-    /// Removes the marks of some events.
+    /// Removes the marks of the events `seqs`.
     pub fn remove(&mut self, seqs: &[u64]) {
         if seqs.is_empty() {
             return;

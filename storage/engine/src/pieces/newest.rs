@@ -1,4 +1,5 @@
-//! One event of each group, of tablets and stories. Of most rows only keys and ticks are read.
+//! The newest or oldest event of each group, from tablets and stories. For most rows, the search
+//! reads only keys and ticks.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -33,13 +34,13 @@ use crate::{
     },
 };
 
-/// The ends of the runs of a block are kept where they are at most one in so many of its events.
+/// A block edge is cached if at most `1 / BLOCK_SHARE` of the events are ends of runs.
 const BLOCK_SHARE: usize = 4;
 
-/// Rows that are read of a group of a story at once.
+/// Rows of a row group decoded at a time: all rows.
 const GROUP_ROWS: usize = usize::MAX;
 
-/// The same reader, of the wanted key columns and of ticks.
+/// A copy of the reader that reads only ticks and the key columns of the grouping.
 ///
 /// # Errors
 /// `Internal`.
@@ -53,7 +54,7 @@ pub fn of_keys(reader: &Reader, best: &Best) -> Result<Reader> {
     Ok(Reader::new(Arc::clone(reader.piece()), Arc::new(shared)))
 }
 
-/// The events of a part that are better than what was found before.
+/// The events of a part that improve on the best events so far.
 fn improved(reader: &Reader, events: &Events, hull: &TickRange, best: &Best) -> Result<Candidates> {
     let keys = best.of().keys.iter().map(|at| reader.column(events, *at));
     let keys = keys.collect::<Result<Vec<Column>>>()?;
@@ -65,7 +66,7 @@ fn improved(reader: &Reader, events: &Events, hull: &TickRange, best: &Best) -> 
     })
 }
 
-/// The numbers of the groups that series are of.
+/// The group number of each series.
 fn numbers(reader: &Reader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32]>> {
     series.numbered.of(best, |numbers| {
         let keys = best.of().keys.iter().map(|at| reader.key_column(series, *at));
@@ -74,7 +75,7 @@ fn numbers(reader: &Reader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32
     })
 }
 
-/// The candidates with the columns that are wanted of the part.
+/// Adds the columns of the request to the candidates.
 fn complete(reader: &Reader, events: &Events, candidates: Candidates) -> Result<RecordBatch> {
     let rows: Vec<(usize, u32)> = candidates.rows.iter().map(|row| (0, *row)).collect();
     let columns = reader.batch(std::slice::from_ref(events), &rows)?.columns().to_vec();
@@ -118,13 +119,13 @@ pub fn of_tablet(
     Ok(found)
 }
 
-/// Whether all events of a block are seen, and have wanted ticks.
+/// True if the snapshot sees all events of a block, and all ticks are wanted.
 fn all_are_wanted(reader: &Reader, part: &Part) -> bool {
     reader.sees_all(&part.hull) && reader.request().ticks.covers(&part.hull)
 }
 
-/// The newest event of each series of a block, or the oldest, if all events of the block are seen
-/// and wanted: looked for once. `None` where these would be most events.
+/// The newest or oldest event of each series of a block, computed once. `None` if the snapshot does
+/// not see or want all events of the block, or if too many of the events are ends of runs.
 fn block_edge(reader: &Reader, part: &Part, oldest: bool) -> Result<Option<Arc<BlockEdge>>> {
     if !all_are_wanted(reader, part) {
         return Ok(None);
@@ -150,7 +151,7 @@ fn block_edge(reader: &Reader, part: &Part, oldest: bool) -> Result<Option<Arc<B
     })
 }
 
-/// Those of the events of a block's edge that are better than what was found before.
+/// The events of a block's edge that improve on the best events so far.
 fn of_block_edge(
     reader: &Reader,
     part: &Part,
@@ -171,7 +172,7 @@ fn of_block_edge(
     complete(reader, &events, candidates).map(Some)
 }
 
-/// The candidates of some groups of a story.
+/// The candidates of some row groups of a story.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -196,7 +197,7 @@ pub async fn of_story(
                 let edge = GroupEdge::of_story(reader, story, parts, best).await?;
                 found.extend(edge.improved(reader, story, best).await?);
             }
-            // The keys of all series cost more than those of the rows in question.
+            // Reading the keys of all series costs more than reading the keys of the wanted rows.
             (true, false) => others.extend(seen),
             (false, _) if whole => {
                 let edge = Edge::of_story(reader, story, parts, oldest).await?;
@@ -230,8 +231,9 @@ pub async fn of_story(
     Ok(found)
 }
 
-/// Whether the newest event of a series in the story, or the oldest, is the one among the wanted
-/// ticks, or else there is none: these are one range, up to the end of the story and beyond it.
+/// True if the wanted ticks in the story's hull are a single range that includes the newest (or
+/// oldest) end of the story. The newest (or oldest) event of a series is then always a wanted
+/// event.
 fn reaches_end(reader: &Reader, best: &Best) -> bool {
     let hull = reader.piece().record().ticks;
     let mut ranges = reader.request().ticks.as_slice().iter().filter(|range| range.overlaps(&hull));
@@ -242,7 +244,7 @@ fn reaches_end(reader: &Reader, best: &Best) -> bool {
     }
 }
 
-/// The wanted ones of the events of series that are better than what was found before.
+/// The wanted events of an edge that improve on the best events so far.
 async fn of_edge(
     reader: &Reader,
     story: &Arc<Story>,

@@ -1,5 +1,6 @@
-//! Blocks of tablets with many series: most of their rows are the only ones of a series in the block,
-//! so that no edge is kept of them. What is kept is the tick of each row and the number of its group.
+//! The rows of tablet blocks with many series. Most series of such a block have a single row, and a
+//! block edge would save nothing. The cache holds the tick and the group number of each row
+//! instead.
 
 use std::sync::Arc;
 
@@ -16,18 +17,19 @@ use crate::{
 /// The rows of a block, by group.
 #[derive(Debug)]
 pub struct NumberedRows {
-    /// The numbering.
+    /// Id of the numbering.
     pub of: u64,
     /// Ticks of the rows.
     pub ticks: ScalarBuffer<i64>,
-    /// Numbers of their groups.
+    /// Group numbers of the rows.
     pub numbers: Vec<u32>,
-    /// Memory of them, as long as they are kept.
+    /// The memory claim, if the rows are cached.
     _claim: Option<Claim>,
 }
 
-/// The rows of a block all of whose events are seen and wanted. `reader` reads the key columns of the
-/// grouping, and ticks. Kept with the piece while `budget` has room.
+/// The rows of a block. The snapshot must see all events of the block, and all events must be
+/// wanted. `reader` reads ticks and the key columns of the grouping. The result is cached with the
+/// piece while `budget` has room.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`.

@@ -1,4 +1,4 @@
-//! Numbers of pieces that are being made.
+//! Allocation of numbers for new pieces.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use stratalog_tablet::TabletId;
 
 use crate::{collect::Files, engine::Core};
 
-/// The numbers of one move. Another move may take numbers at the same time: those of one are
-/// ascending, and not without gaps. Dropping them gives up what was made under them.
+/// The numbers of one move. The numbers ascend, possibly with gaps because another move may take
+/// numbers at the same time. Drop gives up all pieces under these numbers.
 pub struct Numbers<'a> {
     core: &'a Core,
     files: &'a Files,
@@ -19,24 +19,25 @@ pub struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// None yet, of pieces of a chronicle and a tier.
+    /// An empty allocation for pieces of a chronicle and a tier.
     pub fn new(core: &'a Core, files: &'a Files, chronicle: ChronicleId, tier: TierName) -> Self {
         Self { core, files, chronicle, tier, taken: BTreeSet::new() }
     }
 
-    /// One that no piece was ever made under.
+    /// Takes an unused number.
     pub fn take(&mut self) -> u64 {
         let number = self.core.next_piece(self.files);
         self.taken.insert(number);
         number
     }
 
-    /// What was made under them is the manifest's, or may be: nothing is given up from here on.
+    /// Hands the numbers over to the manifest, which may now name the pieces. Drop no longer gives
+    /// up the pieces.
     pub fn hand_over(&mut self) -> Given {
         Given(std::mem::take(&mut self.taken))
     }
 
-    /// The manifest does not have it, after all.
+    /// Takes numbers back because the manifest does not name the pieces after all.
     pub fn take_back(&mut self, given: Given) {
         self.taken = given.0;
     }

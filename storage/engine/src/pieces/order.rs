@@ -3,12 +3,11 @@
 use super::rows::Rows;
 use crate::keeper::keys::Groups;
 
-/// The rows at `chosen` by ascending (key, tick, seq); `ranks` are the places of the groups in
-/// the order of their keys.
+/// Sorts the rows `chosen` by (key, tick, seq). `ranks` gives the rank of each group in key order.
 pub fn by_key(rows: &Rows, groups: &Groups, ranks: &[u32], chosen: &[u32]) -> Vec<u32> {
     let rank =
         |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default() as usize;
-    // Where each key's rows begin; in the end, where they end.
+    // Start of the rows of each key. After the loop below: the end of these rows.
     let mut ends = vec![0_usize; ranks.len().max(1) + 1];
     for row in chosen {
         if let Some(count) = ends.get_mut(rank(*row) + 1) {
@@ -28,7 +27,7 @@ pub fn by_key(rows: &Rows, groups: &Groups, ranks: &[u32], chosen: &[u32]) -> Ve
         }
         *next += 1;
     }
-    // What came in order is in order now.
+    // Rows that arrived in order are already sorted.
     let place = |row: &u32| {
         let at = |values: &[i64]| values.get(*row as usize).copied().unwrap_or_default();
         (at(&rows.ticks), at(&rows.seqs))

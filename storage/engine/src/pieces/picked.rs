@@ -1,9 +1,9 @@
-//! Rows of a story that have certain numbers: picked out of columns that stay decoded, so that of the
-//! other columns only what is wanted is brought together.
+//! Rows of a story selected by number filters. The filters compare columns that stay decoded, and
+//! the reader then collects only the selected rows of the remaining columns.
 //!
 //! ```text
 //!   usage_user    12  95  40  91  7 …      compared first ─► rows 1, 3, …
-//!   other columns  ·   x   ·   x  · …      those in memory: picked; the rest: unpacked, then picked
+//!   other columns  ·   x   ·   x  · …      in memory: picked; on disk: decompressed, then picked
 //! ```
 
 use std::{ops::Range, sync::Arc};
@@ -21,31 +21,32 @@ use stratalog_story::{CHUNK_ROWS, Selection, Source, Story};
 
 use super::{events::Events, piece::Part, reader::Reader};
 
-/// Rows are picked where at most one in so many is wanted.
+/// Rows are picked if at most `1 / SHARE` of the selection is wanted.
 const SHARE: usize = 3;
 
-/// Rows that are unpacked at a time.
+/// Rows decompressed at a time.
 const BATCH_ROWS: usize = 8_192;
 
-/// The rows of a group that are wanted.
+/// The wanted rows of a row group.
 #[derive(Debug)]
 pub struct Picked {
-    /// Ascending.
+    /// Row numbers, ascending.
     rows: Vec<u32>,
-    /// Those that were looked at.
+    /// The rows searched by the filters.
     selection: Selection,
     read_bytes: u64,
 }
 
-/// Numbers between two, these included.
+/// An inclusive range of numbers. `None` is an open end.
 enum Between {
     Floats(Option<f64>, Option<f64>),
     Whole(Option<i128>, Option<i128>),
 }
 
 impl Picked {
-    /// Those of a selection whose columns have the numbers that the request asks for; the selection
-    /// itself where it asks for none, or where that would leave most of the rows.
+    /// Selects the rows of a selection that match the request's number filters. Returns the
+    /// selection itself if the request has no usable number filter, or if more than `1 / SHARE` of
+    /// the rows match.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -91,12 +92,12 @@ impl Picked {
         }
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// The rows, with what the request wants of them.
+    /// Reads the columns that the request wants.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -135,7 +136,7 @@ impl Picked {
         reader.events(&batch, &part.hull)
     }
 
-    /// The chunks that have some of the rows, as ranges of rows.
+    /// Row ranges, one for each chunk with wanted rows.
     fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for row in &self.rows {
@@ -148,7 +149,7 @@ impl Picked {
         ranges
     }
 
-    /// The rows of a column that is in chunks.
+    /// Picks the rows from the chunks of a column.
     fn of_chunks(&self, chunks: &[(u32, ArrayRef)]) -> Result<ArrayRef> {
         let mut picked = Vec::with_capacity(chunks.len());
         let mut rest = self.rows.as_slice();
@@ -163,13 +164,13 @@ impl Picked {
         together(&picked)
     }
 
-    /// The rows of columns that come as batches of the selection.
+    /// Picks the rows from batches of the selection.
     fn of_batches(
         &self,
         batches: impl Iterator<Item = Result<RecordBatch>>,
         columns: usize,
     ) -> Result<Vec<ArrayRef>> {
-        // Where each row is among those that were selected.
+        // Position of each row within the selection.
         let mut places = Vec::with_capacity(self.rows.len());
         let (mut rest, mut before) = (self.rows.as_slice(), 0_u32);
         for range in self.selection.ranges() {
@@ -197,7 +198,7 @@ impl Picked {
     }
 }
 
-/// The values of arrays of one type, at least one.
+/// Concatenates a non-empty list of arrays of the same type.
 fn together(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     if let [one] = arrays {
         return Ok(Arc::clone(one));
@@ -206,7 +207,7 @@ fn together(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(concat(&arrays)?)
 }
 
-/// What two ascending lists have both.
+/// The intersection of two ascending lists.
 fn common(one: &[u32], other: &[u32]) -> Vec<u32> {
     let mut other = other.iter().peekable();
     let both = |row: &&u32| {
@@ -238,8 +239,8 @@ impl Between {
         }
     }
 
-    /// The rows of ranges whose values may be between the two: none that is NULL, each that is NaN.
-    /// `None` for values of another kind.
+    /// The rows of `ranges` with values in the range. NULL never matches, and NaN always matches.
+    /// `None` if the values have an unsupported type.
     fn rows_of(
         &self,
         chunks: &[(u32, ArrayRef)],
@@ -267,9 +268,9 @@ impl Between {
         Ok(Some(rows))
     }
 
-    /// Adds those of a chunk; whether its values are of the kind.
+    /// Appends the matching rows of a chunk. Returns false if the values have an unsupported type.
     fn add(&self, array: &ArrayRef, own: Range<usize>, first: u32, rows: &mut Vec<u32>) -> bool {
-        /// Of values of one type.
+        /// For values of one type.
         macro_rules! add {
             ($of:ty, $low:expr, $high:expr) => {{
                 let values = array.as_primitive::<$of>();
@@ -287,7 +288,7 @@ impl Between {
                 true
             }};
         }
-        /// The two as whole numbers of a type; what it does not have is beyond all that it has.
+        /// Clamps the range to the integer type `$native`.
         macro_rules! whole {
             ($of:ty, $native:ty, $low:expr, $high:expr) => {{
                 let bound = |value: &Option<i128>, none: $native| match value {

@@ -1,4 +1,4 @@
-//! A file of events: a tablet or a story, and its parts.
+//! Event files (tablets and stories) and their parts.
 
 use std::sync::{
     Arc, OnceLock,
@@ -31,7 +31,7 @@ use crate::{
     version::Fence,
 };
 
-/// Where files of events are.
+/// Storage of the event files.
 #[derive(Debug, Clone)]
 pub struct Shelves {
     /// The tablets.
@@ -40,8 +40,8 @@ pub struct Shelves {
     pub stories: Arc<Stories>,
 }
 
-/// A file of events, open when somebody reads it. Its file goes with the last one who
-/// holds it, once the manifest names it no more.
+/// An event file, opened at the first read. After the manifest has dropped the piece, the last
+/// reference deletes the file.
 #[derive(Debug)]
 pub struct OpenPiece {
     record: PieceRecord,
@@ -52,40 +52,40 @@ pub struct OpenPiece {
     parts: OnceLock<Vec<Part>>,
     kept: Mutex<Option<Arc<Kept>>>,
     doomed: AtomicBool,
-    /// The last index of its chronicle as of which it is known to have all.
+    /// The latest `indexes_made` of the chronicle for which the story is known to have all indexes.
     indexed: AtomicU32,
-    /// Series of the part that was found to have most.
+    /// Maximum number of series seen in a part.
     series: AtomicU64,
-    /// By block, and whether the oldest are meant.
+    /// Key: block, and true for the oldest events.
     edges: Mutex<Edges>,
-    /// By block.
+    /// Key: block.
     numbered: Mutex<HashMap<u32, Arc<NumberedRows>, RandomState>>,
 }
 
-/// Edges of blocks that were looked for.
+/// Cached edges of blocks.
 type Edges = HashMap<(u32, bool), Option<Arc<BlockEdge>>, RandomState>;
 
-/// The newest event of each series of a block of a tablet, or the oldest.
+/// The newest or the oldest event of each series of a tablet block.
 #[derive(Debug)]
 pub struct BlockEdge {
-    /// Their rows, ascending.
+    /// Rows of the events, ascending.
     pub rows: Vec<u32>,
-    /// Their ticks.
+    /// Ticks of the events.
     pub ticks: Vec<i64>,
-    /// Their keys.
+    /// Keys of the events.
     pub series: SeriesKeys,
 }
 
-/// A block of a tablet or a row group of a story: what is read at once.
+/// The unit of reads: a block of a tablet or a row group of a story.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Which, in the file.
+    /// Number of the part in the file.
     pub number: u32,
-    /// Events.
+    /// Number of events.
     pub rows: u64,
-    /// Smallest range around their ticks.
+    /// Smallest range that contains the ticks.
     pub hull: TickRange,
-    /// Smallest range around their gsn's.
+    /// Smallest range that contains the gsns.
     pub gsns: GsnRange,
     /// Lowest and highest key.
     pub keys: (Bytes, Bytes),
@@ -95,15 +95,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// What the file says of the values of the column at a place of the shape, where that is
-    /// known without opening it.
+    /// The statistics of a column, by its position in the shape, if known without opening the file.
     pub fn values(&self, at: usize) -> Option<ValueSummary> {
         statistics::of_column(self.head.as_ref()?.summary.statistics.clone(), at, self.rows)
     }
 }
 
 impl OpenPiece {
-    /// The piece of a record.
+    /// Creates the piece of a record.
     pub fn new(
         record: PieceRecord,
         chronicle: ChronicleId,
@@ -129,30 +128,30 @@ impl OpenPiece {
         }
     }
 
-    /// A part has so many series.
+    /// Notes that a part has `series` series.
     pub fn saw_series(&self, series: usize) {
         self.series.fetch_max(series as u64, Ordering::Relaxed);
     }
 
-    /// Series of one of its parts, the most that were seen; 0 before any was read.
+    /// Maximum number of series seen in a part; 0 before the first read.
     pub fn series_seen(&self) -> u64 {
         self.series.load(Ordering::Relaxed)
     }
 
-    /// What the manifest says of it.
+    /// The piece's record in the manifest.
     pub fn record(&self) -> &PieceRecord {
         &self.record
     }
 
-    /// Whose events.
+    /// The chronicle of the events.
     pub fn chronicle(&self) -> ChronicleId {
         self.chronicle
     }
 
-    /// What was found of the ends of the runs of a block, or is found now, and kept.
+    /// The cached edge of a block. On a miss, `find` computes the edge.
     ///
     /// # Errors
-    /// Those of `find`.
+    /// The errors of `find`.
     pub fn edge(
         &self,
         of: (u32, bool),
@@ -166,17 +165,17 @@ impl OpenPiece {
         Ok(found)
     }
 
-    /// The rows of a block by the groups of a numbering, if they are kept.
+    /// The cached rows of a block for the numbering `of`.
     pub fn numbered(&self, block: u32, of: u64) -> Option<Arc<NumberedRows>> {
         self.numbered.lock().get(&block).filter(|rows| rows.of == of).cloned()
     }
 
-    /// Keeps the rows of a block by group, in the place of those of another numbering.
+    /// Caches the rows of a block, in place of the rows of another numbering.
     pub fn keep_numbered(&self, block: u32, rows: &Arc<NumberedRows>) {
         self.numbered.lock().insert(block, Arc::clone(rows));
     }
 
-    /// Whether it is a story without one of the secondary indexes of its chronicle.
+    /// True if the piece is a story that lacks a secondary index of the chronicle.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -195,27 +194,27 @@ impl OpenPiece {
         Ok(!has_all)
     }
 
-    /// Has the blocks in memory from here on, or no more.
+    /// Sets the blocks to keep in memory; `None` drops the blocks.
     pub fn keep(&self, kept: Option<Arc<Kept>>) {
         *self.kept.lock() = kept;
     }
 
-    /// Bytes of its events in memory.
+    /// Bytes of the blocks in memory.
     pub fn kept_bytes(&self) -> u64 {
         self.kept.lock().as_ref().map_or(0, |kept| kept.bytes())
     }
 
-    /// Shape of its events.
+    /// Shape of the events.
     pub fn shape(&self) -> &Arc<Shape> {
         &self.shape
     }
 
-    /// Whether it is a tablet or a story.
+    /// The tier: tablet or story.
     pub fn tier(&self) -> TierName {
         self.record.tier()
     }
 
-    /// Where its file lies, for people.
+    /// The location of the file, for display.
     pub fn place(&self) -> String {
         match self.record.story(self.chronicle) {
             Some(built) => self.shelves.stories.place(built.name()),
@@ -223,7 +222,7 @@ impl OpenPiece {
         }
     }
 
-    /// The manifest names it no more.
+    /// Marks the piece for deletion because the manifest no longer names the file.
     pub fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
         if sabotage::active("pin-ignored") && self.tier() == TierName::Tablet {
@@ -231,7 +230,7 @@ impl OpenPiece {
         }
     }
 
-    /// Its parts, by ascending (key, tick) for a tablet, by time for a story.
+    /// The parts: by ascending (key, tick) for a tablet, by time for a story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -252,8 +251,7 @@ impl OpenPiece {
         Ok(self.parts.get_or_init(|| parts.collect()))
     }
 
-    /// As [`Self::parts`], when that needs no waiting: `None` for a story that was not opened
-    /// before.
+    /// Like [`Self::parts`], but without waiting. `None` for a story that is not open yet.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`.
@@ -291,8 +289,8 @@ impl OpenPiece {
         Events::of_batch(&batch, wanted, &self.shape)
     }
 
-    /// The events of a part of a tablet, and the bytes that were read of its file; none where
-    /// the part is in memory.
+    /// The events of a tablet part and the number of bytes read from the file. The number is 0 for
+    /// a part in memory.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
@@ -317,7 +315,7 @@ impl OpenPiece {
         Ok((events, head.stored_bytes(&wanted_sections)))
     }
 
-    /// The story, open; `None` for a tablet.
+    /// Opens the story; `None` for a tablet.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -337,12 +335,12 @@ impl OpenPiece {
         Ok(self.tablet.get_or_init(|| tablet))
     }
 
-    /// Smallest range around the gsn's of its events.
+    /// Smallest range that contains the gsns of the events.
     pub fn gsns(&self) -> GsnRange {
         GsnRange::between(self.record.gsns.0, self.record.gsns.1)
     }
 
-    /// The deletes that hide rows of it.
+    /// The deletes that hide rows of the piece.
     pub fn fences_among<'a>(&self, fences: &'a [Fence]) -> impl Iterator<Item = &'a Fence> {
         let record = self.record;
         fences.iter().filter(move |fence| {
@@ -359,7 +357,7 @@ impl Drop for OpenPiece {
             return;
         }
         match self.record.story(self.chronicle) {
-            // It may be far away: the next move sees to it.
+            // The file may be remote. The next move deletes the file.
             Some(built) => self.shelves.stories.doom(built.name()),
             None => {
                 if let Err(error) = self.shelves.tablets.remove(TabletId(self.record.id)) {
@@ -371,7 +369,7 @@ impl Drop for OpenPiece {
 }
 
 impl PieceRecord {
-    /// Whether it is a tablet or a story.
+    /// The tier: tablet or story.
     pub fn tier(&self) -> TierName {
         match self.file {
             PieceFile::Tablet => TierName::Tablet,
@@ -379,7 +377,7 @@ impl PieceRecord {
         }
     }
 
-    /// What a tablet is compared with when it is opened.
+    /// The expected tablet description, compared when the tablet is opened.
     pub fn tablet(&self, chronicle: ChronicleId) -> Built {
         Built {
             id: TabletId(self.id),
@@ -392,7 +390,7 @@ impl PieceRecord {
         }
     }
 
-    /// What a story is compared with when it is opened; `None` for a tablet.
+    /// The expected story description, compared when the story is opened; `None` for a tablet.
     pub fn story(&self, chronicle: ChronicleId) -> Option<BuiltStory> {
         let PieceFile::Story { tail_at } = self.file else { return None };
         Some(BuiltStory {
@@ -414,7 +412,7 @@ fn gsns_of((lowest, highest): (u64, u64)) -> GsnRange {
     GsnRange::between(Gsn(lowest), Gsn(highest))
 }
 
-/// Whether one of the fences hides an event.
+/// True if one of the fences hides the event.
 pub fn is_behind(fences: &[&Fence], tick: Tick, gsn: i64) -> bool {
     fences.iter().any(|fence| fence.gsn.0 >= gsn.cast_unsigned() && fence.ticks.contains(tick))
 }

@@ -1,11 +1,11 @@
-//! The tiers of files: pieces as a request reads them.
+//! The file tiers: reads of pieces (tablets and stories) for a request.
 //!
 //! ```text
-//!   parts ─► those of the wanted ticks and keys ─► rows that are seen
+//!   parts ─► parts with wanted ticks and keys ─► visible rows
 //!     any order:  part by part
-//!     ordered:    all of a tablet, or one row group of a story after another, sorted by
-//!                 (tick, seq): each is one window of ticks
-//!     where rows can be given as they lie, a large row group is read in windows of rows
+//!     ordered:    all blocks of a tablet, or row groups of a story one by one, sorted by
+//!                 (tick, seq): each is a window of ticks
+//!     if the request accepts the stored order, a large row group is read in windows of rows
 //! ```
 
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::{
     version::{Version, numberings::Numberings, published::Pinned},
 };
 
-/// Rows of a limit below which it is likely that the first window has all of them.
+/// Limit below which the first window likely has all requested rows.
 const FEW_ROWS: usize = 8_192;
 
-/// Row groups, or windows of their rows, that are fetched while the one before is decoded.
+/// Number of row groups or windows fetched ahead of the decoder.
 const FETCHES_AHEAD: usize = 2;
 
-/// The pieces of one version of one chronicle that are files of one kind.
+/// The pieces of a version of a chronicle in one file tier.
 #[derive(Debug)]
 pub struct FiledTier {
     version: Arc<Version>,
@@ -45,7 +45,7 @@ pub struct FiledTier {
 }
 
 impl FiledTier {
-    /// A tier of a pinned version: that of tablets, or that of stories.
+    /// The tablet tier or the story tier of a pinned version.
     pub fn new(pinned: &Pinned, name: TierName) -> Self {
         let (version, numberings) = (&pinned.version, pinned.chronicle.numberings());
         Self { version: Arc::clone(version), name, numberings: Arc::clone(numberings) }
@@ -82,7 +82,7 @@ impl Tier for FiledTier {
                 continue;
             }
             let reader = Reader::new(Arc::clone(piece), Arc::clone(&shared));
-            // The keys of events with more columns in them are longer.
+            // Events with more key columns have longer keys.
             let known = request.chronicle.key_columns.len();
             let keys = match piece.shape().keys.at.len() <= known {
                 true => leading.as_ref(),
@@ -106,7 +106,8 @@ impl Tier for FiledTier {
                 pieces.push(Box::new(TabletPiece { reader, parts, numbers }));
             }
         }
-        // The first share of each, then the second of each: streams have as much of every story.
+        // Takes the first share of each story, then the second share, etc. Each stream then gets an
+        // equal part of every story.
         while !stories.is_empty() {
             pieces.extend(stories.iter_mut().filter_map(Iterator::next));
             stories.retain(|shares| shares.len() > 0);
@@ -115,16 +116,16 @@ impl Tier for FiledTier {
     }
 }
 
-/// Whether one of the keys may be in a part.
+/// True if a part may contain one of the keys.
 fn may_hold(part: &Part, keys: Option<&Arc<LeadingKeys>>) -> bool {
     keys.is_none_or(|keys| keys.may_lie_between(&part.keys.0, &part.keys.1))
 }
 
-/// Some blocks of a tablet, as a request reads them.
+/// The wanted blocks of a tablet.
 struct TabletPiece {
     reader: Reader,
     parts: Vec<Part>,
-    /// Memory for numbers of groups.
+    /// Memory budget for group numbers.
     numbers: Arc<Budget>,
 }
 
@@ -180,8 +181,9 @@ fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + 
     stream::iter(batches.into_iter().map(Ok))
 }
 
-/// A story as a request reads it: in one go where order matters, otherwise in several that can
-/// go on at the same time. These take turns, so that each has its share of every range of time.
+/// The shares of a story. An ordered request reads the story as a single share; an unordered
+/// request reads several shares concurrently. The shares take row groups in turn and cover all of
+/// the story's time.
 fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Piece>> {
     let request = reader.request();
     let all = reader.piece().record().parts;
@@ -205,7 +207,7 @@ struct StoryPiece {
 }
 
 impl StoryPiece {
-    /// The story, open, and its groups.
+    /// Opens the story and returns its row groups.
     async fn opened(&self) -> Result<(Arc<Story>, &[Part])> {
         let piece = self.reader.piece();
         let parts = piece.parts().await?;
@@ -283,7 +285,8 @@ impl Piece for StoryPiece {
                 let others = parts.len() - wanted.len();
                 self.reader.request().metrics.story.pruned(others as u64);
             }
-            // Neighbours together: what is in one window is put together at once.
+            // Each share takes neighbouring row groups, because the results of one time window are
+            // then merged early.
             let (turn, turns) = (self.turn as usize, self.turns as usize);
             let start = wanted.len() * turn / turns;
             let end = wanted.len() * (turn + 1) / turns;
@@ -296,7 +299,7 @@ impl Piece for StoryPiece {
 }
 
 impl StoryPiece {
-    /// Whether a group may hold wanted events, as far as its head tells.
+    /// True if the row group may contain wanted events, by its summary.
     fn may_hold(&self, part: &Part) -> bool {
         let request = self.reader.request();
         request.ticks.overlaps(&part.hull)
@@ -304,12 +307,12 @@ impl StoryPiece {
             && may_hold(part, self.keys.as_ref())
     }
 
-    /// The wanted keys, where all key columns are fixed.
+    /// The wanted keys, if the request fixes all key columns.
     fn whole_keys(&self) -> Option<&[Vec<u8>]> {
         self.keys.as_deref().and_then(LeadingKeys::whole)
     }
 
-    /// What is read of a group, one after another.
+    /// The reads of a row group, in order.
     async fn windows(&self, story: &Arc<Story>, part: &Part) -> Result<Vec<Rows>> {
         let reader = &self.reader;
         Ok(match self.rows(story, part).await? {
@@ -326,7 +329,8 @@ impl StoryPiece {
         })
     }
 
-    /// Selected rows of a group in windows, in the wanted order. Whoever asks for few gets these first.
+    /// Cuts the selected rows of a group into windows, in the wanted order. With a limit, the first
+    /// window has the first rows of the result.
     fn cut(&self, story: &Story, part: &Part, selection: Selection) -> Result<Vec<Selection>> {
         let (request, group) = (self.reader.request(), part.number);
         let sources = self.reader.sources(&part.hull)?;
@@ -347,7 +351,7 @@ impl StoryPiece {
         Ok(windows)
     }
 
-    /// How many windows are fetched at a time: of few rows, no more than are asked for.
+    /// Number of windows to fetch ahead. A small limit needs no more than the first window.
     fn ahead(&self) -> usize {
         match self.reader.request().limit {
             Some(limit) if limit < FEW_ROWS => 1,
@@ -367,12 +371,13 @@ impl StoryPiece {
         })
     }
 
-    /// The rows of a group that may be wanted; `None` for none.
+    /// The rows of a row group that may be wanted; `None` if no row can match.
     async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Rows>> {
         let (reader, keys) = (&self.reader, self.whole_keys());
         let ticks = &reader.request().ticks;
         if !reader.request().keys.is_empty() {
-            // Where not all key columns are fixed, runs do not tell quickly that there is none.
+            // Without all key columns fixed, the runs are a slow way to find that no series
+            // matches.
             if keys.is_none()
                 && story.select(part.number, ticks, &reader.key_values(), &[])?.is_none()
             {
@@ -389,8 +394,8 @@ impl StoryPiece {
         })
     }
 
-    /// The groups that may hold what is wanted, as far as their heads tell, in the wanted order. What
-    /// must be read to know more is read when their turn comes: whoever asks may stop before.
+    /// The row groups that may contain wanted events by their summaries, in the wanted order.
+    /// Further data is read later, for each row group in turn, because the caller may stop early.
     async fn choose(&self) -> Result<Vec<(Arc<Story>, Part)>> {
         let reader = &self.reader;
         let request = reader.request();
@@ -415,24 +420,24 @@ impl StoryPiece {
     }
 }
 
-/// What is to be read of a group.
+/// The rows to read from a row group.
 enum Rows {
     Keyed(Keyed),
     Picked(Picked),
-    /// And whether they are the first of the group.
+    /// The flag is true for the first window of the group.
     Pages(Selection, bool),
 }
 
-/// What was.
+/// The result of a read.
 enum Read {
     Events(Events),
     Pages(Fetched, bool),
 }
 
-/// Batches of a group.
+/// Batches of a row group.
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The batches of events of a group.
+/// The visible events of a row group, in batches.
 fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
     let batches = match reader.request().order {
         ScanOrder::Any => {
@@ -444,7 +449,8 @@ fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
     Ok(Box::new(batches.into_iter().map(Ok)))
 }
 
-/// The rows of a group that may be wanted, by page index and Bloom filters; `None` for none.
+/// The rows of a row group that may be wanted, by page index and Bloom filters; `None` if no row
+/// can match.
 pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
     let (keys, values) = (reader.key_values(), reader.column_values());
     let group = part.number;
@@ -464,7 +470,7 @@ pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<
     story.within_words(group, selection, &values).await
 }
 
-/// The batches of a group: decoded as they are asked for where they can be given as they lie.
+/// Decodes the batches of a row group; lazily if the request accepts the stored order.
 pub fn decode(
     reader: &Arc<Reader>,
     part: &Part,
@@ -478,7 +484,7 @@ pub fn decode(
     }
     let hull = part.hull;
     let reader = Arc::clone(reader);
-    // The last comes first: all of the window is decoded for it.
+    // A descending request needs the last rows first, and must decode the whole window.
     if reader.reads_as_it_lies() && request.order != ScanOrder::Descending {
         let any = request.order == ScanOrder::Any;
         let rows_max = fetched.batch_rows(request.batch_rows_max);

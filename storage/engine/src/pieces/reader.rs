@@ -1,4 +1,4 @@
-//! The rows of a piece that a request sees, and batches of them.
+//! The rows of a piece that are visible to a request, and batches of these rows.
 
 use std::sync::Arc;
 
@@ -23,20 +23,20 @@ use super::{
 };
 use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
 
-/// Place of `_seq` among the system columns.
+/// Position of `_seq` among the system columns.
 const SEQ_COLUMN: usize = 1;
 
-/// A piece, as a request reads it.
+/// A piece with the state to read the piece for a request.
 pub struct Reader {
     piece: Arc<OpenPiece>,
     shared: Arc<Shared>,
-    /// Deletes that hide rows of it.
+    /// Deletes that hide rows of the piece.
     fences: Vec<Fence>,
-    /// Whether only some of its gsn's are asked for.
+    /// True if the request excludes some gsns of the piece.
     cut: bool,
-    /// What is asked of the numbers of events, as bounds of a stored column, these included.
+    /// Filters on event numbers: stored column with inclusive bounds.
     numbers: Vec<(Source, i64, i64)>,
-    /// Between which values the wanted ones of key columns lie, by their places in the shape.
+    /// Value range of each key filter, by the position of the column in the shape.
     key_hulls: Vec<(usize, ValuesWanted)>,
 }
 
@@ -58,20 +58,20 @@ impl Reader {
         Self { piece, shared, fences, cut, numbers, key_hulls }
     }
 
-    /// What is asked of the numbers of events: bounds of stored columns, these included.
+    /// Filters on event numbers: stored column with inclusive bounds.
     pub fn numbers(&self) -> &[(Source, i64, i64)] {
         &self.numbers
     }
 
-    /// What all readers of the request share.
+    /// State shared by all readers of the request.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// No values of a key column of the piece, by its place in the key.
+    /// An empty array for a key column of the piece, by its position in the key.
     ///
     /// # Errors
-    /// `Internal` for a place that there is not.
+    /// `Internal` if the position does not exist.
     pub fn no_key(&self, at: usize) -> Result<ArrayRef> {
         let shape = self.piece.shape();
         let field = shape.keys.at.get(at).and_then(|at| shape.schema.fields().get(*at));
@@ -96,8 +96,8 @@ impl Reader {
         Ok(events)
     }
 
-    /// Whether a block of a tablet may hold an event of the wanted arrival numbers: these are read
-    /// before anything else of it.
+    /// True if a tablet block may contain an event with a wanted arrival number. The function reads
+    /// only the arrival numbers.
     pub fn may_hold_seqs(&self, part: &Part) -> Result<bool> {
         let Some((low, high)) = seqs_of(self.request()) else { return Ok(true) };
         let wanted = Wanted { seqs: true, ..Wanted::default() };
@@ -106,18 +106,18 @@ impl Reader {
         Ok(events.seqs.iter().any(|seq| low <= *seq && *seq <= high))
     }
 
-    /// Whether every event of a part with ticks in `hull` is seen.
+    /// True if the snapshot sees every event of a part with ticks in `hull`.
     pub fn sees_all(&self, hull: &TickRange) -> bool {
         !self.cut && !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
     }
 
-    /// Whether windows of a row group can be given one after another: its rows lie by key, and by tick and
-    /// seq within one.
+    /// True if the request may return the windows of a row group in stored order. The rows lie by
+    /// key, and by (tick, seq) within a key.
     pub fn reads_as_it_lies(&self) -> bool {
         self.request().order == ScanOrder::Any || self.piece.shape().keys.at.is_empty()
     }
 
-    /// The series of a row group of the piece, a story.
+    /// The series of a row group of a story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -147,7 +147,7 @@ impl Reader {
         Ok(runs)
     }
 
-    /// Whether a row group has cells: it has few series then, for its rows.
+    /// True if a row group has cells, and therefore few series in relation to its rows.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -155,7 +155,7 @@ impl Reader {
         Ok(story.cells(part.number, &[CellColumn::Rows]).await?.is_some())
     }
 
-    /// The series of a row group, by its cells; `None` where it has none.
+    /// The series of a row group, from its cells; `None` if the group has no cells.
     async fn told_runs(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
         let key = &self.piece.shape().keys;
         if story.schema().keys.len() != key.at.len() {
@@ -181,7 +181,7 @@ impl Reader {
         }
     }
 
-    /// The series whose keys are asked for.
+    /// The series with keys that match the key filters.
     ///
     /// # Errors
     /// `Internal`.
@@ -194,10 +194,10 @@ impl Reader {
         Ok(matching)
     }
 
-    /// The values of a key column of the request, by its position: a row for each series.
+    /// The values of a key column, by the column's position in the request: a row for each series.
     ///
     /// # Errors
-    /// `Internal` for a column that is no key column.
+    /// `Internal` if the column is not a key column.
     pub fn key_column(&self, keys: &SeriesKeys, at: usize) -> Result<ArrayRef> {
         let shape = self.piece.shape();
         let id = self.request().chronicle.columns.get(at).map(|column| column.id);
@@ -208,14 +208,14 @@ impl Reader {
         values.cloned().ok_or_else(|| Error::internal("a key column is none"))
     }
 
-    /// What a column is called in the piece, by its position in the request's definition; `None`
-    /// for one that the piece does not have.
+    /// The source of a column in the piece, by the column's position in the request's definition.
+    /// `None` if the piece lacks the column.
     pub fn source(&self, at: usize) -> Option<Source> {
         let id = self.request().chronicle.columns.get(at)?.id;
         self.piece.shape().position(id).map(|_| Source::Column(id))
     }
 
-    /// What a column that the piece does not have shows.
+    /// The values shown for a column that the piece lacks.
     ///
     /// # Errors
     /// `Internal`.
@@ -228,7 +228,7 @@ impl Reader {
         column.slice(0, rows)
     }
 
-    /// What must be read of a part whose ticks lie in `hull`.
+    /// The columns and numbers to read from a part with ticks in `hull`.
     pub fn wanted(&self, hull: &TickRange) -> Wanted {
         let request = self.request();
         let definitions = &request.chronicle.columns;
@@ -258,17 +258,17 @@ impl Reader {
         self.fences.iter().any(|fence| fence.ticks.overlaps(hull))
     }
 
-    /// The same, as a story is asked for it.
+    /// Like [`Self::wanted`], in the form of sources for a story.
     pub fn sources(&self, hull: &TickRange) -> Result<Vec<Source>> {
         self.wanted(hull).sources(self.piece.shape())
     }
 
-    /// What a story answered to [`Self::sources`].
+    /// Converts the batch that a story returned for [`Self::sources`].
     pub fn events(&self, batch: &RecordBatch, hull: &TickRange) -> Result<Events> {
         Events::of_batch(batch, &self.wanted(hull), self.piece.shape())
     }
 
-    /// The key filters, by the ids of their columns; those of columns that the piece has.
+    /// The key filters by column id, for columns of the piece.
     pub fn key_values(&self) -> Vec<KeyValues> {
         let request = self.request();
         let filters = request.keys.iter().filter_map(|filter| {
@@ -279,7 +279,7 @@ impl Reader {
         filters.collect()
     }
 
-    /// What is asked of other columns that the piece has, by their places in its shape.
+    /// The filters on further columns of the piece, by position in the shape.
     fn values_at(&self) -> impl Iterator<Item = (usize, &ValueFilter)> {
         let request = self.request();
         request.values.iter().filter_map(|filter| {
@@ -288,7 +288,7 @@ impl Reader {
         })
     }
 
-    /// Whether a part of a tablet may hold values that are asked for.
+    /// True if a tablet part may contain values that match the filters.
     pub fn may_hold_values(&self, part: &Part) -> bool {
         let may_be_in = |at: usize, wanted: &ValuesWanted| {
             part.values(at).is_none_or(|values| wanted.may_be_in(&values))
@@ -297,7 +297,7 @@ impl Reader {
             && self.values_at().all(|(at, filter)| may_be_in(at, &filter.wanted))
     }
 
-    /// As [`Self::key_values`], what is asked of other columns.
+    /// Like [`Self::key_values`], for the filters on further columns.
     pub fn column_values(&self) -> Vec<ColumnValues> {
         let columns = &self.piece.shape().columns;
         let values = self.values_at().filter_map(|(at, filter)| {
@@ -306,7 +306,7 @@ impl Reader {
         values.collect()
     }
 
-    /// Those of them that a Bloom filter can tell of.
+    /// The filters in `values` that a Bloom filter can check.
     pub fn indexed_values(&self, values: &[ColumnValues]) -> Vec<KeyValues> {
         let among = |values: &ColumnValues| match &values.wanted {
             ValuesWanted::Among(among) => {
@@ -317,7 +317,7 @@ impl Reader {
         values.iter().filter_map(among).collect()
     }
 
-    /// Checks that the numbers that rows are chosen by were read, for every row.
+    /// Checks that `events` has the numbers needed for row selection, for every row.
     fn check(&self, events: &Events, hull: &TickRange) -> Result<()> {
         let wanted = self.wanted(hull);
         let there = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
@@ -330,7 +330,7 @@ impl Reader {
         Err(Error::internal(format!("numbers of events of {} are missing", self.piece.place())))
     }
 
-    /// The rows that are seen of events with ticks in `hull`; `None` for all.
+    /// The visible rows of events with ticks in `hull`; `None` means all rows.
     pub fn seen(&self, events: &Events, hull: &TickRange) -> Result<Option<Vec<u32>>> {
         self.check(events, hull)?;
         let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
@@ -367,7 +367,7 @@ impl Reader {
         Ok(Some(rows))
     }
 
-    /// The rows that are seen, in batches.
+    /// The visible rows, in batches.
     pub fn unordered(&self, events: &Events, hull: &TickRange) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         match self.seen(events, hull)? {
@@ -380,7 +380,7 @@ impl Reader {
         }
     }
 
-    /// All of the events as they lie, in batches.
+    /// All events in stored order, in batches.
     fn in_batches(&self, events: &Events) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         let whole = self.whole(events)?;
@@ -388,7 +388,7 @@ impl Reader {
         Ok(starts.map(|at| whole.slice(at, rows_max.min(events.rows - at))).collect())
     }
 
-    /// The rows that are seen of all of `read`, in the order of the request, in batches.
+    /// The visible rows of all `read` events, sorted in request order, in batches.
     pub fn ordered(&self, read: Vec<(Events, TickRange)>) -> Result<Vec<RecordBatch>> {
         let request = self.request();
         let mut order: Vec<(i64, i64, u32, u32)> = Vec::new();
@@ -419,7 +419,8 @@ impl Reader {
         rows.chunks(request.batch_rows_max.max(1)).map(|rows| self.batch(&parts, rows)).collect()
     }
 
-    /// Columns of the request, those for merging included.
+    /// The columns to return: the projection, plus `_tick` and `_seq` for the merge of ordered
+    /// streams.
     fn places(&self) -> Vec<usize> {
         let request = self.request();
         let user = request.chronicle.columns.len();
@@ -433,7 +434,7 @@ impl Reader {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// All of the events, as they are.
+    /// All events in stored order.
     fn whole(&self, events: &Events) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();
@@ -444,7 +445,7 @@ impl Reader {
         self.of_arrays(arrays.collect::<Result<_>>()?, events.rows)
     }
 
-    /// A batch of rows of parts.
+    /// A batch of selected rows of several parts.
     pub fn batch(&self, parts: &[Events], rows: &[(usize, u32)]) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
@@ -470,8 +471,8 @@ impl Reader {
         Ok(arrow::compute::interleave(&arrays, &indices)?)
     }
 
-    /// The column of the request's chronicle at `at`; for one that is younger than the
-    /// piece, what its definition says.
+    /// The column at position `at` of the request's chronicle. For a column younger than the piece:
+    /// the missing value from the definition.
     pub fn column(&self, events: &Events, at: usize) -> Result<Column> {
         let Some(definition) = self.request().chronicle.columns.get(at) else {
             return Err(Error::internal(format!("there is no column {at}")));
@@ -490,8 +491,8 @@ impl Reader {
     }
 }
 
-/// What a request asks of the numbers of events of a piece, some of whose gsn's are not wanted where
-/// it is `cut`.
+/// The filters of the request on event numbers. `cut` is true if the request excludes some gsns of
+/// the piece.
 fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
     let mut numbers = Vec::new();
     if cut {
@@ -504,7 +505,7 @@ fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
     numbers
 }
 
-/// The lowest and highest arrival number that a request asks for; `None` when it asks for any.
+/// The lowest and highest arrival number that match the request; `None` without such a filter.
 pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     let at = request.chronicle.columns.len() + SEQ_COLUMN;
     let bound = |bound: &Option<Ranked>| match bound {
@@ -526,7 +527,7 @@ pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     seqs
 }
 
-/// A system column, by its place in `SYSTEM_COLUMNS`.
+/// A system column, by its position in `SYSTEM_COLUMNS`.
 fn system_column(
     parts: &[Events],
     rows: &[(usize, u32)],

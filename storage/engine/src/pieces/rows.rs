@@ -1,4 +1,4 @@
-//! Events on their way from one owner to another: of one shape, in any order.
+//! Events of one shape on the way from one owner to the next, in any order.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::{
     version::{Fence, Version},
 };
 
-/// Events of one shape, without an order.
+/// Events of one shape, in any order.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// What they look like.
+    /// The shape of the events.
     pub shape: Arc<Shape>,
     /// The columns of the shape.
     pub columns: Vec<Column>,
@@ -31,18 +31,18 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Events.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.ticks.len()
     }
 
-    /// Bytes of their columns.
+    /// Bytes of the columns.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The events of batches of one shape that are in force at `shown`; `None` when there are
-    /// none.
+    /// The events of `batches` (all of the same shape) that are in force at `shown`; `None` if no
+    /// event is left.
     ///
     /// # Errors
     /// `Internal`.
@@ -69,8 +69,8 @@ impl Rows {
         parts.rows()
     }
 
-    /// As [`Self::of_batches`], of a part of a piece of a version. The arrival numbers of
-    /// events that were replaced, and are left out, are added to `dropped`.
+    /// Like [`Self::of_batches`], for a part of a piece of a version. The result omits replaced
+    /// events, and the function appends their arrival numbers to `dropped`.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -105,7 +105,7 @@ impl Rows {
         parts.rows()
     }
 
-    /// All of several events of one shape; `None` for none.
+    /// Concatenates events of the same shape; `None` if the list is empty.
     ///
     /// # Errors
     /// `Internal`.
@@ -121,10 +121,10 @@ impl Rows {
         parts.rows()
     }
 
-    /// Some of the events, in the order of `rows`.
+    /// Selects events, in the order of `rows`.
     ///
     /// # Errors
-    /// `Internal` for one that is not there.
+    /// `Internal` if a row does not exist.
     pub fn pick(&self, rows: &[u32]) -> Result<Self> {
         let numbers = |values: &[i64]| -> Vec<i64> {
             rows.iter().map(|row| values.get(*row as usize).copied().unwrap_or_default()).collect()
@@ -144,7 +144,7 @@ impl Rows {
     }
 }
 
-/// Events that are gathered from several places.
+/// Events collected from several sources.
 struct Parts {
     shape: Arc<Shape>,
     stored: Vec<Vec<Column>>,
@@ -165,7 +165,7 @@ impl Parts {
         self.gsns.push(gsn);
     }
 
-    /// The columns of one place; `mask` says which of its rows count.
+    /// Adds the columns of one source. `mask` selects the rows.
     fn columns(&mut self, columns: &[Column], mask: Option<Vec<bool>>) -> Result<()> {
         let mask = mask.map(BooleanArray::from);
         for (stored, column) in self.stored.iter_mut().zip(columns) {

@@ -1,5 +1,5 @@
-//! The series of a row group: its rows are sorted by (key, tick), so that each series is a run
-//! of neighbours.
+//! The series of a row group. The rows are sorted by (key, tick), and each series is a run of
+//! consecutive rows.
 
 use std::{ops::Range, sync::Arc};
 
@@ -15,27 +15,28 @@ use crate::{
     version::numberings::Numbered,
 };
 
-/// Where the rows of each series are.
+/// The row ranges of the series.
 #[derive(Debug, Clone)]
 pub struct Runs {
     /// Key bytes, ascending.
     keys: Vec<Box<[u8]>>,
-    /// First row of each, and at last the number of rows.
+    /// First row of each series; the last entry is the number of rows.
     starts: Vec<u32>,
-    /// Behind the last row of each; empty where each ends where the next begins.
+    /// End of the rows of each series (exclusive). Empty if each series ends at the start of the
+    /// next.
     ends: Vec<u32>,
     series: SeriesKeys,
     cells: Option<Cells>,
 }
 
-/// Where the cells of a group are, whose numbers the story has.
+/// Positions of the cells of a group. The story stores the statistics of the cells.
 #[derive(Debug, Clone)]
 pub struct Cells {
-    /// First cell of each series, and at last the number of cells.
+    /// First cell of each series; the last entry is the number of cells.
     starts: Vec<u32>,
-    /// First row of each cell, and at last the number of rows.
+    /// First row of each cell; the last entry is the number of rows.
     rows: Vec<u32>,
-    /// Lowest and highest tick of each.
+    /// Lowest and highest tick of each cell.
     ticks: Vec<(i64, i64)>,
 }
 
@@ -50,14 +51,14 @@ impl Cells {
         between(&self.rows, cell)
     }
 
-    /// The ticks of a cell, at least one.
+    /// The tick range of a cell, which has at least a row.
     pub fn hull(&self, cell: usize) -> TickRange {
         let (first, last) = self.ticks.get(cell).copied().unwrap_or((0, -1));
         TickRange::new(Tick(first), Tick(last).next())
     }
 }
 
-/// From the place `at` of ascending numbers to the next.
+/// The range from `starts[at]` to the next start.
 fn between(starts: &[u32], at: usize) -> Range<usize> {
     match (starts.get(at), starts.get(at + 1)) {
         (Some(start), Some(end)) => *start as usize..*end as usize,
@@ -65,24 +66,24 @@ fn between(starts: &[u32], at: usize) -> Range<usize> {
     }
 }
 
-/// The values of the key columns of some series.
+/// The key columns of some series.
 #[derive(Debug, Clone)]
 pub struct SeriesKeys {
-    /// In the order of the key, a row for each series.
+    /// The values of each key column, in key order, with a row for each series.
     values: Vec<ArrayRef>,
     len: usize,
-    /// What groups they are of.
+    /// The group numbers of the series.
     pub numbered: Numbered,
 }
 
 impl SeriesKeys {
-    /// Of so many series. What else lies in the buffers of the arrays is let go.
+    /// The keys of `len` series. The arrays are copied out of larger buffers.
     pub fn new(values: Vec<ArrayRef>, len: usize) -> Self {
         let values = values.iter().map(compacted).collect();
         Self { values, len, numbered: Numbered::default() }
     }
 
-    /// How many series.
+    /// Number of series.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -100,10 +101,10 @@ impl SeriesKeys {
 }
 
 impl Runs {
-    /// Those of sorted rows, by their key columns, in the order of the key.
+    /// The runs of rows sorted by key. `columns` are the key columns, in key order.
     ///
     /// # Errors
-    /// `Internal` for rows that are not sorted.
+    /// `Internal` if the rows are not sorted.
     pub fn of(columns: &[Column], key: &KeyColumns, rows: usize) -> Result<Self> {
         let arrays: Vec<ArrayRef> =
             columns.iter().map(|column| column.slice(0, rows)).collect::<Result<_>>()?;
@@ -134,11 +135,11 @@ impl Runs {
         Ok(Self { keys, starts, ends: Vec::new(), series, cells: None })
     }
 
-    /// Those that the cells of a group tell: the key of each cell, by column, its first and last
-    /// tick, and its rows.
+    /// The runs according to the cells of a group. `columns` has the key of each cell. The slices
+    /// have the first tick, the last tick and the row count of each cell.
     ///
     /// # Errors
-    /// `Internal` for cells that are not sorted.
+    /// `Internal` if the cells are not sorted.
     pub fn of_cells(
         columns: &[Column],
         key: &KeyColumns,
@@ -162,17 +163,17 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Where the cells are, if there are any.
+    /// The cells, if the group has cells.
     pub fn cells(&self) -> Option<&Cells> {
         self.cells.as_ref()
     }
 
-    /// How many series.
+    /// Number of series.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Their keys by column.
+    /// The keys of the series, by column.
     pub fn series(&self) -> &SeriesKeys {
         &self.series
     }
@@ -182,8 +183,8 @@ impl Runs {
         &self.keys
     }
 
-    /// Those of some rows of a group, as runs of the group: row 0 is the first row of `ranges`, which
-    /// are ascending and disjoint and have all rows of each series.
+    /// Converts runs of selected rows into runs of the whole group. Row 0 is the first row of
+    /// `ranges`. The ranges are ascending and disjoint, and contain all rows of each series.
     #[must_use]
     pub fn placed(mut self, ranges: &[Range<usize>]) -> Self {
         let mut ranges = ranges.iter();
@@ -204,7 +205,7 @@ impl Runs {
         self
     }
 
-    /// Rows of a series.
+    /// The row range of a series.
     pub fn rows(&self, at: usize) -> Range<usize> {
         match (self.starts.get(at), self.ends.get(at)) {
             (Some(start), Some(end)) => *start as usize..*end as usize,
@@ -212,7 +213,7 @@ impl Runs {
         }
     }
 
-    /// The series of a key.
+    /// The series with a key.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         self.keys.binary_search_by(|own| own.as_ref().cmp(key)).ok()
     }
@@ -229,7 +230,7 @@ impl Runs {
     }
 }
 
-/// The values without what else lies in their buffers.
+/// Copies the values out of larger buffers.
 pub fn compacted(array: &ArrayRef) -> ArrayRef {
     match array.as_string_view_opt() {
         Some(text) => Arc::new(text.gc()),

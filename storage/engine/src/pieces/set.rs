@@ -7,20 +7,20 @@ use stratalog_model::{Gsn, Tick, TickRanges, TierName, tier::Extent};
 use super::{marks::Marks, piece::OpenPiece};
 use crate::version::Fence;
 
-/// The pieces of a version, and which of their events were replaced since.
+/// The pieces of a version, and the marks of replaced events.
 #[derive(Debug, Clone, Default)]
 pub struct PieceSet {
-    /// Events up to this gsn are in the pieces.
+    /// The pieces contain the events up to this gsn.
     pub through: Gsn,
-    /// No event in a piece has, or ever had, this tick or a later one.
+    /// Every event in a present or past piece has a lower tick.
     sealed: Option<Tick>,
     pieces: BTreeMap<u64, Arc<OpenPiece>>,
-    /// Events of the pieces that later ones replaced, and the gsn's of those.
+    /// Events of the pieces replaced by later events, with the gsns of the later events.
     replaced: Marks,
 }
 
 impl PieceSet {
-    /// Whether there is none.
+    /// True if the set has no pieces.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -30,7 +30,8 @@ impl PieceSet {
         self.pieces.values()
     }
 
-    /// The set with more pieces and some less, which hold all events up to `through`.
+    /// A copy with `added` pieces and without `removed` pieces. The copy contains all events up to
+    /// `through`.
     #[must_use]
     pub fn with(&self, added: Vec<Arc<OpenPiece>>, removed: &[u64], through: Gsn) -> Self {
         let mut next = self.clone();
@@ -42,20 +43,21 @@ impl PieceSet {
         next
     }
 
-    /// The set that knows of pieces that are gone: `sealed` was behind the last of them.
+    /// Raises the sealed tick. `sealed` includes the pieces that no longer exist.
     #[must_use]
     pub fn with_sealed(mut self, sealed: Option<Tick>) -> Self {
         self.sealed = self.sealed.max(sealed);
         self
     }
 
-    /// No event in a piece has, or ever had, this tick or a later one: events before it are
+    /// Every event in a present or past piece has a lower tick. Events before the sealed tick are
     /// late.
     pub fn sealed(&self) -> i64 {
         self.sealed.map_or(i64::MIN, |tick| tick.0)
     }
 
-    /// The set in which the event of an arrival number is replaced by that of `gsn`.
+    /// A copy with additional marks: arrival number of the replaced event, and gsn of the replacing
+    /// event.
     #[must_use]
     pub fn with_replaced(&self, replaced: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut next = self.clone();
@@ -63,7 +65,7 @@ impl PieceSet {
         next
     }
 
-    /// The set that knows nothing of some replaced events: no piece holds them.
+    /// A copy without the marks of `dropped`, because no piece contains these events.
     #[must_use]
     pub fn without_replaced(&self, dropped: &[u64]) -> Self {
         let mut next = self.clone();
@@ -71,24 +73,24 @@ impl PieceSet {
         next
     }
 
-    /// Whether an event is hidden from a snapshot, because another took its place.
+    /// True if another event replaced the event at or before `visible`.
     pub fn is_replaced(&self, seq: i64, visible: Gsn) -> bool {
         !self.replaced.is_empty()
             && self.replaced.get(seq.cast_unsigned()).is_some_and(|gsn| gsn <= visible)
     }
 
-    /// The events that others up to `through` replaced, by arrival number, with their gsn's.
+    /// The marks up to `through`: arrival number and gsn of the replacing event.
     pub fn replaced_through(&self, through: Gsn) -> Vec<(u64, u64)> {
         self.replaced.iter().filter(|(_, gsn)| *gsn <= through.0).collect()
     }
 
-    /// Whether any event is replaced.
+    /// True if the pieces have a replaced event.
     pub fn has_replaced(&self) -> bool {
         !self.replaced.is_empty()
     }
 
-    /// Exact facts about the events of a tier with ticks in `ranges`; `None` when telling
-    /// would need reading them.
+    /// Exact totals for the events of a tier with ticks in `ranges`; `None` if the answer would
+    /// need reads of events.
     pub fn extent(&self, tier: TierName, ranges: &TickRanges, fences: &[Fence]) -> Option<Extent> {
         let mut extent = Extent::EMPTY;
         for piece in self.iter().filter(|piece| piece.tier() == tier) {

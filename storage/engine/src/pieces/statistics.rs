@@ -1,10 +1,9 @@
-//! What a block of a tablet says of the values of its columns (F86): per column of the shape,
-//! little-endian,
+//! The column statistics of a tablet block (F86). Format per column of the shape, little-endian:
 //!
 //! ```text
-//!   0  what follows: 0 nothing, 1 two i64, 2 two f64, 3 two texts, 4 two i128
-//!   1  how many rows are NULL, u32
-//!   5  lowest and highest value; a text as one byte of length and its first bytes
+//!   0  u8   kind of the values: 0 nothing, 1 two i64, 2 two f64, 3 two texts, 4 two i128
+//!   1  u32  number of NULL rows
+//!   5  lowest and highest value; a text has a length byte and its first bytes
 //! ```
 
 use std::sync::Arc;
@@ -24,7 +23,7 @@ const FLOATS: u8 = 2;
 const TEXTS: u8 = 3;
 const WIDE: u8 = 4;
 
-/// What there is to say of columns.
+/// The statistics of columns.
 pub fn of_columns(columns: &[Column]) -> Bytes {
     let mut out = Vec::new();
     for column in columns {
@@ -37,7 +36,8 @@ pub fn of_columns(columns: &[Column]) -> Bytes {
     out.into()
 }
 
-/// Whether a block says of its columns what there is to say; those of earlier builds say nothing.
+/// Verifies the statistics of a block. Blocks of earlier builds have empty statistics, which are
+/// valid.
 ///
 /// # Errors
 /// `DataCorrupted`.
@@ -49,7 +49,8 @@ pub fn check(columns: &[Column], statistics: &Bytes) -> Result<()> {
 }
 
 fn summary(column: &Column) -> ValueSummary {
-    // Every code is in use, or was: what its value says is not too little.
+    // The dictionary may have unused values. The summary may then be wider than needed, but never
+    // too narrow.
     let coded = |codes: &dyn Array, values: ArrayRef| ValueSummary {
         rows: codes.len() as u64,
         nulls: codes.null_count() as u64,
@@ -100,8 +101,8 @@ fn put(out: &mut Vec<u8>, summary: &ValueSummary) {
     }
 }
 
-/// What is said of the column at a place of the shape in a block of `rows`; `None` when it
-/// says nothing of it.
+/// The statistics of the column at position `at` of the shape, for a block of `rows` rows. `None`
+/// if the block has no statistics of the column.
 pub fn of_column(mut statistics: Bytes, at: usize, rows: u64) -> Option<ValueSummary> {
     let mut found = None;
     for _ in 0..=at {
@@ -169,7 +170,7 @@ mod tests {
         }
         assert_eq!(of_column(said.clone(), arrays.len(), 1), None);
         for len in 0..said.len() {
-            // Whatever is cut off: nothing is said, or what was said.
+            // Cut statistics have no entry for the last column.
             let found = of_column(said.slice(..len), arrays.len() - 1, 100);
             assert_eq!(found, None, "{len}");
         }

@@ -1,4 +1,4 @@
-//! What operators see of a version's owners.
+//! Status of the pieces of a version, for operators.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use stratalog_model::{
 use super::piece::OpenPiece;
 use crate::version::Version;
 
-/// Who owns the events of a version.
+/// The pieces of a version, including the journal tier.
 pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
     let mut pieces: Vec<PieceStatus> = version
         .pieces()
@@ -57,7 +57,7 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
     pieces
 }
 
-/// How far the events of a version have come down.
+/// The progress of the events of a version down the tiers.
 pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
     let pieces = version.pieces();
     let stories = pieces.iter().filter(|piece| piece.tier() == TierName::Story);

@@ -1,4 +1,4 @@
-//! From slices of events to stories.
+//! Writes stories from slices of events.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     manifest::{PieceFile, PieceRecord},
 };
 
-/// Makes one story.
+/// Writer of a single story.
 pub struct StoryWriter {
     builder: Builder,
     schema: StorySchema,
@@ -22,7 +22,7 @@ pub struct StoryWriter {
 }
 
 impl StoryWriter {
-    /// Begins a story of a number that was never used.
+    /// Begins a story. `id` is a number without earlier use.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -36,17 +36,17 @@ impl StoryWriter {
         Ok(Self { builder, schema: schema.clone(), rows: 0, unpacked_bytes: 0 })
     }
 
-    /// Events so far.
+    /// Number of events until now.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes so far, about.
+    /// Approximate bytes until now.
     pub fn bytes(&self) -> u64 {
         self.builder.bytes()
     }
 
-    /// Adds a slice: events in one window of ticks, behind those before.
+    /// Adds a slice: events of one window of ticks, after all earlier slices.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -83,10 +83,12 @@ impl StoryWriter {
         Ok(())
     }
 
-    /// Ends the story: it is durable where it belongs, and was read back, when this returns.
+    /// Finishes the story. On return, the story is durable at its final place and verified by a
+    /// read.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: then there is no story.
+    /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`. After an error, the story does not
+    /// exist.
     pub async fn finish(self, shown: Gsn, since_ns: i64) -> Result<PieceRecord> {
         let built = self.builder.finish().await?;
         Ok(PieceRecord {

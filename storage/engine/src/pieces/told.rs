@@ -1,9 +1,10 @@
-//! What the slices of a story add up to. Of slices that are wanted whole it is kept with the story,
-//! whose events do not change: a query over all times looks at one batch of each story.
+//! Aggregates over the slices of a story. The events of a story never change, and the story caches
+//! the aggregates of fully covered slices. A query over all times reads one cached batch list per
+//! story.
 //!
 //! ```text
-//!   slices, whole, all series ─► known? ─► its batches
-//!                                  └► cells and rows ─► batches ─► kept, if they are small
+//!   whole slices, all series ─► in the cache? ─► cached batches
+//!                                    └► cells and rows ─► batches ─► cached, if small
 //! ```
 
 use std::{hash::Hash, sync::Arc};
@@ -25,23 +26,25 @@ use super::{
 };
 use crate::player::aggregate::{self, Slices};
 
-/// Batches of more bytes are not kept.
+/// Maximum bytes of a cached answer.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What was asked of which slices. Columns are those that the story has, by the ids under which it
-/// has them: what a definition that is not committed calls by the same place is another thing.
+/// The cache key: the aggregates and the slices. Columns appear by their id in the story, because a
+/// position in an uncommitted definition may mean another column.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Question {
     keys: Vec<ColumnId>,
     windows: Option<Windows>,
-    /// Events have no column.
+    /// The count of events has no column.
     wanted: Vec<(Option<ColumnId>, Statistic)>,
     /// First and last slice.
     slices: (u32, u32),
 }
 
 impl Question {
-    /// That of slices next to each other, if it does not matter what else is asked.
+    /// The question for the slices `own`. `None` if the cache cannot answer the request: the slices
+    /// are not adjacent, not fully visible or not fully wanted, the request has key filters, or the
+    /// story lacks a column.
     fn of(reader: &Reader, request: &AggregateRequest, own: &[Part]) -> Option<Self> {
         let scan = &request.scan;
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
@@ -72,7 +75,7 @@ impl Question {
     }
 }
 
-/// An answer that is kept.
+/// A cached answer.
 #[derive(Debug)]
 struct Answer {
     question: Question,
@@ -80,7 +83,7 @@ struct Answer {
     bytes: usize,
 }
 
-/// What slices of a story add up to, in the order of time.
+/// The aggregates of slices of a story, in time order.
 pub fn of_parts(
     reader: &Arc<Reader>,
     keys: Option<&Arc<[Vec<u8>]>>,
@@ -111,20 +114,20 @@ pub fn of_parts(
     Box::pin(batches.map_ok(stream::iter).try_flatten())
 }
 
-/// Slices of a story that are aggregated one after another.
+/// State of an aggregation, slice by slice.
 struct Aggregating {
     slices: Slices,
-    /// Those that are to come; `None` behind the end.
+    /// The remaining slices; `None` after the end.
     own: Option<std::vec::IntoIter<Part>>,
     reader: Arc<Reader>,
     request: Arc<AggregateRequest>,
     story: Arc<Story>,
-    /// What is kept when it is complete.
+    /// The answer for the cache, until now.
     kept: Option<Answer>,
 }
 
 impl Aggregating {
-    /// What there is next.
+    /// Aggregates the next slice; after the last slice, returns the rest.
     async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let Some(part) = own.next() else {

@@ -1,4 +1,4 @@
-//! Reads by key: the series table names the rows, so that nobody looks at the others.
+//! Reads by key: the series table names the rows, and a scan of all rows is not needed.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::{
     version::Version,
 };
 
-/// Entries that are looked up at most: the chronicle's lock is held meanwhile.
+/// Maximum entries of a lookup, because the lookup holds the chronicle's lock.
 const ENTRIES_MAX: usize = 1 << 16;
 
-/// Rows of one batch.
+/// A batch with selected rows.
 pub type BatchRows = (Arc<MemoryBatch>, Vec<u32>);
 
-/// The rows that a request by key sees, by batch, each in the wanted order; `None` when
-/// the index cannot tell, or looking at all rows is as good:
-/// not all key columns are fixed, too many entries, or the snapshot is older than a
-/// replacement or a delete that the index already knows.
+/// The visible rows with the keys of a request, by batch, with the rows in the wanted order. `None`
+/// if the index has no answer or a full scan is equally good: the request does not fix all key
+/// columns, the lookup has too many entries, or the snapshot is older than a replacement or a
+/// delete that the index already knows.
 pub fn rows_by_key(
     request: &ScanRequest,
     chronicle: &Chronicle,
@@ -47,7 +47,7 @@ pub fn rows_by_key(
     };
     request.metrics.journal.compared(keys.len() as u64);
     let mut by_batch: Vec<BatchRows> = Vec::new();
-    // Keys of one batch lie together: arrival order is nearly commit order.
+    // In gsn order, the rows of a batch are adjacent.
     let mut located = found;
     drop(state);
     located.sort_unstable();
@@ -76,7 +76,7 @@ pub fn rows_by_key(
     Ok(Some(by_batch))
 }
 
-/// The (gsn, tick) of every visible event of the keys in the wanted ticks.
+/// The (gsn, tick) of every visible event with one of the keys and a wanted tick.
 fn entries(
     request: &ScanRequest,
     state: &State,
@@ -95,7 +95,8 @@ fn entries(
     if series.iter().any(|series| series.superseded_through() > visible) {
         return None;
     }
-    // In order, the first `limit` of each series hold the first `limit` of all.
+    // In an ordered request, the first `limit` rows of each series include the first `limit` rows
+    // of the result.
     let limit = match request.order {
         ScanOrder::Any => usize::MAX,
         _ => request.limit.unwrap_or(usize::MAX),

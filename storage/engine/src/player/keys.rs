@@ -1,4 +1,4 @@
-//! Key filters of a request, prepared once.
+//! The key filters of a request in prepared form.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use stratalog_model::{Error, Result, tier::ScanRequest};
 
 use crate::{keeper::keys::integer, memtable::column::Column};
 
-/// The values that one column may have.
+/// The set of allowed values of a key column.
 #[derive(Debug, Clone)]
 pub struct KeySet {
     /// Position in the definition's columns.
@@ -51,7 +51,7 @@ impl KeySet {
             .collect()
     }
 
-    /// Whether row by row of `column` has one of the values.
+    /// For each row of `column`: true if its value is in the set.
     pub fn matches(&self, column: &Column) -> Result<Vec<bool>> {
         let mut matches = vec![false; column.len()];
         self.each_row(column, |row| {
@@ -62,14 +62,14 @@ impl KeySet {
         Ok(matches)
     }
 
-    /// The rows of `column` that have one of the values, ascending.
+    /// The rows of `column` with a value in the set, ascending.
     pub fn rows(&self, column: &Column) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         self.each_row(column, |row| rows.push(row as u32))?;
         Ok(rows)
     }
 
-    /// Keeps those of some rows of `column` that have one of the values.
+    /// Keeps only those entries of `rows` with a value in the set.
     pub fn retain(&self, column: &Column, rows: &mut Vec<u32>) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -96,7 +96,7 @@ impl KeySet {
         Ok(())
     }
 
-    /// Calls `found` with each row of `column` that has one of the values, ascending.
+    /// Calls `found` for each row of `column` with a value in the set, ascending.
     fn each_row(&self, column: &Column, mut found: impl FnMut(usize)) -> Result<()> {
         match (column, &self.values) {
             (Column::Plain(array), Values::Texts(texts)) => match array.as_string_view_opt() {
@@ -128,7 +128,7 @@ impl KeySet {
         Ok(())
     }
 
-    /// Whether each entry of a dictionary is one of the values.
+    /// For each entry of a dictionary: true if the text is in the set.
     fn entries(&self, values: &StringViewArray) -> Result<Vec<bool>> {
         let Values::Texts(texts) = &self.values else { return Err(no_key(values.data_type())) };
         let mut wanted = vec![false; values.len()];
@@ -173,11 +173,12 @@ impl Values {
     }
 }
 
-/// Wanted texts. Most rows are told apart by length and first bytes, without a look at the text.
+/// Wanted texts. A comparison of the length and the first bytes rejects most rows before a read of
+/// the text.
 #[derive(Debug, Clone, Default)]
 struct Texts {
     all: HashSet<Box<[u8]>, RandomState>,
-    /// The lower half of the view of each: length and first four bytes.
+    /// The lower half of the string view of each text: length and first four bytes.
     heads: HashSet<u64, RandomState>,
 }
 
@@ -193,7 +194,7 @@ impl Texts {
         texts
     }
 
-    /// Calls `found` with each row of `text` that is one of them, ascending.
+    /// Calls `found` for each row of `text` with a wanted text, ascending.
     fn each_row(&self, text: &StringViewArray, mut found: impl FnMut(usize)) {
         let mut check = |row: usize| {
             if text.is_valid(row) && self.all.contains(text.value(row).as_bytes()) {
@@ -218,7 +219,7 @@ fn head(view: u128) -> u64 {
     view as u64
 }
 
-/// Whether the code of a row is wanted; NULL is not.
+/// True if the code of a row is wanted. NULL is never wanted.
 fn at<T: ArrowPrimitiveType<Native: Into<usize>>>(
     wanted: &[bool],
     codes: &PrimitiveArray<T>,

@@ -1,9 +1,9 @@
-//! The ordered read: pieces merged by (tick, seq), or its reverse (CL-4).
+//! The ordered read: merges pieces by (tick, seq), ascending or descending (CL-4).
 //!
 //! ```text
-//!   not opened, by hull:   ……  [p4 ………]  [p5 ……]      a piece is opened when its hull is reached,
-//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    so disjoint ones are read one after another
-//!   out:                   p2 up to (17, 9), then p3 …  in runs as long as no other is earlier
+//!   unopened, by hull:     ……  [p4 ………]  [p5 ……]      a piece is opened when its hull is reached;
+//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    disjoint pieces are read one after another
+//!   out:                   p2 up to (17, 9), then p3 …  in runs until another piece is earlier
 //! ```
 
 use std::{
@@ -26,14 +26,14 @@ use stratalog_model::{
     tier::{BatchStream, Piece, ScanOrder, ScanRequest},
 };
 
-/// Bytes of rows that are given back together, about.
+/// Approximate maximum bytes of an output batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Rows per run from which copying run by run beats picking row by row.
+/// Rows per run from which on a copy by runs is faster than a copy by rows.
 const RUN_ROWS_MIN: usize = 8;
 
-/// Place of a row: (tick, seq), both negated (as bits) when descending, so that smaller
-/// always comes first.
+/// Sort position of a row: (tick, seq). In descending order, all bits of both numbers are inverted,
+/// and smaller positions always come first.
 type Place = (i64, i64);
 
 /// Pieces merged in order.
@@ -42,7 +42,7 @@ pub struct Merge {
     descending: bool,
     rows_max: usize,
     left: usize,
-    /// By first place, the next one last.
+    /// Sorted by first position; the next piece is at the end.
     unopened: Vec<(Place, Box<dyn Piece>)>,
     cursors: Vec<Option<Cursor>>,
     /// Cursors that need their next batch.
@@ -52,18 +52,18 @@ pub struct Merge {
     last: Option<Place>,
 }
 
-/// An open piece and what it gave last.
+/// An open piece with its latest batch.
 struct Cursor {
     stream: BatchStream,
     batch: RecordBatch,
     ticks: Int64Array,
     seqs: Int64Array,
     row: usize,
-    /// Bytes of a row of the batch, about.
+    /// Approximate bytes of a row of the batch.
     row_bytes: usize,
 }
 
-/// Rows chosen and not yet returned.
+/// Selected rows, not yet returned.
 #[derive(Default)]
 struct Output {
     batches: Vec<RecordBatch>,
@@ -74,7 +74,7 @@ struct Output {
 }
 
 impl Merge {
-    /// Merges `pieces` as `request` orders.
+    /// Merges `pieces` in the order of `request`.
     pub fn new(pieces: Vec<Box<dyn Piece>>, request: &ScanRequest) -> Self {
         let descending = request.order == ScanOrder::Descending;
         Self {
@@ -91,7 +91,7 @@ impl Merge {
         }
     }
 
-    /// The earliest place that a row of each piece can have, the next one last.
+    /// The pieces with the earliest possible position of a row; the next piece is at the end.
     fn by_hull(pieces: Vec<Box<dyn Piece>>, descending: bool) -> Vec<(Place, Box<dyn Piece>)> {
         let mut unopened: Vec<(Place, Box<dyn Piece>)> = pieces
             .into_iter()
@@ -106,7 +106,7 @@ impl Merge {
         unopened
     }
 
-    /// Gets the next batch of every cursor that has none; opens what is reached.
+    /// Reads the next batch of every cursor without rows, and opens the pieces that are reached.
     fn feed(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             while let Some(at) = self.hungry.last().copied() {
@@ -173,7 +173,8 @@ impl Merge {
         );
         let mut room = self.rows_max.min(self.left) - self.out.rows;
         if self.out.rows > 0 {
-            // What lies in one piece is not copied, however much it is.
+            // The byte limit applies from the second run on: a single run is returned without a
+            // copy.
             let bytes = BATCH_BYTES.saturating_sub(self.out.bytes);
             room = room.min(bytes / cursor.row_bytes.max(1) + 1);
         }
@@ -201,7 +202,7 @@ impl Stream for Merge {
             return Poll::Ready(None);
         }
         let done = loop {
-            // Before more is read, of which nobody may want anything.
+            // Return before the next read, because the caller may not need more rows.
             if this.out.rows >= this.rows_max.min(this.left) || this.out.bytes >= BATCH_BYTES {
                 break Ok(());
             }
@@ -261,7 +262,7 @@ impl Cursor {
         if descending { (!tick, !seq) } else { (tick, seq) }
     }
 
-    /// Rows from the current one on that come before `bound`; at least one.
+    /// Number of rows before `bound`, starting with the current row; at least one.
     fn run(&self, bound: Option<Place>, rows_max: usize, descending: bool) -> usize {
         let rows = (self.batch.num_rows() - self.row).min(rows_max);
         let Some(bound) = bound else { return rows };
@@ -269,7 +270,7 @@ impl Cursor {
         if before(rows - 1) {
             return rows;
         }
-        // Runs are mostly short when pieces interleave: double, then halve.
+        // Runs are mostly short if pieces interleave: double the step, then bisect.
         let mut high = 1;
         while high < rows && before(high) {
             high *= 2;
@@ -289,7 +290,7 @@ impl Cursor {
 
 impl Output {
     fn push(&mut self, batch: &RecordBatch, row: usize, rows: usize) {
-        // The same batch comes again and again while two pieces interleave.
+        // Batches reappear here while pieces interleave.
         let known = self.batches.iter().rposition(|known| same(known, batch));
         let at = known.unwrap_or_else(|| {
             self.batches.push(batch.clone());
@@ -302,7 +303,7 @@ impl Output {
         }
     }
 
-    /// What was chosen, without the two columns that ordered it.
+    /// The selected rows, without the two sort columns.
     fn take(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let Output { batches, runs, rows, .. } = std::mem::take(self);
         if rows == 0 {
@@ -336,7 +337,7 @@ impl Output {
     }
 }
 
-/// Whether two batches are one: their last columns, `_seq`, share their memory.
+/// True if both batches are the same batch: the last columns (`_seq`) share memory.
 fn same(a: &RecordBatch, b: &RecordBatch) -> bool {
     match (a.columns().last(), b.columns().last()) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),

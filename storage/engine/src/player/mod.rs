@@ -1,8 +1,8 @@
 //! The player: reads a range of events of a pinned version (F18, F37–F39).
 //!
 //! ```text
-//!   request ─► tiers: pieces that may hold it ─► ordered: one k-way merge by (tick, seq)
-//!              (tick hulls, key index)        └► any:     pieces dealt to streams
+//!   request ─► tiers: pieces with possible matches ─► ordered: one k-way merge by (tick, seq)
+//!              (tick hulls, key index)             └► any:     pieces dealt to streams
 //!   piece ─► selection of rows ─► projected batches
 //! ```
 

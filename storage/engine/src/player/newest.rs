@@ -1,8 +1,8 @@
-//! One event of each group (F28, F50): the pieces with the newest ticks are read first, so that
-//! those behind them find little that is better.
+//! The best event of each group (F28, F50), newest or oldest. The search reads the pieces with the
+//! newest ticks first, and the later pieces find few improvements.
 //!
 //! ```text
-//!   pieces, newest first ─► candidates: better than what was found before ─► the best of each group
+//!   pieces, newest first ─► candidates: better than the best so far ─► the best of each group
 //! ```
 
 use std::sync::Arc;
@@ -27,26 +27,26 @@ use crate::{
     version::numberings::Lent,
 };
 
-/// Pieces that are read before others may run.
+/// Number of pieces read before the task yields.
 const PIECES_IN_A_ROW: usize = 16;
 
-/// Bytes of buffers that a column of candidates may share with others.
+/// Maximum bytes of foreign buffers that a candidate column may share.
 const SHARED_BYTES_MAX: usize = 16 << 10;
 
-/// Candidates that were beaten and are kept all the same.
+/// Maximum number of beaten candidates in memory.
 const BEATEN_MAX: usize = 1 << 16;
 
-/// Rows that are better than what was found before, each of another group.
+/// Rows that improve on the best so far.
 #[derive(Debug, Default)]
 pub struct Candidates {
-    /// Which rows.
+    /// The row numbers.
     pub rows: Vec<u32>,
     ticks: Vec<i64>,
     groups: Vec<u32>,
 }
 
 impl Candidates {
-    /// The best rows among some, by group, if they improve on `best`.
+    /// The best row of each group, if the row improves on `best`.
     pub fn among(
         best: &Best,
         groups: &Groups,
@@ -68,8 +68,8 @@ impl Candidates {
         Self::improving(best, found.collect())
     }
 
-    /// Those of some rows, of series with these numbers, that improve on `best`. Of series of one
-    /// group there may be several.
+    /// The rows that improve on `best`. `numbers` has the group number of each row. Several rows
+    /// may have the same group.
     pub fn of_series(
         best: &Best,
         numbers: &[u32],
@@ -81,7 +81,7 @@ impl Candidates {
         Self::improving(best, found.collect())
     }
 
-    /// Rows, the numbers of their groups and ticks.
+    /// `found` has row, group number and tick.
     fn improving(best: &Best, found: Vec<(u32, u32, i64)>) -> Self {
         let improved = best.improved(found.iter().map(|(_, number, tick)| (*number, *tick)));
         let mut better: Vec<(u32, i64, u32)> = found
@@ -99,15 +99,16 @@ impl Candidates {
         candidates
     }
 
-    /// Whether there is none.
+    /// True if the list has no candidates.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The candidates with their columns, those of a request, as [`Piece::newest`] returns them.
+    /// The candidates as a batch, in the format of [`Piece::newest`]. `columns` are the columns of
+    /// the request.
     ///
     /// # Errors
-    /// `Internal` for columns of other rows.
+    /// `Internal` if the columns have another row count.
     pub fn batch(self, schema: &Schema, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         let rows = self.rows.len();
         columns.push(Arc::new(Int64Array::from(self.ticks)));
@@ -121,10 +122,10 @@ impl Candidates {
     }
 }
 
-/// The numbers of the groups of rows, by all of their key columns.
+/// The group numbers of rows, by all key columns in `keys`.
 ///
 /// # Errors
-/// `Internal` for columns of types that no key has.
+/// `Internal` if a column has a type that is not a key type.
 pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Result<Vec<u32>> {
     let groups = Groups::of(keys, &KeyColumns::all(keys.len()), rows)?;
     let of_group = numbers.of(groups.keys.iter().map(AsRef::as_ref));
@@ -132,7 +133,8 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     Ok((0..rows).map(number).collect())
 }
 
-/// One event of each group of those of `pieces`, of a chronicle whose groups have these numbers.
+/// The best event of each group of the events in `pieces`. `lent` has the group numbers of the
+/// chronicle.
 pub fn scan(
     mut pieces: Vec<Box<dyn Piece>>,
     request: &Arc<ScanRequest>,
@@ -157,7 +159,7 @@ pub fn scan(
         }
         let (all, rows_max) = (found.best()?, request.batch_rows_max.max(1));
         let starts = (0..all.num_rows()).step_by(rows_max);
-        // Taken until the last of it is handed on.
+        // The memory claim lives until the caller has taken the last batch.
         let memory = found.memory.take();
         let slice = move |at: usize| {
             let _memory = &memory;
@@ -168,7 +170,7 @@ pub fn scan(
     Box::pin(stream::once(found).try_flatten())
 }
 
-/// A column without the buffers of the rows that it was taken from, where these are many more.
+/// Copies a column out of the buffers of its source if the buffers are much larger than the column.
 fn apart(column: &ArrayRef) -> ArrayRef {
     match column.get_buffer_memory_size() > 2 * array_bytes(column) + SHARED_BYTES_MAX {
         true => compacted(column),
@@ -176,18 +178,18 @@ fn apart(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Candidates of all pieces so far.
+/// The candidates of all pieces until now.
 struct Found {
     of: NewestOf,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// Of each group, by number: the tick of its best event, its batch and row.
+    /// Index: group number. Value: tick of the best event, batch and row.
     groups: Vec<Option<(i64, u32, u32)>>,
-    /// Candidates.
+    /// Number of candidates.
     rows: usize,
-    /// Bytes of the batches.
+    /// Bytes of the candidate batches.
     bytes: usize,
-    /// Where memory is asked for, for them and for the best among them side by side.
+    /// Memory budget for the batches plus the final copy of the best events.
     memory: Option<Arc<dyn ScanMemory>>,
 }
 
@@ -241,7 +243,7 @@ impl Found {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
-    /// Asks for the memory of what there is.
+    /// Claims the memory of the candidates.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -263,7 +265,7 @@ impl Found {
         Ok(())
     }
 
-    /// The best of each group.
+    /// The best event of each group.
     fn best(&self) -> Result<RecordBatch> {
         let places: Vec<(usize, usize)> = self
             .groups

@@ -1,10 +1,10 @@
-//! What a transaction sees of a chronicle that it writes to: a snapshot, and over it the
-//! events that it has taken and not committed.
+//! The view of a transaction on a chronicle that the transaction writes to: a snapshot, plus the
+//! transaction's uncommitted events.
 //!
 //! ```text
 //!   snapshot: [batch][batch] pieces          at gsn 90
 //!   own:                     [chunk][chunk]  as if committed next, at 91 …
-//!   last:     replaced rows are marked in copies, so that nobody else sees the marks
+//!   last:     replaced rows are marked in private copies, and other readers see no marks
 //!   delete:   a fence that hides earlier rows
 //! ```
 
@@ -23,24 +23,25 @@ use crate::{
     version::{Fence, published::Pinned},
 };
 
-/// A version that one transaction sees, and the gsn up to which it sees it.
+/// A version for a single transaction, and the visible gsn.
 #[derive(Debug, Clone)]
 pub struct Own {
     /// The version.
     pub pinned: Pinned,
-    /// Its own events have gsn's up to this one, which others will get in the end.
+    /// Own events have temporary gsns up to this gsn. The same gsns may later belong to events of
+    /// others.
     pub visible: Gsn,
-    /// Whether there are own events.
+    /// True if the transaction has own events.
     pub wrote: bool,
 }
 
-/// Of each key and tick, the gsn of its last own event.
+/// For each key and tick: the gsn of the last own event.
 type Latest = HashMap<Box<[u8]>, HashMap<i64, u64, RandomState>, RandomState>;
 
-/// `steps`, all of one chronicle, over a snapshot of the chronicle at `visible`.
+/// Applies `steps` (all of one chronicle) to a snapshot of the chronicle at `visible`.
 ///
 /// # Errors
-/// Those of pieces that must be looked into.
+/// The errors of reads of pieces.
 pub async fn over(
     below: Option<&Pinned>,
     visible: Gsn,
@@ -64,7 +65,7 @@ pub async fn over(
         let run = Run { row: 0, seq: chunk.reserved.first_seq, gsn: gsn + 1 };
         gsn += chunk.rows() as u64;
         let (shape, columns, ticks) = (&chunk.shape, &chunk.columns, &chunk.ticks);
-        // Their memory is claimed by the chunk.
+        // The chunk has already claimed the memory.
         let claim = budget.claim_anyway(0);
         let batch =
             MemoryBatch::new(shape.clone(), columns.clone(), ticks.clone(), vec![run], claim);
@@ -79,7 +80,8 @@ pub async fn over(
         let mut latest = Latest::default();
         let mut replaced = Vec::new();
         for batch in &own {
-            // There may be many: others are to have their turn, and a statement its end.
+            // The list may be long. Other tasks must get time, and the statement must be
+            // cancellable.
             tokio::task::yield_now().await;
             let groups = groups_of(batch)?;
             let taken = Taken::find(&base, &groups, batch.ticks(), false).await?;
@@ -120,7 +122,7 @@ fn enter(latest: &mut Latest, batch: &MemoryBatch, groups: &Groups) {
     }
 }
 
-/// Marks the rows of a batch that nobody else sees whose key and tick a later event has.
+/// Marks the rows of a private batch for which a later event with the same key and tick exists.
 fn mark(batch: &MemoryBatch, latest: &Latest) -> Result<()> {
     let groups = groups_of(batch)?;
     let by_group: Vec<_> = groups.keys.iter().map(|key| latest.get(key.as_ref())).collect();

@@ -1,4 +1,4 @@
-//! Pieces of the journal tier: one batch, or the rows of it that the key index named.
+//! Pieces of the journal tier: a batch, or the rows of a batch that the key index has named.
 
 use std::{ops::Range, sync::Arc};
 
@@ -33,27 +33,28 @@ use crate::{
     version::Version,
 };
 
-/// A batch of a version, as a request reads it.
+/// A batch of a version, with the request that reads the batch.
 pub struct JournalPiece {
     /// The batch.
     pub batch: Arc<MemoryBatch>,
-    /// Its rows, if the key index named them; in (tick, seq) order when the request orders.
+    /// The selected rows, if the key index has named rows; for ordered requests, in (tick, seq)
+    /// order.
     pub rows: Option<Vec<u32>>,
-    /// What all pieces of the request share.
+    /// State shared by all pieces of the request.
     pub shared: Arc<Shared>,
 }
 
-/// A request, prepared.
+/// A request in prepared form.
 pub struct Shared {
     /// The request.
     pub request: Arc<ScanRequest>,
-    /// Its key filters.
+    /// The key filters of the request.
     pub keys: Arc<[KeySet]>,
     /// The version, for its fences.
     pub version: Arc<Version>,
     /// Head of the snapshot.
     pub visible: Gsn,
-    /// Schema of what pieces return.
+    /// Schema of the batches that pieces return.
     pub schema: SchemaRef,
 }
 
@@ -70,7 +71,7 @@ impl Shared {
     }
 }
 
-/// The schema of pieces: that of the request, and `_tick` and `_seq` when it orders.
+/// The schema of pieces: the request's schema, plus `_tick` and `_seq` for ordered requests.
 pub fn piece_schema(request: &ScanRequest) -> SchemaRef {
     let schema = request.schema();
     if request.order == ScanOrder::Any {
@@ -110,8 +111,8 @@ impl Piece for JournalPiece {
     }
 }
 
-/// All rows of a piece that its request sees, as one batch; the request wants batches without an
-/// end, in any order, so that they come as they lie: by gsn.
+/// All visible rows of a piece, as a single batch. The request must have no batch limit and no
+/// order. The rows then come in stored order: by gsn.
 ///
 /// # Errors
 /// `Internal`.
@@ -123,13 +124,13 @@ pub fn rows(piece: JournalPiece) -> Result<RecordBatch> {
     }
 }
 
-/// Reads the selected rows, some at a time.
+/// Reads the selected rows, batch by batch.
 struct Reader {
     piece: JournalPiece,
-    /// Columns of the projection: stored ones, or system columns by number.
+    /// Columns of the projection: stored columns, or system columns by position.
     columns: Vec<Source>,
     selection: Selection,
-    /// Rows returned so far.
+    /// Number of rows returned until now.
     done: usize,
     descending: bool,
 }
@@ -199,7 +200,7 @@ impl Reader {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// A system column, by its place in `SYSTEM_COLUMNS`.
+    /// A system column, by its position in `SYSTEM_COLUMNS`.
     fn system(&self, at: usize, rows: &Picked) -> Result<ArrayRef> {
         let batch = &self.piece.batch;
         let numbers = |of: &dyn Fn(usize) -> i64| -> ArrayRef {
@@ -208,7 +209,7 @@ impl Reader {
         Ok(match at {
             0 => numbers(&|row| batch.ticks().get(row).copied().unwrap_or_default()),
             1 => numbers(&|row| batch.seq(row).cast_signed()),
-            // The order at the origin is the commit order while there is one site (F49).
+            // While there is one site, the order at the origin is the commit order (F49).
             2 | 4 => numbers(&|row| batch.gsn(row).cast_signed()),
             3 => Arc::new(Int16Array::from_value(0, rows.len())),
             5 => {
@@ -225,7 +226,7 @@ impl Reader {
         })
     }
 
-    /// The best rows of groups, where they are better than what was found before.
+    /// The rows that improve on the best events of their groups.
     fn newest(&self, best: &Best) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
         if !best.of().oldest && self.selection.len() == batch.rows() {
@@ -252,7 +253,7 @@ impl Reader {
         candidates.batch(&request.schema(), columns).map(Some)
     }
 
-    /// As [`Self::newest`], of the newest row of each series: groups are of whole series.
+    /// Like [`Self::newest`], for the newest row of each series. Groups consist of whole series.
     fn newest_among(&self, best: &Best, newest: &Newest) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
         let numbers = newest.numbered.of(best, |numbers| {
@@ -310,7 +311,7 @@ impl Iterator for Reader {
             return None;
         }
         let request = &self.piece.shared.request;
-        // Of wide rows, those behind a limit would be copied for nobody.
+        // Do not copy wide rows beyond the limit.
         let rows_max = request.batch_rows_max.min(request.limit.unwrap_or(usize::MAX));
         let picked = self.pick(rows_max.max(1));
         self.done += picked.len();
@@ -318,7 +319,7 @@ impl Iterator for Reader {
     }
 }
 
-/// Rows about to be returned, in the order in which they are.
+/// Rows to return next, in output order.
 enum Picked {
     Slice(Range<usize>),
     Rows(UInt32Array),
@@ -341,7 +342,8 @@ impl Picked {
     }
 }
 
-/// At most `take` neighbours after `done` rows of `slices`, from the front or the back.
+/// At most `take` consecutive rows after the first `done` rows of `slices`; with `back`, counted
+/// from the end.
 fn slice_at(slices: &[Range<usize>], done: usize, take: usize, back: bool) -> Range<usize> {
     let mut skip = done;
     let mut at = |slice: &Range<usize>| {
@@ -363,8 +365,8 @@ fn slice_at(slices: &[Range<usize>], done: usize, take: usize, back: bool) -> Ra
     found.unwrap_or(0..0)
 }
 
-/// The column of the request's chronicle at `at`, as the batch has it; for one that is
-/// younger than the batch, what its definition says.
+/// The column at position `at` of the request's chronicle. For a column younger than the batch: the
+/// missing value from the definition.
 fn column_of(batch: &MemoryBatch, request: &ScanRequest, at: usize) -> Result<Column> {
     let Some(definition) = request.chronicle.columns.get(at) else {
         return Err(Error::internal(format!("there is no column {at}")));

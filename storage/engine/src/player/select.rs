@@ -1,5 +1,5 @@
-//! Which rows of a batch a request sees. Pure: the batch, the request and the snapshot
-//! decide alone.
+//! Selects the rows of a batch that are visible to a request. The selection is a pure function of
+//! the batch, the request and the snapshot.
 
 use std::ops::Range;
 
@@ -13,34 +13,34 @@ use crate::{
     version::Fence,
 };
 
-/// Rows of a batch, in the order of the batch or of its permutation.
+/// Selected rows of a batch, in the order of the batch or of its permutation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// Neighbours.
+    /// Ranges of consecutive rows.
     Slices(Vec<Range<usize>>),
-    /// One by one.
+    /// Single row numbers.
     Rows(Vec<u32>),
 }
 
-/// What decides besides the batch.
+/// The criteria of a selection.
 #[derive(Debug)]
 pub struct Criteria<'a> {
     /// Wanted ticks.
     pub ticks: &'a TickRanges,
-    /// Wanted gsn's.
+    /// Wanted gsns.
     pub gsns: GsnRange,
-    /// Wanted keys, with the column of each in this batch.
+    /// Wanted keys, each with its column in the batch.
     pub keys: Vec<(&'a KeySet, &'a Column)>,
     /// Deletes.
     pub fences: &'a [Fence],
     /// Head of the snapshot.
     pub visible: Gsn,
-    /// Whether rows are wanted in (tick, seq) order.
+    /// True if the rows must be in (tick, seq) order.
     pub ordered: bool,
 }
 
 impl Selection {
-    /// Rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Slices(slices) => slices.iter().map(ExactSizeIterator::len).sum(),
@@ -49,9 +49,9 @@ impl Selection {
     }
 }
 
-/// The rows of `batch` that meet the criteria.
+/// Selects the rows of `batch` that match the criteria.
 pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection> {
-    // Rows lie in the order of gsn's.
+    // The rows lie in gsn order.
     let before = |gsn: Gsn| gsn.0.checked_sub(1).map_or(0, |last| batch.rows_through(last));
     let first = before(criteria.gsns.start);
     let seen = batch.rows_through(criteria.visible.0).min(before(criteria.gsns.end)).max(first);
@@ -65,7 +65,8 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
     let marks = batch.superseded_through(criteria.visible.0);
     let in_place = batch.ordered() || !criteria.ordered;
 
-    // Slices: by binary search where the rows are sorted, the whole where all ticks fit.
+    // Slices: by binary search in sorted rows; a single slice if the criteria include all ticks of
+    // the batch.
     let slices = if criteria.ticks.covers(&batch.hull()) {
         Some(std::iter::once(first..seen).collect())
     } else if batch.ordered() {
@@ -98,7 +99,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
         return Ok(Selection::Rows(rows));
     }
 
-    // Everything else row by row.
+    // The general case: decide row by row.
     let mut keep = match &slices {
         Some(slices) => {
             let mut keep = vec![false; batch.rows()];
@@ -127,7 +128,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
     }))
 }
 
-/// The rows that have a wanted value in every key column, ascending.
+/// The rows with a wanted value in every key column, ascending.
 fn rows_of_keys(keys: &[(&KeySet, &Column)]) -> Result<Vec<u32>> {
     let Some(((set, column), others)) = keys.split_first() else { return Ok(Vec::new()) };
     let mut rows = set.rows(column)?;
@@ -137,10 +138,10 @@ fn rows_of_keys(keys: &[(&KeySet, &Column)]) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// Rows that were replaced or deleted.
+/// Replaced and deleted rows.
 struct Hidden<'a> {
     replaced: HashSet<u32, RandomState>,
-    /// For each delete, how many rows it may hide, from the first on, and their ticks.
+    /// For each delete: the number of leading rows that the delete may hide, and the ticks.
     fences: &'a [(usize, TickRange)],
 }
 

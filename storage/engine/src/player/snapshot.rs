@@ -32,10 +32,10 @@ use crate::{
     version::published::{Pinned, Published},
 };
 
-/// System columns that a commit gives.
+/// System columns with values that only a commit assigns.
 const GIVEN_BY_COMMIT: [&str; 2] = ["_gsn", "_toid"];
 
-/// Everything that was committed at one instant, and what one transaction took over it.
+/// All events committed at one instant, plus the uncommitted events of a transaction.
 #[derive(Debug)]
 pub struct PinnedSnapshot {
     published: Arc<Published>,
@@ -43,15 +43,15 @@ pub struct PinnedSnapshot {
 }
 
 impl PinnedSnapshot {
-    /// Pins what is published.
+    /// Pins the published versions.
     pub fn new(published: Arc<Published>) -> Self {
         Self { published, own: HashMap::default() }
     }
 
-    /// The same, and over it the events and deletes of `steps` in their order.
+    /// A copy of the snapshot, with the events and deletes of `steps` applied in order.
     ///
     /// # Errors
-    /// Those of pieces that must be looked into.
+    /// The errors of reads of pieces.
     pub async fn with<'a>(
         &self,
         steps: impl Iterator<Item = Step<&'a Chunk, &'a Deletion>>,
@@ -70,7 +70,7 @@ impl PinnedSnapshot {
         Ok(Self { published: Arc::clone(&self.published), own })
     }
 
-    /// The version of a chronicle, and the gsn up to which it is seen.
+    /// The version of a chronicle, and the visible gsn.
     fn pinned(&self, id: ChronicleId) -> Option<(&Pinned, Gsn)> {
         match self.own.get(&id) {
             Some(own) => Some((&own.pinned, own.visible)),
@@ -78,7 +78,7 @@ impl PinnedSnapshot {
         }
     }
 
-    /// What cannot be told of events that are not committed.
+    /// Rejects system columns that uncommitted events do not have yet.
     fn check(&self, request: &ScanRequest) -> Result<()> {
         let chronicle = &request.chronicle;
         let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
@@ -94,8 +94,8 @@ impl PinnedSnapshot {
         }
     }
 
-    /// The tiers that hold events of a chronicle, each event in exactly one (CL-2); and the gsn
-    /// up to which they are seen.
+    /// The tiers with events of a chronicle, and the visible gsn. Each event is in exactly one tier
+    /// (CL-2).
     fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
         let Some((pinned, visible)) = self.pinned(chronicle.id) else {
             return (Vec::new(), self.published.gsn);
@@ -150,7 +150,7 @@ impl Snapshot for PinnedSnapshot {
                     + pieces.map(|piece| piece.record().rows).sum::<u64>()
             }
         };
-        // Of a key that is named in part, there may be any number of series.
+        // If the filters fix only a part of the key, any number of series may match.
         let named = |id: &ColumnId| {
             let at = request.chronicle.position(*id);
             let mut filters = request.keys.iter().filter(|filter| Some(filter.column) == at);
@@ -243,7 +243,7 @@ impl Snapshot for PinnedSnapshot {
     }
 }
 
-/// The batches and pieces that may have events of some ticks.
+/// The batches and pieces that may have events with ticks in the hull of `ranges`.
 fn within<'a>(
     pinned: &'a Pinned,
     ranges: &TickRanges,
@@ -255,7 +255,7 @@ fn within<'a>(
     (batches, pieces)
 }
 
-/// Deals pieces to at most `streams` streams of about equally many rows, neighbours
+/// Deals pieces to at most `streams` streams with about equal row counts. Neighbouring pieces stay
 /// together.
 fn deal(pieces: Vec<Box<dyn Piece>>, streams: usize) -> Vec<Vec<Box<dyn Piece>>> {
     let rows: usize = pieces.iter().map(|piece| piece.rows_max()).sum();

@@ -1,4 +1,4 @@
-//! Streams: of an iterator, and of pieces one after another.
+//! Streams from an iterator, and streams over consecutive pieces.
 
 use std::{
     pin::Pin,
@@ -12,10 +12,10 @@ use stratalog_model::{
     tier::{BatchStream, Piece},
 };
 
-/// Pieces without a row after which the reader gets a chance to be cancelled.
+/// Poll steps without a batch after which the stream yields, for a chance of cancellation.
 const EMPTY_PIECES_MAX: usize = 64;
 
-/// A stream of what an iterator yields.
+/// A stream of the items of an iterator.
 pub fn of_iterator(
     items: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
 ) -> BatchStream {
@@ -32,7 +32,7 @@ impl Stream for Iterated {
     }
 }
 
-/// Pieces one after another, opened when their turn comes, until `limit` rows.
+/// Reads pieces one after another until `limit` rows. A piece is opened at its turn.
 pub struct Chained {
     pieces: std::vec::IntoIter<Box<dyn Piece>>,
     open: Option<BatchStream>,
@@ -40,7 +40,8 @@ pub struct Chained {
 }
 
 impl Chained {
-    /// A stream of `pieces` that ends after `limit` rows or a little more.
+    /// A stream of `pieces`. The stream ends after `limit` rows or slightly later, at the end of a
+    /// batch.
     pub fn new(pieces: Vec<Box<dyn Piece>>, limit: Option<usize>) -> Self {
         Self { pieces: pieces.into_iter(), open: None, left: limit.unwrap_or(usize::MAX) }
     }

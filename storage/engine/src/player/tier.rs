@@ -1,4 +1,4 @@
-//! The journal tier: what the keeper holds in memory.
+//! The journal tier: batches that the keeper holds in memory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{memtable::batch::MemoryBatch, pieces::reader::seqs_of, version::published::Pinned};
 
-/// Whether a batch has an arrival number between two, these included.
+/// True if a batch may have an arrival number in the inclusive range.
 fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
     batch.runs_with_rows().any(|(run, rows)| {
         let (first, last) = (run.seq.cast_signed(), (run.seq + rows).cast_signed() - 1);
@@ -21,14 +21,14 @@ fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
     })
 }
 
-/// One version of one chronicle, read from memory.
+/// The in-memory batches of a version of a chronicle.
 #[derive(Debug)]
 pub struct JournalTier {
     pinned: Pinned,
 }
 
 impl JournalTier {
-    /// The tier of a pinned version.
+    /// The journal tier of a pinned version.
     pub fn new(pinned: Pinned) -> Self {
         Self { pinned }
     }
@@ -55,7 +55,7 @@ impl Tier for JournalTier {
             Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
         };
         let seqs = seqs_of(request);
-        // The key index knows nothing of gsn's.
+        // The key index has no gsns.
         let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
             None
         } else {

@@ -8,7 +8,7 @@ fn batch(ticks: &[i64], runs: &[(u32, u64, u64)]) -> MemoryBatch {
     keyed(ticks, ticks, runs, KeyColumns::default(), &Budget::new(1))
 }
 
-/// A batch with one column of these values.
+/// A batch with a single column of `values`.
 fn keyed(
     values: &[i64],
     ticks: &[i64],
@@ -73,7 +73,7 @@ fn newest_rows_are_kept_and_counted() {
     let budget = Budget::new(1 << 20);
     let ticks = [5, 9, 2, 7, 9, 1];
     for (values, newest) in [
-        // A row of each series, and fewer series than rows.
+        // First case: each row is a series. Next cases: fewer series than rows.
         ([1, 2, 3, 4, 5, 6], vec![0, 1, 2, 3, 4, 5]),
         ([1, 1, 2, 2, 3, 3], vec![1, 3, 4]),
         ([7; 6], vec![1]),

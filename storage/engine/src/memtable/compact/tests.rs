@@ -22,9 +22,9 @@ fn small_neighbours_are_chosen_by_class() {
     assert_eq!(choose(&[1, 1, 1, 1], &settings), Some(0..4));
     assert_eq!(choose(&[200, 1, 2, 3, 1, 1], &settings), Some(1..6));
     assert_eq!(choose(&[1, 1, 200, 1, 1], &settings), None);
-    // The class above, when the one below has not enough.
+    // The lower class has too few batches, and the class above is chosen.
     assert_eq!(choose(&[10, 9, 8, 5, 1], &settings), Some(0..5));
-    // Not before that lifts them out of their class.
+    // A merge must lift the batches out of their class.
     assert_eq!(choose(&[4, 4, 4, 1], &settings), None);
     assert_eq!(choose(&[100, 100, 100, 100], &settings), None);
 }
@@ -121,7 +121,7 @@ fn deleted_ticks_are_left_out() {
         [Superseded { row: 0, gsn: 99 }, Superseded { row: 2, gsn: 100 }]
     );
     assert!(merge(&parts, &[fence(100, 6)], Gsn(0), &budget).unwrap().is_none());
-    // What was committed after the fence stays.
+    // Rows committed after the fence stay.
     let merged = merge(&parts, &[fence(100, 4)], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.ticks().as_ref(), [1, 2]);
 }

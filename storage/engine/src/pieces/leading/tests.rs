@@ -24,12 +24,12 @@ fn parts_are_told_by_their_first_and_last_key() {
     let two = keys(&["b", "x"], false);
     assert!(two.may_lie_between(b"w", b"y") && two.may_lie_between(b"x5", b"x6"));
     assert!(!two.may_lie_between(b"c", b"w"));
-    // A whole key is none that only begins another.
+    // A whole key does not match a longer key with the same beginning.
     assert!(!keys(&["b"], true).may_lie_between(b"b1", b"b9"));
     assert!(keys(&["b"], true).may_lie_between(b"a", b"b"));
     assert!(keys(&["b"], true).as_beginnings().may_lie_between(b"b1", b"b9"));
     assert_eq!(keys(&["b"], false).whole(), None);
-    // The empty beginning is that of all keys.
+    // An empty beginning matches all keys.
     assert!(keys(&[""], false).may_lie_between(b"a", b"b"));
 }
 

@@ -1,4 +1,4 @@
-//! What is wanted of neighbouring rows, wherever their values lie.
+//! Statistics of consecutive rows, independent of the storage of the values.
 
 use std::ops::Range;
 
@@ -15,9 +15,9 @@ use crate::pieces::runs::Cells;
 
 /// The values of a column.
 pub enum Lane<'a> {
-    /// In chunks of so many rows each but the last, by number, ascending.
+    /// Chunks by ascending chunk number, and the rows per chunk (the last chunk may be shorter).
     Chunks(Vec<(usize, Column<'a>)>, usize),
-    /// All rows are alike: so many of them.
+    /// All rows have the same value. The column holds this number of copies.
     Constant(Column<'a>, usize),
 }
 
@@ -28,17 +28,18 @@ impl<'a> Lane<'a> {
         Self::Chunks(columns.collect(), chunk_rows)
     }
 
-    /// A column in one piece.
+    /// A column in a single array.
     pub fn whole(array: &'a ArrayRef) -> Self {
         Self::Chunks(vec![(0, Column::of(array))], usize::MAX)
     }
 
-    /// A column whose rows are all alike, of which an array has some.
+    /// A constant column; `array` has some copies of the value.
     pub fn constant(array: &'a ArrayRef) -> Self {
         Self::Constant(Column::of(array), array.len().max(1))
     }
 
-    /// Calls `found` with each part of the column that has some of the rows, and those rows of it.
+    /// Calls `found` for each part of the column that overlaps `rows`, with the row range within
+    /// the part.
     fn each(
         &self,
         rows: &Range<usize>,
@@ -64,15 +65,15 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Counts groups of rows.
+/// Computes the statistics of groups of rows.
 pub struct Counter<'a> {
     lanes: Vec<Lane<'a>>,
-    /// What is wanted, and of which lane.
+    /// The wanted statistics, each with the index of its lane.
     wanted: Vec<(Wanted, Option<usize>)>,
 }
 
 impl<'a> Counter<'a> {
-    /// Over the columns of [`AggregateRequest::columns`], in their order.
+    /// `lanes` are the columns of [`AggregateRequest::columns`], in the same order.
     pub fn new(request: &AggregateRequest, lanes: Vec<Lane<'a>>) -> Self {
         let columns = request.columns();
         let lane = |wanted: &Wanted| columns.iter().position(|column| *column == wanted.column);
@@ -80,22 +81,22 @@ impl<'a> Counter<'a> {
         Self { lanes, wanted: wanted.collect() }
     }
 
-    /// Whether all rows are alike in the column of the statistic at a place.
+    /// True if the statistic at position `at` has a constant column.
     fn is_constant(&self, at: usize) -> bool {
         let lane = self.wanted.get(at).and_then(|(_, lane)| *lane);
         lane.and_then(|lane| self.lanes.get(lane))
             .is_some_and(|lane| matches!(lane, Lane::Constant(..)))
     }
 
-    /// Adds some neighbouring rows to the group that is counted.
+    /// Adds consecutive rows to the current group.
     ///
     /// # Errors
-    /// `Internal` for a column that is not there.
+    /// `Internal` if a column is missing.
     pub fn count(&self, rows: Range<usize>, tally: &mut Tally) -> Result<()> {
         (0..self.wanted.len()).try_for_each(|at| self.count_one(at, &rows, tally))
     }
 
-    /// As [`Self::count`], the statistic at a place of the request.
+    /// Like [`Self::count`], for the statistic at position `at` of the request.
     fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut Tally) -> Result<()> {
         let missing = || Error::internal("rows to aggregate lack a column");
         let (wanted, lane) = self.wanted.get(at).ok_or_else(missing)?;
@@ -126,25 +127,24 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Adds up what cells tell.
+/// Adds up the statistics of cells.
 pub struct CellCounter<'a> {
     counter: &'a Counter<'a>,
     cells: &'a Cells,
-    /// For each statistic that is wanted, what the cells say; `None` where their rows are enough
-    /// to know.
+    /// For each wanted statistic, the cell column; `None` if the row range of the cells is enough.
     told: Vec<Option<Column<'a>>>,
 }
 
 impl<'a> CellCounter<'a> {
-    /// Over the columns that tell what `counter` counts.
+    /// `told` has the cell column of each statistic of `counter`.
     pub fn new(counter: &'a Counter<'a>, cells: &'a Cells, told: &[Option<&'a ArrayRef>]) -> Self {
         Self { counter, cells, told: told.iter().map(|array| array.map(Column::of)).collect() }
     }
 
-    /// Adds some neighbouring cells to the group that is counted.
+    /// Adds consecutive cells to the current group.
     ///
     /// # Errors
-    /// `Internal` for a column that is not there.
+    /// `Internal` if a column is missing.
     pub fn count(&self, cells: Range<usize>, tally: &mut Tally) -> Result<()> {
         if cells.is_empty() {
             return Ok(());
@@ -152,7 +152,7 @@ impl<'a> CellCounter<'a> {
         let rows = self.cells.rows(cells.start).start..self.cells.rows(cells.end - 1).end;
         for (at, ((wanted, _), told)) in self.counter.wanted.iter().zip(&self.told).enumerate() {
             let Some(told) = told else {
-                // A column that may not be NULL has as many values as there are rows.
+                // A column without NULL has a value in each row.
                 match wanted.statistic {
                     Statistic::Count if !self.counter.is_constant(at) => {
                         tally.count(at, rows.len() as i64);

@@ -1,11 +1,12 @@
-//! Partial aggregates (F86, F87): of events read row by row, and of the runs of stories.
+//! Partial aggregates (F86, F87): over events row by row, and over the runs of stories.
 //!
 //! ```text
 //!   journal, tablets ─► rows ─► group and window of each ─┐
-//!                                                          ├─► Tally: a row a group ─► batch
+//!                                                          ├─► Tally: a row per group ─► batch
 //!   stories ─► runs of series ─► cells, windows by bisection ┘
 //! ```
-//! Groups come in parts, as many as there are batches and slices: the query puts them together.
+//!
+//! The result has a partial group per batch or slice, and the query merges the partial groups.
 
 mod counter;
 mod plan;

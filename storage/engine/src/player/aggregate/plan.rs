@@ -1,4 +1,4 @@
-//! What is counted of a slice: cells where they are wanted whole, rows at the edges.
+//! The parts of a slice to count: whole cells where possible, and single rows at the edges.
 //!
 //! ```text
 //!   wanted           ├────────────────────────────┤
@@ -14,31 +14,31 @@ use stratalog_model::{Result, TickRange, aggregate::AggregateRequest};
 use super::rows::before_all;
 use crate::pieces::runs::Runs;
 
-/// Neighbouring cells or rows of a run.
+/// Consecutive cells or rows of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Span {
-    /// All of whose events are wanted, and in one window.
+    /// Cells with only wanted events, all in the same window.
     Cells(Range<usize>),
-    /// Some of which may not be wanted, unless their window is known.
+    /// Rows that may include unwanted events. If the window is known, all rows are wanted.
     Rows(Range<usize>),
 }
 
-/// A part of a run that is counted.
+/// A part of a run to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// The series.
     pub run: usize,
-    /// The window that all of it is in; `None` where ticks must tell.
+    /// The window of all events of the segment; `None` if the ticks must decide.
     pub window: Option<i64>,
-    /// What of it.
+    /// The cells or rows of the segment.
     pub span: Span,
 }
 
-/// The parts of the chosen runs of a slice, whose ticks are in `hull`, in their order: with the
-/// cells of the slice, or without.
+/// The segments of the chosen runs of a slice with ticks in `hull`, in run order. `with_cells`
+/// allows segments of cells.
 ///
 /// # Errors
-/// `Internal` for a window that begins before all ticks.
+/// `Internal` if a window begins before all ticks.
 pub fn segments(
     request: &AggregateRequest,
     hull: &TickRange,
@@ -95,7 +95,7 @@ pub fn segments(
     Ok(segments)
 }
 
-/// The window that all ticks of a hull are in, if it is one.
+/// The window that contains all ticks of a hull; `None` if the hull covers several windows.
 fn window_of(request: &AggregateRequest, hull: &TickRange) -> Result<Option<i64>> {
     let Some(windows) = request.windows else { return Ok(Some(0)) };
     let start = windows.start(hull.start.0).ok_or_else(before_all)?;

@@ -1,4 +1,5 @@
-//! Rows in any order: those of one group are brought together, then counted as neighbours.
+//! Aggregates rows in any order. The rows of each group are collected, then counted as consecutive
+//! rows.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use crate::{
     memtable::{column::Column, shape::KeyColumns},
 };
 
-/// The partial aggregates of batches of [`AggregateRequest::projection`], one batch for each.
+/// The partial aggregates of batches of [`AggregateRequest::projection`]: a result batch for each
+/// batch.
 pub fn of_rows(batches: BatchStream, request: &Arc<AggregateRequest>) -> BatchStream {
     let request = Arc::clone(request);
     Box::pin(batches.map(move |batch| of_batch(&batch?, &request)))
@@ -37,7 +39,7 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     let stored: Vec<Column> = keys.iter().map(|key| Column::Plain(Arc::clone(key))).collect();
     let groups = Groups::of(&stored, &KeyColumns::all(keys.len()), rows)?;
 
-    // A number for each group and window, in the order in which they come up.
+    // A number for each pair of group and window, in order of first appearance.
     let mut numbers: HashMap<(u32, i64), u32, RandomState> = HashMap::default();
     let mut windows: Vec<i64> = Vec::new();
     let mut of_row: Vec<u32> = Vec::with_capacity(rows);
@@ -59,7 +61,7 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
         of_row.push(number);
     }
 
-    // The rows of each group together, in their order.
+    // Sorts the rows by group; the rows of a group keep their order.
     let mut starts: Vec<u32> = vec![0; windows.len() + 1];
     for number in &of_row {
         if let Some(next) = starts.get_mut(*number as usize + 1) {
@@ -102,7 +104,8 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     tally.batch(request, keys)
 }
 
-/// Told beforehand, by [`stratalog_model::Snapshot::aggregate`].
+/// Never reached in practice: [`stratalog_model::Snapshot::aggregate`] declines the request
+/// earlier.
 pub fn before_all() -> Error {
     Error::internal("a window begins before all ticks")
 }

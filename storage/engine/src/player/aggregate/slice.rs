@@ -1,10 +1,10 @@
-//! Row groups of stories: each series is a run of rows in the order of ticks, so that windows
-//! are found by bisection, and values are counted where they lie. Where a story has cells, what
-//! they tell is not counted again.
+//! Aggregates over row groups of stories. Each series is a run of rows in tick order. Bisection
+//! finds the windows, and the values are counted in place. Where a story has cells, the cell
+//! statistics replace the count of the rows.
 //!
 //! ```text
-//!   slice  ─► run of a series ─► windows │ 10:00 │ 11:00 …
-//!   next   ─► run of the same ─► windows         │ 11:00 │ 12:00 …     11:00 is one group
+//!   slice  ─► run of a series     ─► windows │ 10:00 │ 11:00 …
+//!   next   ─► run of the same key ─► windows         │ 11:00 │ 12:00 …     11:00 is one group
 //! ```
 
 use std::{ops::Range, sync::Arc};
@@ -28,25 +28,25 @@ use super::{
 };
 use crate::pieces::{chosen::Chosen, piece::Part, reader::Reader, runs::Runs};
 
-/// Groups that are put together before they are returned.
+/// Maximum number of groups in the tally before the tally becomes a batch.
 const GROUPS_MAX: usize = 1 << 16;
 
-/// Aggregates of slices of a story that are read one after another.
+/// Aggregates of the slices of a story, slice by slice.
 pub struct Slices {
     request: Arc<AggregateRequest>,
     reader: Arc<Reader>,
-    /// Key bytes of the wanted series, ascending, where all key columns are fixed.
+    /// Key bytes of the wanted series, ascending, if the request fixes all key columns.
     keys: Option<Arc<[Vec<u8>]>>,
     tally: Tally,
-    /// Where the key of each group is: place in `looked_at`, and series there.
+    /// Position of the key of each group: index in `looked_at`, and series in these runs.
     places: Vec<(usize, usize)>,
     looked_at: Vec<Arc<Runs>>,
-    /// Of each series of the last slice, the group that its run ended with.
+    /// For each series of the last slice: the group of the run's end.
     last: Vec<Option<usize>>,
 }
 
 impl Slices {
-    /// Those that a reader reads.
+    /// An empty aggregate; `reader` reads the slices.
     pub fn new(
         request: &Arc<AggregateRequest>,
         reader: &Arc<Reader>,
@@ -63,7 +63,7 @@ impl Slices {
         }
     }
 
-    /// What was found so far; `None` for nothing.
+    /// Returns the groups until now as a batch; `None` without groups.
     ///
     /// # Errors
     /// `Internal`.
@@ -85,17 +85,18 @@ impl Slices {
         tally.batch(&self.request, keys).map(Some)
     }
 
-    /// The group that a run of the last slice ended with, of the same series as a run of the next.
+    /// The group at the end of the previous slice's run with the same key as `run`.
     fn ended_with(&self, runs: &Runs, run: usize) -> Option<usize> {
         let before = self.looked_at.last()?;
         let key = runs.keys().get(run)?;
-        // Mostly the same series are in both.
+        // Mostly, both slices have the same series.
         let same = before.keys().get(run).is_some_and(|known| known == key);
         let at = if same { run } else { before.find(key)? };
         self.last.get(at).copied().flatten()
     }
 
-    /// Adds a group of a story all of whose events are seen; what was found, when it is enough.
+    /// Adds a row group of a story; the snapshot must see all of its events. Returns a batch if the
+    /// tally has many groups.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -202,8 +203,8 @@ impl Slices {
         Ok(None)
     }
 
-    /// Calls `found` with each window that some of ascending ticks are wanted of, and the places
-    /// of these.
+    /// Calls `found` for each window with wanted ticks. `ticks` is ascending, and the range gives
+    /// the positions of the wanted ticks of the window.
     fn windows(
         &self,
         ticks: &[i64],
@@ -229,8 +230,8 @@ impl Slices {
         Ok(())
     }
 
-    /// The column of the cells that tells a statistic; `None` for what needs none: how many
-    /// events there are, and columns that the story does not have.
+    /// The cell column of a statistic. `None` if the statistic needs no cell column: counts of
+    /// events, counts of columns without NULL, and columns that the story lacks.
     fn cell_column(&self, wanted: &Wanted) -> Option<CellColumn> {
         let Some(Source::Column(id)) = self.reader.source(wanted.column) else { return None };
         match wanted.statistic {
@@ -246,12 +247,12 @@ impl Slices {
         }
     }
 
-    /// What is read of the cells.
+    /// The cell columns to read.
     fn cell_columns(&self) -> Vec<CellColumn> {
         self.request.wanted.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
     }
 
-    /// For each statistic that is wanted, the column that was read for it.
+    /// For each wanted statistic, the cell column that was read.
     fn told<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
         let mut read = read.iter();
         let of = self.request.wanted.iter().map(|wanted| match self.cell_column(wanted) {
@@ -261,8 +262,8 @@ impl Slices {
         of.collect()
     }
 
-    /// What is read of the story: the columns whose values are wanted, each with its place among
-    /// them, and at last the ticks, if they are needed.
+    /// The sources to read from the story, and for each column of the request its position in the
+    /// sources. With `ticks`, the last source is the tick column.
     fn sources(&self, ticks: bool) -> (Vec<Source>, Vec<Option<usize>>) {
         let mut sources = Vec::new();
         let mut places = Vec::new();
@@ -276,7 +277,7 @@ impl Slices {
         (sources, places)
     }
 
-    /// What columns that the story does not have show.
+    /// The constant values of columns that the story lacks.
     fn constants(&self, places: &[Option<usize>]) -> Result<Vec<Option<ArrayRef>>> {
         let columns = self.request.columns().into_iter().zip(places);
         columns
@@ -288,7 +289,7 @@ impl Slices {
     }
 }
 
-/// The ticks of a run: where they lie, or brought together.
+/// The ticks of a run: a slice of the chunk if possible, otherwise a copy in `scratch`.
 fn run_ticks<'a>(
     chunks: &'a [(u32, ArrayRef)],
     rows: Range<usize>,

@@ -1,4 +1,4 @@
-//! What was found of groups: a row each, column by column.
+//! Statistics of groups, column by column, with a row per group.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use stratalog_model::{
 
 use stratalog_story::kernel::{Number, Total};
 
-/// Numbers of groups that are found one after another.
+/// The statistics of groups; the groups come one after another.
 #[derive(Debug)]
 pub struct Tally {
     windows: Vec<i64>,
     columns: Vec<Found>,
-    /// The group that is counted.
+    /// Number of the current group.
     current: usize,
 }
 
-/// One statistic of each group.
+/// A statistic of all groups.
 #[derive(Debug)]
 enum Found {
     Counts(Vec<i64>),
@@ -31,11 +31,11 @@ enum Found {
     Numbers(Vec<Option<Number>>, Greatest),
 }
 
-/// Whether the greatest is looked for, or the least.
+/// True for the greatest value, false for the least.
 type Greatest = bool;
 
 impl Tally {
-    /// An empty one.
+    /// A tally without groups.
     pub fn new(request: &AggregateRequest) -> Self {
         let columns = request.wanted.iter().map(|wanted| match wanted.statistic {
             Statistic::Rows | Statistic::Count => Found::Counts(Vec::new()),
@@ -46,12 +46,12 @@ impl Tally {
         Self { windows: Vec::new(), columns: columns.collect(), current: 0 }
     }
 
-    /// Groups so far.
+    /// Number of groups until now.
     pub fn rows(&self) -> usize {
         self.windows.len()
     }
 
-    /// Begins the next group, whose window begins at a tick; its number.
+    /// Begins the next group and returns its number. `window` is the start of the group's window.
     pub fn group(&mut self, window: i64) -> usize {
         self.current = self.windows.len();
         self.windows.push(window);
@@ -65,17 +65,17 @@ impl Tally {
         self.current
     }
 
-    /// Where the window of a group begins.
+    /// Start of the window of a group.
     pub fn window(&self, group: usize) -> Option<i64> {
         self.windows.get(group).copied()
     }
 
-    /// Goes on with a group, by its number.
+    /// Makes an earlier group the current group again.
     pub fn resume(&mut self, group: usize) {
         self.current = group;
     }
 
-    /// More of the statistic at a place of the request, of the group that is counted.
+    /// Adds a count to the statistic at position `at` of the request, in the current group.
     pub fn count(&mut self, at: usize, count: i64) {
         if let Some(Found::Counts(counts)) = self.columns.get_mut(at)
             && let Some(known) = counts.get_mut(self.current)
@@ -84,7 +84,7 @@ impl Tally {
         }
     }
 
-    /// As [`Self::count`], a sum.
+    /// Like [`Self::count`], for a sum.
     pub fn sum(&mut self, at: usize, sum: Option<Total>) {
         if let Some(Found::Sums(sums)) = self.columns.get_mut(at)
             && let (Some(known), Some(sum)) = (sums.get_mut(self.current), sum)
@@ -93,7 +93,7 @@ impl Tally {
         }
     }
 
-    /// As [`Self::count`], the least or greatest value.
+    /// Like [`Self::count`], for the least or greatest value.
     pub fn number(&mut self, at: usize, number: Option<Number>) {
         if let Some(Found::Numbers(numbers, greatest)) = self.columns.get_mut(at)
             && let (Some(known), Some(number)) = (numbers.get_mut(self.current), number)
@@ -102,10 +102,10 @@ impl Tally {
         }
     }
 
-    /// All groups, with their keys.
+    /// Converts all groups and their keys into a batch.
     ///
     /// # Errors
-    /// `Internal` when a group lacks a statistic.
+    /// `Internal` if a group lacks a statistic.
     pub fn batch(self, request: &AggregateRequest, keys: Vec<ArrayRef>) -> Result<RecordBatch> {
         let (schema, rows) = (request.schema(), self.rows());
         let mut arrays = keys;
@@ -126,7 +126,7 @@ impl Tally {
     }
 }
 
-/// Sums of one kind.
+/// Converts sums into an array of the type `of`.
 fn totals(sums: &[Option<Total>], of: &DataType) -> Result<ArrayRef> {
     if of.is_floating() {
         return Ok(Arc::new(Float64Array::from_iter(sums.iter().map(|sum| match sum {
@@ -141,7 +141,7 @@ fn totals(sums: &[Option<Total>], of: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(Decimal128Array::from_iter(whole).with_data_type(WHOLE_SUM)))
 }
 
-/// Numbers of one kind.
+/// Converts numbers into an array of floats or integers.
 fn plain(numbers: &[Option<Number>], floats: bool) -> ArrayRef {
     if floats {
         return Arc::new(Float64Array::from_iter(numbers.iter().map(|number| match number {

@@ -1,13 +1,15 @@
-//! History in the order of commits, out of one pinned version, with little of it in memory.
+//! Reads history in commit order from a pinned version, with bounded memory.
 //!
 //! ```text
 //!   pieces:   [1 … 900]   [850 … 1700]   [1701 … 2000]      parts are read by their lowest gsn
-//!   pool:     ─────────── rows that were read ──┐
-//!   frontier: lowest gsn of what is unread: rows before it are settled ─► window, sorted
-//!   batches:  behind all pieces, in the order of commits already
+//!   pool:     ───────────── rows already read ──┐
+//!   frontier: lowest unread gsn: all rows before the frontier are settled ─► window, sorted
+//!   batches:  after all pieces, already in commit order
 //! ```
-//! Parts that lie across each other in the log, as those of merged or late events do, may be more
-//! than memory is for: then the pool keeps the lowest positions, and the sweep ends behind them.
+//!
+//! Parts may overlap in gsn order, for example parts with merged or late events. If the pool
+//! becomes too large for the memory bound, the pool keeps the lowest positions, and the sweep ends
+//! after these positions.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -32,67 +34,69 @@ use crate::{
     version::Version,
 };
 
-/// Rows of a window, about.
+/// Approximate rows of a window.
 const WINDOW_ROWS: usize = 1 << 16;
 
-/// Bytes that are enough for a window, however few rows they are: a follower has one, as long as it
-/// takes. Fewer are, where the memory for that is used.
+/// Bytes that complete a window, whatever the row count. A follower holds a window until its client
+/// has taken all events. The bound is lower if the memory for windows is scarce.
 const WINDOW_BYTES: usize = 8 << 20;
 
-/// Rows that are kept whatever their bytes: with a MiB each, as many as the pool may have.
+/// Rows that the pool keeps whatever their size. With 1 MiB per row, these rows reach the byte
+/// limit of the pool.
 const KEPT_ROWS_MIN: usize = 1 << 6;
 
-/// Rows that were read and are not settled, at most.
+/// Maximum number of unsettled rows in the pool.
 const POOL_ROWS_MAX: usize = 1 << 20;
 
-/// Bytes of such rows, at most.
+/// Maximum bytes of the rows in the pool.
 const POOL_BYTES_MAX: usize = 64 << 20;
 
-/// What comes next.
+/// The next events of a sweep.
 #[derive(Debug)]
 pub struct Window {
-    /// Events, by ascending gsn, and these.
+    /// Batches of events by ascending gsn, with the gsns.
     pub rows: Vec<(RecordBatch, Int64Array)>,
-    /// What could not be read.
+    /// Position ranges that could not be read.
     pub damaged: Vec<Gap>,
-    /// All before this position was told, now or before.
+    /// All events before this position are in this window or in earlier windows.
     pub end: Gsn,
-    /// The version has no more.
+    /// True if the version has no further events.
     pub ended: bool,
 }
 
-/// A way through a version.
+/// A pass through a version in commit order.
 pub struct Sweep {
     version: Arc<Version>,
     shared: Arc<Shared>,
-    /// Place of `_gsn` among the columns that are read; the last one if nobody asks for it.
+    /// Position of `_gsn` among the columns to read; the last column if the request does not
+    /// include `_gsn`.
     gsn_at: usize,
-    /// Columns that are asked for.
+    /// Number of requested columns.
     columns: usize,
     batch_rows_max: usize,
-    /// Everything that is asked for.
+    /// All requested positions.
     gsns: GsnRange,
-    /// By lowest gsn, those that were not opened.
+    /// Unopened pieces, by lowest gsn.
     pieces: VecDeque<Arc<OpenPiece>>,
-    /// By lowest gsn, parts of open pieces that were not read.
+    /// Unread parts of open pieces, by lowest gsn.
     parts: VecDeque<(Arc<Reader>, Part)>,
     pool: Vec<Pooled>,
-    /// Only positions before this one are read.
+    /// The sweep reads only positions before this limit.
     limit: Gsn,
-    /// Those in memory, behind all that pieces have, in order.
+    /// In-memory batches in order; all of them lie after the events of pieces.
     batches: VecDeque<Arc<MemoryBatch>>,
     damaged: Vec<Gap>,
 }
 
-/// Rows of a part.
+/// The unsettled rows of a part.
 struct Pooled {
     rows: RecordBatch,
-    /// Positions and rows, ascending; those that were not told.
+    /// Position and row number of the remaining rows, by ascending position.
     order: Vec<(i64, u32)>,
 }
 
 impl Sweep {
-    /// Begins with the positions `gsns` of a version that is seen up to their end.
+    /// Begins a sweep over the positions `gsns` of a version. The end of `gsns` is the visible end.
     ///
     /// # Errors
     /// `Internal`.
@@ -134,15 +138,15 @@ impl Sweep {
         })
     }
 
-    /// The version.
+    /// The version of the sweep.
     pub fn version(&self) -> &Version {
         &self.version
     }
 
-    /// The next events; no more than one step of reading beyond `bytes_max` bytes.
+    /// The next events. The window exceeds `bytes_max` bytes by at most one read step.
     ///
     /// # Errors
-    /// `Io`, `ConnectionFailure`; what is damaged is told in the window.
+    /// `Io`, `ConnectionFailure`. Damaged data is not an error; the window lists the damage.
     pub async fn window(&mut self, bytes_max: usize) -> Result<Window> {
         let bytes_max = bytes_max.min(WINDOW_BYTES);
         loop {
@@ -169,7 +173,7 @@ impl Sweep {
         }
     }
 
-    /// Opens the pieces that may have the next events.
+    /// Opens the pieces that may contain the next events.
     async fn open_pieces(&mut self) -> Result<()> {
         loop {
             let first = self.parts.front().map(|(_, part)| part.gsns.start);
@@ -192,7 +196,7 @@ impl Sweep {
         }
     }
 
-    /// What is damaged is told; anything else that goes wrong ends the sweep.
+    /// Records damaged data. Other errors end the sweep.
     fn damaged(&mut self, gsns: GsnRange, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::DataCorrupted {
             return Err(error);
@@ -220,13 +224,13 @@ impl Sweep {
         Ok(())
     }
 
-    /// How many rows of the pool are before a position.
+    /// Number of pool rows before a position.
     fn settled(&self, frontier: Gsn) -> usize {
         self.pool.iter().map(|pooled| pooled.before(frontier)).sum()
     }
 
-    /// Gives up the highest positions of the pool when there are too many: those, and what lies
-    /// behind them, are for the next sweep.
+    /// Drops the highest positions if the pool is too large. The next sweep reads the dropped
+    /// positions and all later positions.
     fn keep_within_bounds(&mut self) -> Result<()> {
         let rows: usize = self.pool.iter().map(|pooled| pooled.order.len()).sum();
         if rows <= KEPT_ROWS_MIN || rows <= POOL_ROWS_MAX && self.bytes() <= POOL_BYTES_MAX {
@@ -249,13 +253,13 @@ impl Sweep {
         self.pool.iter().map(|pooled| pooled.rows.get_array_memory_size()).sum()
     }
 
-    /// Gives back the memory of rows that are not for this pool any more.
+    /// Frees the memory of rows that are no longer in the pool.
     fn shrink(&mut self) -> Result<()> {
         self.pool.retain(|pooled| !pooled.order.is_empty());
         self.pool.iter_mut().try_for_each(Pooled::shrink)
     }
 
-    /// The rows before a position, in order.
+    /// Takes the rows before a position, in order.
     fn cut(&mut self, frontier: Gsn, all_read: bool) -> Result<Window> {
         let mut picked: Vec<(i64, u32, u32)> = Vec::new();
         for (at, pooled) in (0..).zip(&mut self.pool) {
@@ -274,14 +278,14 @@ impl Sweep {
         }
         self.shrink()?;
         let end = match self.batches.front() {
-            // Pieces have nothing more.
+            // The pieces have no further events.
             Some(batch) if all_read && self.limit == self.gsns.end => Gsn(batch.first_gsn()),
             _ => frontier,
         };
         self.told(rows, end.max(self.gsns.start), all_read && end >= self.limit)
     }
 
-    /// Events in memory: behind those of all pieces, and in order.
+    /// In-memory events, in order. The pieces have no later events.
     fn in_memory(&mut self, bytes_max: usize) -> Result<Window> {
         let (mut rows, mut count, mut bytes) = (Vec::new(), 0, 0);
         while (count == 0 || count < WINDOW_ROWS && bytes < bytes_max as u64)

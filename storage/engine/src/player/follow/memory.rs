@@ -1,4 +1,4 @@
-//! Events in memory, in the order of commits, which is the order in which they lie there.
+//! In-memory events in commit order, which is also the stored order.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     version::Version,
 };
 
-/// A request for events of some positions, each batch of them whole.
+/// A request for the events in `gsns`; each batch is returned whole.
 pub fn request(
     chronicle: &Arc<ChronicleDefinition>,
     projection: Vec<usize>,
@@ -38,13 +38,13 @@ pub fn request(
     })
 }
 
-/// A request for all columns, system columns included, of all events.
+/// A request for all events, with all columns including system columns.
 pub fn everything_of(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
     let all = (0..chronicle.columns.len() + SYSTEM_COLUMNS.len()).collect();
     request(chronicle, all, GsnRange::ALL)
 }
 
-/// The rows of a batch that are seen at `visible` and wanted, by ascending gsn.
+/// The rows of a batch that are visible at `visible` and match the request, by ascending gsn.
 ///
 /// # Errors
 /// `Internal`.

@@ -1,13 +1,15 @@
-//! Followers: a chronicle in the order of commits, first what there is, then what comes (F104).
+//! Followers: the events of a chronicle in commit order, first the history and then new commits
+//! (F104).
 //!
 //! ```text
-//!   position ─► in the ring of the last commits? ─► its commits, one decoded batch for all followers
-//!                 └► no: a version is pinned ─► sweep: windows of positions, out of any tier
+//!   position ─► in the ring of the last commits? ─► commits, one decoded batch for all followers
+//!                 └► no: a version is pinned ─► sweep: windows of positions, from any tier
 //! ```
-//! A follower has a position, and of history what it read and was not told yet, as far as there is
-//! room for that: what it does not take is kept for nobody. One that is slow falls out of the ring,
-//! reads history up to the head, and finds the ring again. A version stays pinned for a moment only,
-//! so that files and memory are given back however slow it is.
+//!
+//! A follower has a position, and the history events that were read but not yet delivered, if the
+//! memory budget has room. The server keeps no further data for a follower. A slow follower falls
+//! out of the ring, reads history up to the head, and enters the ring again. A version is pinned
+//! only for a moment. Files and memory are therefore freed, even if a follower is very slow.
 
 mod history;
 pub mod memory;
@@ -34,22 +36,22 @@ use crate::{
     keeper::feed::{Commit, Following, Taken},
 };
 
-/// Place of `_gsn` among the system columns.
+/// Position of `_gsn` among the system columns.
 pub const GSN: usize = 2;
 
-/// Commits that are taken from the ring at a time.
+/// Maximum commits taken from the ring at a time.
 const COMMITS_TAKEN: usize = 256;
 
-/// Bytes that are put together into one batch, at most.
+/// Maximum bytes of a batch made from several commits.
 const TOGETHER_BYTES: usize = 512 << 10;
 
-/// Sweeps at a time: what they have in memory is bounded, and so is how many have it.
+/// Maximum concurrent sweeps. The memory of each sweep is bounded, and therefore also the total.
 pub const SWEEPS_MAX: usize = 4;
 
 /// Starts a subscription.
 ///
 /// # Errors
-/// `UndefinedTable` for a chronicle that was dropped.
+/// `UndefinedTable` if the chronicle was dropped.
 pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscription> {
     let chronicle = core.chronicle(&request.chronicle)?;
     let (following, head) = core.follow(&chronicle)?;
@@ -75,12 +77,12 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
     })))
 }
 
-/// Where a follower is.
+/// The place of a follower in the log.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// It is told by a tick, and not looked for yet.
+    /// The subscription starts at a tick, and the position is not yet known.
     Unknown,
-    /// The first position that was not told.
+    /// The first undelivered position.
     At(Gsn),
 }
 
@@ -89,13 +91,13 @@ struct Follower {
     request: Arc<SubscribeRequest>,
     following: Following,
     place: Place,
-    /// History that is read, between two windows.
+    /// The sweep through history, between two windows.
     resting: Arc<Mutex<Option<Resting>>>,
-    /// Windows of history so far.
+    /// Number of history windows until now.
     windows: u64,
-    /// Deletes up to this gsn were told.
+    /// Deletes up to this gsn are delivered.
     deleted: Gsn,
-    /// History that comes next.
+    /// History to deliver next.
     untold: Untold,
 }
 
@@ -123,12 +125,12 @@ impl Follower {
         }
     }
 
-    /// Rows of a batch, at most.
+    /// Maximum rows of a batch.
     fn rows_max(&self) -> usize {
         self.request.batch_rows_max.max(1)
     }
 
-    /// The position of the first event with the tick that was asked for, or a later one.
+    /// The position of the first event with the requested tick or a later tick.
     async fn find(&self) -> Result<Gsn> {
         let SubscribeFrom::Tick(tick) = self.request.from else {
             return Err(Error::internal("a subscription has no beginning"));
@@ -136,7 +138,8 @@ impl Follower {
         reading::first_at(&self.core, self.request.chronicle.id, tick).await
     }
 
-    /// A batch of commits out of the ring, which keeps the rest as long as it keeps it for all.
+    /// Takes a batch of commits from the ring. The remaining commits stay in the ring for all
+    /// followers.
     fn take(&mut self, commits: &[Arc<Commit>], next: Gsn) -> Result<Option<RecordBatch>> {
         let (mut batches, mut count, mut bytes, mut place) = (Vec::new(), 0, 0, next);
         let rows_max = self.rows_max();
@@ -147,7 +150,8 @@ impl Follower {
             let (rows, behind) = commit.behind(&self.request.chronicle, next, rows_max)?;
             let rows = rows.project(&self.request.projection)?;
             let more = batch_bytes(&rows);
-            // Not a part of it behind others: alone, it is no copy of what is decoded.
+            // A commit that does not fit as a whole waits for the next batch. Alone in a batch, the
+            // commit's rows need no copy of the decoded data.
             let whole = count + rows.num_rows() <= rows_max && bytes + more <= TOGETHER_BYTES;
             if count > 0 && !whole {
                 break;
@@ -163,7 +167,7 @@ impl Follower {
         }
     }
 
-    /// A window of history, out of any tier.
+    /// Reads a window of history, from any tier.
     async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
         let reading = Reading {
@@ -181,8 +185,8 @@ impl Follower {
     }
 }
 
-/// Neighbours in batches of about so many rows, so that many small ones are few; what is large is not
-/// copied for that.
+/// Concatenates small neighbouring batches into batches of up to `rows` rows and `TOGETHER_BYTES`
+/// bytes. Large batches are not copied.
 fn together(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     let mut gathered: Vec<RecordBatch> = Vec::new();

@@ -1,12 +1,13 @@
-//! What is read of history for a follower: where it begins, and one window after another.
+//! Reads history for a follower, from the start position on and window by window.
 //!
 //! ```text
-//!   a sweep that rests, or a place and a version ─► window ─► told
-//!                                                     └► rests for a moment, for the next one
+//!   a resting sweep, or a permit and a version ─► window ─► delivered
+//!                                                   └► rests for a moment before the next window
 //! ```
-//! Places are few, and a follower may not be looked at again for long, or ever: a cursor from which
-//! nobody fetches is so. So what must be waited for is waited for by a task, which gives its place back
-//! when it is through, whoever looks.
+//!
+//! Sweep permits are scarce, and a follower may be polled very late or never: for example, an open
+//! cursor without fetches. All waiting therefore happens in a task. The task returns its permit at
+//! the end, even if the follower is not polled.
 
 use std::{
     sync::{Arc, Weak},
@@ -29,40 +30,40 @@ use super::{
 };
 use crate::engine::Core;
 
-/// Nanoseconds for which a sweep goes on with the version that it began with.
+/// Maximum nanoseconds for which a sweep keeps its version.
 const PINNED_NS_MAX: u64 = 1_000_000_000;
 
-/// How long a sweep waits for its follower to come back for more.
+/// Maximum time for which a sweep waits for its follower.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// A sweep that waits for its follower.
+/// A sweep between two windows.
 pub struct Resting {
     sweep: Sweep,
-    /// Where it goes on.
+    /// Position of the next window.
     next: Gsn,
-    /// When the version was pinned.
+    /// Pin time of the version.
     began_ns: u64,
-    /// The window that it read last.
+    /// Number of the last window.
     windows: u64,
     _place: OwnedSemaphorePermit,
 }
 
-/// What is to be read.
+/// The state for a read.
 pub struct Reading {
-    /// Only looked at between what is waited for: nobody's task keeps an engine.
+    /// Upgraded only between waits, because a task must not keep the engine alive.
     pub core: Weak<Core>,
-    /// What the follower asks for.
+    /// The follower's request.
     pub request: Arc<SubscribeRequest>,
-    /// Its sweep, if there is one.
+    /// The follower's resting sweep, if present.
     pub resting: Arc<Mutex<Option<Resting>>>,
     /// The number of the window.
     pub windows: u64,
-    /// Where it begins.
+    /// The start position.
     pub position: Position,
 }
 
 impl Reading {
-    /// Reads it: at once, where nothing is to be waited for.
+    /// Reads a window; without a task if the read need not wait.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`, `Shutdown`.
@@ -82,7 +83,7 @@ impl Reading {
             }
         };
         let memory = Arc::clone(&there(&self.core)?.untold);
-        // So that many find some room, if there is little.
+        // Use half of the free memory. Other followers then find room too.
         let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
         let window = resting.sweep.window(bytes_max).await?;
         let passed = GsnRange::new(self.position.next, window.end);
@@ -97,8 +98,8 @@ impl Reading {
         Ok(read)
     }
 
-    /// The sweep that rests, unless it did so for too long, or the follower has read on without it: out of
-    /// the ring of the last commits.
+    /// Takes the resting sweep. `None` if the version has been pinned for too long, or if the
+    /// follower has advanced in the ring of the last commits meanwhile.
     fn rested(&self) -> Result<Option<Resting>> {
         let now_ns = there(&self.core)?.clock.monotonic_ns();
         let resting = self.resting.lock().take();
@@ -108,7 +109,8 @@ impl Reading {
         }))
     }
 
-    /// A sweep through what is visible now, if something is; and where that ends.
+    /// Begins a sweep over the published events, if the chronicle has a version. Also returns the
+    /// end.
     fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<Resting>, Gsn)> {
         let core = there(&self.core)?;
         let published = core.published();
@@ -124,8 +126,8 @@ impl Reading {
         ))
     }
 
-    /// Keeps a sweep for the next window, unless that is long in coming: whoever is slow pins no
-    /// version, and takes no place.
+    /// Keeps a sweep for the next window, and drops the sweep after `IDLE`. A slow follower pins no
+    /// version and holds no permit.
     fn rest(self, mut resting: Resting) {
         let Self { resting: rests, windows, .. } = self;
         resting.windows = windows;
@@ -138,11 +140,11 @@ impl Reading {
     }
 }
 
-/// The position of the first event, in the order of commits, that has a tick or a later one; behind the
-/// head of the log where there is none.
+/// The position of the first event, in commit order, with this tick or a later tick. If no event
+/// matches, the position after the head of the log.
 ///
 /// # Errors
-/// As [`Reading::run`].
+/// The errors of [`Reading::run`].
 pub async fn first_at(core: &Arc<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
     aside(find(Arc::downgrade(core), chronicle, tick)).await
 }
@@ -167,7 +169,7 @@ async fn place(sweeps: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
     sweeps.acquire_owned().await.map_err(|_| Error::internal("sweeps are closed"))
 }
 
-/// Does work at once where nothing is to be waited for, and else by a task.
+/// Polls `work` once. If `work` must wait, a task completes `work`.
 async fn aside<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -178,7 +180,7 @@ async fn aside<T: Send + 'static>(
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when the waiting caller is dropped.
 struct Task<T>(JoinHandle<Result<T>>);
 
 impl<T> Task<T> {

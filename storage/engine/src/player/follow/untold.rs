@@ -1,10 +1,11 @@
-//! What was read of history for a follower, and not told yet. A follower whose client is slow has it
-//! for long, and there may be thousands: so all of them together have so much, and for whom there is
-//! no room the rest is read again when its turn comes.
+//! History events that were read for a follower and are not yet delivered. A follower with a slow
+//! client keeps these events for a long time, and thousands of followers may exist. All followers
+//! therefore share a memory budget. Without room in the budget, the rest of a window is read again
+//! later.
 //!
 //! ```text
 //!   window:  [events 1–100] gap [events 101–200] [events 201–300]
-//!   room:    ───────────────────── all of it ────────────────────► all is kept
+//!   room:    ────────────────── all updates ───────────────────► all updates are kept
 //!   no room: [events 1–100] gap │ read again: a window from 101 on
 //! ```
 
@@ -25,16 +26,16 @@ use stratalog_model::{
 use super::history::Window;
 use crate::budget::{Budget, Claim};
 
-/// Updates that come next.
+/// Updates to deliver next.
 #[derive(Debug, Default)]
 pub struct Untold {
     updates: VecDeque<Update>,
-    /// Of the memory for what all followers were not told; given back with the last of them.
+    /// Claim on the budget shared by all followers; returned with the last update.
     room: Option<Claim>,
 }
 
 impl Untold {
-    /// The next one, which is told.
+    /// Takes the next update for delivery.
     pub fn next(&mut self) -> Option<Update> {
         let next = self.updates.pop_front();
         if self.updates.is_empty() {
@@ -44,30 +45,31 @@ impl Untold {
     }
 }
 
-/// Where a follower is.
+/// The progress of a follower.
 #[derive(Debug, Clone, Copy)]
 pub struct Position {
-    /// The first position that it was not told of.
+    /// The first undelivered position.
     pub next: Gsn,
-    /// It was told of deletes up to this gsn.
+    /// Deletes up to this gsn are delivered.
     pub deleted: Gsn,
 }
 
-/// What was read for a follower.
+/// The result of a read for a follower.
 #[derive(Debug)]
 pub struct Read {
-    /// What it is told.
+    /// The updates to deliver.
     pub untold: Untold,
-    /// Where it is then.
+    /// The follower's position after delivery.
     pub position: Position,
-    /// Whether that is where reading goes on.
+    /// True if the updates include the whole window. Otherwise, the rest is read again from
+    /// `position` on.
     pub whole: bool,
 }
 
 impl Read {
-    /// A window that was read at a position, and where events were deleted, among its positions and
-    /// around them; in batches of `rows_max` at most, as far as `memory` has room. What comes first is
-    /// kept in any case.
+    /// Builds the updates from a window that starts at `at`. `lost` has the deleted ranges in and
+    /// around the window. Each update has at most `rows_max` rows. The result keeps updates for
+    /// which `memory` has room, and always keeps the first update with events.
     pub fn new(
         window: Window,
         lost: Vec<GsnRange>,
@@ -107,7 +109,7 @@ impl Read {
         Self { untold: Untold { updates, room: Some(room) }, position, whole }
     }
 
-    /// There is nothing before a position.
+    /// An empty result: no events before `end`.
     pub fn nothing(end: Gsn, at: Position) -> Self {
         let position = Position { next: end.max(at.next), ..at };
         Self { untold: Untold::default(), position, whole: true }
@@ -121,7 +123,8 @@ fn rows_of(update: &Update) -> Option<&RecordBatch> {
     }
 }
 
-/// Cuts damage off where reading goes on, which finds the rest of it again; whether something is left.
+/// Cuts a damaged range at `from`. The next read starts at `from` and finds the rest of the damage.
+/// Returns false if the range becomes empty.
 fn is_before(update: &mut Update, from: Gsn) -> bool {
     match update {
         Update::Gap(Gap { gsns, cause: GapCause::Damaged(_) }) => {
@@ -132,7 +135,7 @@ fn is_before(update: &mut Update, from: Gsn) -> bool {
     }
 }
 
-/// The last gsn of deletes that an update tells of.
+/// The last gsn of a gap with deleted events.
 fn deleted_to(update: &Update) -> Option<Gsn> {
     match update {
         Update::Gap(Gap { gsns, cause: GapCause::Deleted }) => Some(Gsn(gsns.end.0 - 1)),
@@ -140,8 +143,8 @@ fn deleted_to(update: &Update) -> Option<Gsn> {
     }
 }
 
-/// Events, and gaps where they begin, each with its first position: whoever goes on behind what was
-/// told last has missed nothing.
+/// Merges events and gaps by first position, and returns each update with its first position. A
+/// follower that continues after any of the updates misses no event.
 fn in_order(
     rows: Vec<(RecordBatch, Int64Array)>,
     mut gaps: VecDeque<Gap>,
@@ -170,7 +173,7 @@ fn in_order(
     all
 }
 
-/// Bytes that batches take, each buffer once: they share those of what they were made of.
+/// Bytes of the buffers of batches. Shared buffers count once.
 fn bytes_of<'a>(batches: impl Iterator<Item = &'a RecordBatch>) -> usize {
     let columns = batches.flat_map(RecordBatch::columns);
     let mut open: Vec<ArrayData> = columns.map(|column| column.to_data()).collect();

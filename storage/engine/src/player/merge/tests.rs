@@ -5,7 +5,7 @@ use stratalog_model::{Tick, TickRange, aggregate::AggregateRequest, newest::Best
 use super::*;
 use crate::player::{aggregate, stream};
 
-/// A piece of given (tick, seq), with batches of `rows_max`.
+/// A piece with fixed (tick, seq) rows, in batches of `rows_max`.
 struct Fixed {
     rows: Vec<(i64, i64)>,
     rows_max: usize,

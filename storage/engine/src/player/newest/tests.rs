@@ -1,7 +1,7 @@
 use super::*;
 
-/// Of a thousand groups, candidates that are better every time: what was beaten is let go, and the
-/// best are left.
+/// A thousand groups with better candidates in each round: beaten candidates are dropped, and the
+/// best candidates stay.
 #[test]
 fn beaten_candidates_are_let_go() {
     let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
@@ -9,7 +9,7 @@ fn beaten_candidates_are_let_go() {
         let mut found = Found::new(Arc::clone(&schema), NewestOf { keys: Vec::new(), oldest });
         let sign = if oldest { -1 } else { 1 };
         for round in 0..200_i64 {
-            // Every third round one of them is missing.
+            // In every third round, the candidate of one group is missing.
             let groups: Vec<u32> = (0..1000).filter(|at| round % 3 != 0 || *at != 7).collect();
             let ticks: Vec<i64> =
                 groups.iter().map(|group| sign * (round * 10 + i64::from(*group))).collect();
@@ -22,7 +22,7 @@ fn beaten_candidates_are_let_go() {
         assert!(found.batches.len() < 100);
         let best = found.best().unwrap();
         let ticks = best.column(0).as_primitive::<Int64Type>().values();
-        // The last round has all of them.
+        // The last round has candidates for all groups.
         let wanted: Vec<i64> = (0..1000).map(|group| sign * (1990 + group)).collect();
         assert_eq!(ticks.as_ref(), wanted);
     }

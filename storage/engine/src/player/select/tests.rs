@@ -75,7 +75,7 @@ fn marks_and_fences_hide_rows() {
     assert_eq!(before, one_slice(4));
     let after = select(&batch, &criteria(&all, 10, true)).unwrap();
     assert_eq!(after, Selection::Rows(vec![0, 2, 3]));
-    // The fence was raised when two rows were committed.
+    // The fence was raised after two committed rows.
     let fences = [Fence { ticks: TickRange::new(Tick(0), Tick(4)), gsn: Gsn(2), raised: None }];
     let fenced = Criteria { fences: &fences, ..criteria(&all, 9, true) };
     assert_eq!(select(&batch, &fenced).unwrap(), Selection::Rows(vec![2, 3]));

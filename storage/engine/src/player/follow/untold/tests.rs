@@ -17,7 +17,7 @@ fn range(start: u64, end: u64) -> GsnRange {
     GsnRange::new(Gsn(start), Gsn(end))
 }
 
-/// Positions 1 to 8 in two batches, of which 7 is damaged.
+/// Positions 1 to 8 in two batches; position 7 is damaged.
 fn window() -> Window {
     let damaged = Gap { gsns: range(7, 8), cause: GapCause::Damaged("torn".to_string()) };
     Window { rows: vec![rows(1..6), rows(6..9)], damaged: vec![damaged], end: Gsn(9), ended: false }
@@ -27,7 +27,7 @@ fn begin() -> Position {
     Position { next: Gsn(1), deleted: Gsn(0) }
 }
 
-/// What is told: first positions and numbers of events, and gaps.
+/// The delivered updates: row count and first position of events, or the gap.
 fn told(untold: &mut Untold) -> Vec<String> {
     std::iter::from_fn(|| untold.next())
         .map(|update| match update {
@@ -80,7 +80,7 @@ fn without_room_what_comes_first_is_kept_and_the_rest_is_read_again() {
         assert_eq!(told(&mut read.untold), kept);
         assert_eq!(memory.used(), 0);
     }
-    // One batch is never too much, nor is a gap.
+    // The first batch with events is always kept, and also all gaps before the next batch.
     let mut read = Read::new(window(), vec![range(1, 5)], begin(), 100, &memory);
     assert_eq!((read.whole, read.position.next), (false, Gsn(6)));
     let begun = Position { next: Gsn(6), deleted: Gsn(4) };
