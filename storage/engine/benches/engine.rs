@@ -1,6 +1,6 @@
-//! What the engine itself costs: over a log in memory that completes at once.
+//! The engine's own cost: over a log in memory without delays.
 //!
-//! Events are of TSBS's cpu shape: a time, ten tags, ten metrics; key: the first tag.
+//! Events have the shape of TSBS's cpu table: a time, ten tags, ten metrics; key: the first tag.
 
 #![allow(
     clippy::unwrap_used,
@@ -119,7 +119,7 @@ fn cpu() -> Arc<ChronicleDefinition> {
     })
 }
 
-/// Rows `[first, first + rows)` of the series of all hosts, ten seconds apart.
+/// Rows `[first, first + rows)` of the series of all hosts, at intervals of ten seconds.
 fn batch(schema: &Arc<Schema>, first: i64, rows: i64) -> RecordBatch {
     let times = (first..first + rows).map(|row| row / HOSTS * 10_000_000);
     let mut columns: Vec<ArrayRef> =

@@ -1,9 +1,9 @@
-//! The event backlog (F12, F29): events that have left the journal stay in memory as well,
-//! ready to be read, while there is room.
+//! The event backlog (F12, F29): events that have left the journal stay in memory as well, for fast
+//! reads, while the budget has room.
 //!
 //! ```text
 //!   blocks of a new tablet, read back ─► kept with it ─► let go, the oldest first
-//!                                        (backlog_bytes_max)  those of pinned chronicles last
+//!                                        (backlog_bytes_max)  pinned chronicles last
 //! ```
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     pieces::{block::Block, piece::OpenPiece},
 };
 
-/// Blocks of a tablet, by number, in memory until this drops.
+/// Blocks of a tablet in memory, by number, until the drop.
 #[derive(Debug)]
 pub struct Kept {
     blocks: BTreeMap<u32, Block>,
@@ -32,34 +32,34 @@ impl Kept {
         self.blocks.get(&number)
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all blocks.
     pub fn bytes(&self) -> u64 {
         self.claim.bytes()
     }
 }
 
-/// Which tablets are kept in memory.
+/// The tablets kept in memory.
 #[derive(Debug)]
 pub struct Backlog {
     budget: Arc<Budget>,
-    /// By when their events were committed, and number.
+    /// By commit time of the oldest events, and number of the tablet.
     kept: Mutex<BTreeMap<(i64, u64), Weak<OpenPiece>>>,
 }
 
 impl Backlog {
-    /// One of so many bytes; of 0 it keeps nothing.
+    /// A backlog of `bytes_max`; 0 keeps nothing.
     pub fn new(bytes_max: u64) -> Self {
         Self { budget: Budget::new(bytes_max), kept: Mutex::default() }
     }
 
-    /// Whether it keeps anything.
+    /// True if the backlog may keep blocks.
     pub fn is_open(&self) -> bool {
         self.budget.bytes_max() > 0
     }
 
-    /// Keeps the blocks of a new tablet, by number, if there is room, or may be. `is_pinned`
-    /// says whether events of a chronicle that were committed at a time (ns since 1970) are
-    /// to be kept longer than others: those give way to none but their own kind.
+    /// Keeps the blocks of a new tablet, by number, if the budget has room, or older tablets can
+    /// give way. `is_pinned` returns true for events of a chronicle, by commit time (ns since
+    /// 1970), with a longer stay: a pinned tablet gives way only to another pinned tablet.
     pub fn keep(
         &self,
         piece: &Arc<OpenPiece>,
@@ -71,7 +71,7 @@ impl Backlog {
         if bytes as u64 > self.budget.bytes_max() {
             return;
         }
-        // Dropped last: files of no use may go with them.
+        // Dropped after the lock: the drop may remove a doomed file.
         let mut gone = Vec::new();
         let mut kept = self.kept.lock();
         kept.retain(|_, piece| piece.strong_count() > 0);
@@ -89,8 +89,8 @@ impl Backlog {
     }
 }
 
-/// Lets go of the oldest that is not pinned, or of the oldest of all when `any`; `None` when
-/// there is none.
+/// Removes the oldest unpinned tablet, or with `any` the oldest tablet if all are pinned; `None`
+/// without a candidate.
 fn let_go(
     kept: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
     any: bool,

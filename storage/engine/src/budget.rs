@@ -12,7 +12,7 @@ use std::sync::{
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Bytes in use, and how many may be.
+/// Bytes in use, and the limit.
 #[derive(Debug)]
 pub struct Budget {
     used: AtomicU64,
@@ -30,12 +30,12 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be claimed in all.
+    /// The limit of all claims, in bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Bytes that may still be claimed.
+    /// Bytes left for further claims.
     pub fn left(&self) -> u64 {
         self.bytes_max.saturating_sub(self.used())
     }
@@ -43,7 +43,7 @@ impl Budget {
     /// Claims `bytes`.
     ///
     /// # Errors
-    /// `OutOfMemory` when fewer are left; nothing is claimed then.
+    /// `OutOfMemory` with too few bytes left; then nothing is claimed.
     pub fn claim(self: &Arc<Self>, bytes: usize) -> Result<Claim> {
         let wanted = bytes as u64;
         let taken = self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -55,8 +55,8 @@ impl Budget {
         }
     }
 
-    /// Claims `bytes` even over the budget: for what is already durable or is about to
-    /// replace something of the same size.
+    /// Claims `bytes`, even beyond the budget: for data already durable, or about to replace data
+    /// of the same size.
     pub fn claim_anyway(self: &Arc<Self>, bytes: usize) -> Claim {
         self.used.fetch_add(bytes as u64, Ordering::Relaxed);
         Claim { budget: Arc::clone(self), bytes: bytes as u64 }
@@ -76,7 +76,7 @@ impl Budget {
     }
 }
 
-/// Bytes claimed of a [`Budget`]; given back when it drops.
+/// Bytes claimed from a [`Budget`], returned at the drop.
 #[derive(Debug)]
 pub struct Claim {
     budget: Arc<Budget>,
@@ -89,17 +89,18 @@ impl Claim {
         self.bytes
     }
 
-    /// Another claim on the same budget, even over it: for what is found out about the events.
+    /// Another claim on the same budget, even beyond the budget: for data derived from the events.
     pub fn beside(&self, bytes: usize) -> Self {
         self.budget.claim_anyway(bytes)
     }
 
-    /// Both claims, on the same budget, as one.
+    /// Joins another claim on the same budget into this claim.
     pub fn join(&mut self, mut other: Claim) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Changes the claim to `bytes`, even over the budget: estimates become exact here.
+    /// Changes the claim to `bytes`, even beyond the budget: replaces an estimate by the exact
+    /// size.
     pub fn adjust(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         if bytes >= self.bytes {

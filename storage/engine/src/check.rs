@@ -1,15 +1,16 @@
-//! A look at everything that is kept, without changing it (CL-2, CL-6).
+//! A read-only check of all stored data (CL-2, CL-6).
 //!
 //! ```text
-//!   Subject: who owns what (a manifest, or the version that is shown), and where files lie
+//!   Subject: owners of events (a manifest, or the published version), and places of files
 //!      │
 //!      ├─ frame, lost ◄── journal: decoded, counted, gsn's given as recovery gives them
 //!      ├─ pieces      ◄── tablets and stories: every byte, every value, order, counts
 //!      └─ finish      ◄── is every event owned once, does the journal reach the pieces
-//!                 each part, and each thing that is wrong ─► Report
+//!                 each part, and each finding ─► Report
 //! ```
 //! Memory: one block or row group, the frames' counts of open statements, and a bit for each
-//! arrival number of one chronicle, up to 64 MiB; beyond that double owners are not looked for.
+//! arrival number of one chronicle, up to 64 MiB. Beyond this limit, the check does not look for
+//! events with two owners.
 
 mod compare;
 mod journal;
@@ -31,10 +32,10 @@ pub use subject::{Known, Subject};
 
 use journal::Journaled;
 
-/// Called with the bytes that were read since the last time; an error ends the check.
+/// Called with the number of bytes read since the last call; an error ends the check.
 pub type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 
-/// A check under way.
+/// A running check.
 pub struct Check<'a> {
     subject: &'a Subject,
     progress: &'a mut Progress<'a>,
@@ -49,38 +50,38 @@ impl<'a> Check<'a> {
         Self { subject, progress, report: Report::default(), journaled }
     }
 
-    /// Takes a frame of the journal, in the order of lsn's; all from the floor on.
+    /// Takes a frame of the journal. Called for all frames from the floor onward, in lsn order.
     ///
     /// # Errors
-    /// What `progress` says.
+    /// The errors of `progress`.
     pub fn frame(&mut self, path: &Path, offset: u64, lsn: Lsn, frame: Frame) -> Result<()> {
         (self.progress)(frame.payload.len() as u64)?;
         self.journaled.frame(self.subject, &mut self.report, path, offset, lsn, frame);
         Ok(())
     }
 
-    /// Frames of the journal from `lsn` on cannot be read; `frame` is the header of a single
-    /// one, without a payload. Returns what that means for the data.
+    /// Records a gap: frames of the journal from `lsn` onward cannot be read. `frame` is the header
+    /// of a single lost frame, without a payload. Returns the meaning of the gap for the data.
     pub fn lost(&mut self, lsn: Lsn, frame: Option<&Frame>) -> String {
         self.journaled.lost(self.subject, lsn, frame)
     }
 
-    /// Looks at all files that the manifest names. Blocks.
+    /// Checks all files named by the manifest. Blocks.
     ///
     /// # Errors
-    /// What `progress` says; `ConnectionFailure` for an object store that cannot be reached.
+    /// The errors of `progress`; `ConnectionFailure` for an object store out of reach.
     pub fn pieces(&mut self) -> Result<()> {
         pieces::check(self.subject, &self.journaled, self.progress, &mut self.report)
     }
 
-    /// What was found. `torn` tells of a torn tail of the journal.
+    /// The findings. `torn` is true for a torn tail of the journal.
     pub fn finish(mut self, torn: bool) -> Report {
         self.journaled.finish(self.subject, torn, &mut self.report);
         self.report
     }
 }
 
-/// A range of ticks of a chronicle as times, the last one included.
+/// A range of ticks of a chronicle in times, with an inclusive end.
 fn times(definition: Option<&ChronicleDefinition>, ticks: &TickRange) -> String {
     if ticks.is_empty() {
         return "no ticks".to_string();
@@ -103,12 +104,12 @@ fn timestamp(time_ns: i64) -> String {
     text.map_or_else(|_| format!("{time_ns} ns since 1970"), |text| format!("{text}Z"))
 }
 
-/// The table of a chronicle, for people.
+/// The table name of a chronicle, for people.
 fn name(definition: Option<&Arc<ChronicleDefinition>>, id: ChronicleId) -> String {
     definition.map_or_else(|| format!("number {id}"), |known| known.qualified_name())
 }
 
-/// Whether an error is about what was read, and not about reading on.
+/// True for an error in the data, false for an error that ends the check.
 fn is_finding(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -120,7 +121,7 @@ fn is_finding(error: &Error) -> bool {
     )
 }
 
-/// An error as one line: what, and its detail.
+/// An error in one line: message and detail.
 fn told(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),

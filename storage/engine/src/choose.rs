@@ -1,4 +1,5 @@
-//! What moves next: pure decisions, on what is known of pieces and pressure (F31, F32, F35).
+//! Choice of the next move: pure decisions from the records of pieces and from the pressure (F31,
+//! F32, F35).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,111 +7,113 @@ use stratalog_model::{ChronicleDefinition, ChronicleId, SchemaVersion, TierName}
 
 use crate::{manifest::PieceRecord, settings::EngineSettings};
 
-/// Pieces that one merge brings together, at most.
+/// Most pieces in one merge.
 const FAN_IN_MAX: usize = 16;
 
-/// Events of a story take about so many times its bytes when they are unpacked.
+/// Approximate ratio of uncompressed to compressed bytes of a story's events.
 const UNPACKED_SHARE: u64 = 8;
 
-/// Overlapping pieces that are merged hold at most so many times what a piece has, unpacked.
+/// Most uncompressed bytes of a merge of overlapping pieces, as a multiple of the largest piece.
 const OVERLAP_SHARE: u64 = 4;
 
-/// One in so many events of a story that come late makes it worth writing again.
+/// A story is rewritten if the number of late events is at least one part in `LATE_SHARE` of its
+/// events.
 const LATE_SHARE: u64 = 8;
 
-/// Fewer events in the journal do not leave it by their age, unless the table has an age of its own:
-/// a file of a few rows frees next to nothing.
+/// Least events in the journal for a move by age, unless the table has its own age: a file of a few
+/// rows frees next to nothing.
 const AGED_ROWS_MIN: u64 = 1_024;
 
-/// Nor do fewer bytes.
+/// Least bytes in the journal for a move by age; either limit is enough.
 const AGED_BYTES_MIN: u64 = 64 << 10;
 
-/// Where a table has an age of its own, few events wait this many times as long.
+/// Multiple of a table's own age before few events move.
 const FEW_AGES: u32 = 24;
 
-/// The journal's part of the events that close an epoch by their number is one in so many at least.
+/// An epoch closes by number or bytes only if the journal holds at least one part in
+/// `JOURNAL_SHARE` of the limit.
 const JOURNAL_SHARE: u64 = 4;
 
-/// While no append waits for memory, a chronicle with fewer bytes does not leave it: this share of
-/// the memory in use from which events move, up to [`AGED_BYTES_MIN`].
+/// Divisor of the memory limit for moves. A chronicle below this share, or below [`AGED_BYTES_MIN`]
+/// if smaller, stays in memory until an append waits for memory.
 const FLUSH_SHARE: u64 = 1024;
 
-/// Acquirers from which on more do not keep a chronicle higher: it must not have all others move in
-/// the smallest of steps.
+/// Most acquirers with an effect on moves: one chronicle must not force all other chronicles to
+/// move in the smallest steps.
 const ACQUIRERS_MAX: u32 = 7;
 
-/// How large pieces of a tier become.
+/// Size of the largest pieces of a tier.
 #[derive(Debug, Clone, Copy)]
 pub struct Largest {
     /// Events.
     pub rows: u64,
-    /// Bytes of them when they are unpacked.
+    /// Uncompressed bytes of the events.
     pub unpacked_bytes: u64,
 }
 
 impl Pressure {
-    /// Whether memory is short.
+    /// True if memory is short.
     pub fn is_memory_short(&self) -> bool {
         let wanted = self.memory_bytes.saturating_add(self.memory_bytes_wanted);
         self.memory_bytes >= self.memory_bytes_high
             || (self.memory_bytes_wanted > 0 && wanted > self.memory_bytes_max)
     }
 
-    /// Whether the journal is long.
+    /// True if the journal is long.
     pub fn is_journal_long(&self) -> bool {
         self.journal_bytes >= self.journal_bytes_high
     }
 
-    /// Whether anything is short.
+    /// True if memory is short or the journal is long.
     pub fn is_high(&self) -> bool {
         self.is_memory_short() || self.is_journal_long()
     }
 }
 
 impl Largest {
-    /// Of tablets.
+    /// For tablets.
     pub fn tablet(settings: &EngineSettings) -> Self {
         Self { rows: settings.tablet_rows_max as u64, unpacked_bytes: settings.move_bytes }
     }
 
-    /// Of stories.
+    /// For stories.
     pub fn story(settings: &EngineSettings) -> Self {
         let unpacked_bytes = settings.story_bytes_max.saturating_mul(UNPACKED_SHARE);
         Self { rows: settings.story_rows_max, unpacked_bytes }
     }
 }
 
-/// What the journal tier holds of one chronicle.
+/// One chronicle's events in the journal tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Whose.
+    /// The chronicle.
     pub chronicle: ChronicleId,
-    /// Bytes of its events in memory.
+    /// Bytes of the events in memory.
     pub bytes: u64,
-    /// The oldest of them.
+    /// The gsn of the oldest event in memory.
     pub oldest_gsn: u64,
-    /// How many have acquired it.
+    /// Number of acquirers of the chronicle.
     pub acquirers: u32,
-    /// The oldest of them stay for now: see [`stay_ns`].
+    /// True if the oldest events stay for now: see [`stay_ns`].
     pub is_pinned: bool,
 }
 
 impl Load {
-    /// Bytes as they count when memory is short: those of a chronicle that many have acquired are
-    /// likely to be asked for, and weigh less (F13).
+    /// Bytes weighted for a memory shortage: a chronicle with many acquirers is likely to be read,
+    /// and weighs less (F13).
     fn weight(&self) -> u64 {
         self.bytes / patience(self.acquirers)
     }
 }
 
-/// How many times as long, and as many, events of a chronicle stay in their tier that `acquirers`
-/// have acquired (F13).
+/// Factor for the time and the number of a chronicle's events in their tier, by its number of
+/// acquirers (F13).
 pub fn patience(acquirers: u32) -> u64 {
     u64::from(acquirers.min(ACQUIRERS_MAX)).saturating_add(1)
 }
 
-/// For how long committed events of a chronicle stay in the journal at least, in nanoseconds: its
-/// `pin_for` (F12), and the acceptance window of a chronicle whose ticks go by the clock (F24).
+/// Least time of committed events in the journal, in nanoseconds: the longer of the chronicle's
+/// `pin_for` (F12) and, for clocked ticks, the acceptance window (F24).
 pub fn stay_ns(definition: &ChronicleDefinition) -> i64 {
     let window_ns = match definition.time_source.is_clocked() {
         true => i64::try_from(definition.window_ns()).unwrap_or(i64::MAX),
@@ -119,35 +122,35 @@ pub fn stay_ns(definition: &ChronicleDefinition) -> i64 {
     window_ns.max(definition.tiering.pin_for_ms.map_or(0, ns_of_ms))
 }
 
-/// Milliseconds of an option in nanoseconds, as many as there can be.
+/// Milliseconds of an option in nanoseconds, up to the largest i64.
 pub fn ns_of_ms(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)
 }
 
-/// What all of them take, and may take.
+/// Memory and journal in use by all chronicles, and the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// Bytes of memory in use.
     pub memory_bytes: u64,
-    /// From here on events leave.
+    /// From this number of bytes, events move out of memory.
     pub memory_bytes_high: u64,
-    /// Bytes that appends wait for.
+    /// Bytes wanted by waiting appends.
     pub memory_bytes_wanted: u64,
-    /// Bytes that there are.
+    /// The memory budget, in bytes.
     pub memory_bytes_max: u64,
     /// Bytes of the journal's segments.
     pub journal_bytes: u64,
-    /// From here on events leave.
+    /// From this number of bytes, events move out of the journal.
     pub journal_bytes_high: u64,
 }
 
-/// Whose events leave the journal next: where memory is short, those of the chronicle with the
-/// most, by their weight; where the journal is long, those of the one that holds on to its beginning. `None`
-/// when nothing is short, or a move would not help.
+/// The chronicle to flush next. If memory is short: the chronicle with the highest weight in
+/// memory. If the journal is long: the chronicle with the oldest events of the journal. `None`
+/// without a shortage, or if a move would not help.
 ///
-/// Pinned events leave for memory only while appends wait for it, and no other events can; for the
-/// journal only when it is twice as long. Chronicles with next to nothing in memory leave it only
-/// while appends wait.
+/// Pinned events leave for memory only if appends wait for memory and no other events can leave;
+/// for the journal only if its length is twice the limit. Chronicles with next to nothing in memory
+/// leave the memory only if appends wait.
 pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
     let largest = |loads: &mut dyn Iterator<Item = &Load>| {
         loads.max_by_key(|load| (load.weight(), load.bytes, load.chronicle)).copied()
@@ -171,28 +174,28 @@ pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
     chosen.map(|load| load.chronicle)
 }
 
-/// What a chronicle has above the stories, and may leave the journal by now.
+/// A chronicle's data above its stories, allowed to leave the journal by now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upper {
     /// Events in the journal.
     pub rows: u64,
-    /// Bytes of them in memory.
+    /// Bytes of the events in memory.
     pub bytes: u64,
-    /// Nanoseconds since the oldest of them was committed.
+    /// Nanoseconds since the commit of the oldest event.
     pub age_ns: i64,
     /// Events in tablets.
     pub tablet_rows: u64,
     /// Bytes of the tablets.
     pub tablet_bytes: u64,
-    /// The chronicle has an age of its own: `story_age_max`.
+    /// True if the chronicle has its own age: `story_age_max`.
     pub has_age: bool,
-    /// How many have acquired it.
+    /// Number of acquirers of the chronicle.
     pub acquirers: u32,
 }
 
-/// Whether the events of a chronicle leave the journal though nothing is short, because they
-/// close the epoch of its next story (F35): their number or bytes, together with those in tablets,
-/// or their age. `settings` are those of the chronicle.
+/// True if a chronicle's events leave the journal without a shortage, because the events close the
+/// epoch of the next story (F35): by number or bytes, together with the events in tablets, or by
+/// age. `settings` are the settings for the chronicle.
 pub fn descend(upper: &Upper, settings: &EngineSettings) -> bool {
     if upper.rows == 0 {
         return false;
@@ -218,10 +221,10 @@ pub fn descend(upper: &Upper, settings: &EngineSettings) -> bool {
     }
 }
 
-/// Which pieces of one tier are worth being one, by number: at least `fan_in` that overlap at
-/// some tick, or that are neighbours and together no larger than `largest`. Those where the
-/// most overlap come first: every read of those ticks goes through all of them; of too many,
-/// the smallest.
+/// The numbers of pieces of one tier worth a merge: at least `fan_in` pieces overlapping at some
+/// tick, or at least `fan_in` neighbours together no larger than `largest`. The deepest overlap
+/// comes first: a read of its ticks goes through all overlapping pieces. From too many overlapping
+/// pieces, the merge takes the smallest.
 pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
@@ -238,12 +241,12 @@ pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<
     Some(best?.iter().map(|piece| piece.id).collect())
 }
 
-/// Parts of the time for which events are pinned, within which tablets are merged.
+/// Parts of the pin time; a merge stays within one part.
 const PIN_PARTS: i64 = 4;
 
-/// As [`merge`], of the tablets. Where events are pinned for a time after their commit, those of
-/// different quarters of it stay apart: a tablet is as old as the oldest of its events, and younger
-/// ones must not lose their time to them.
+/// Like [`merge`], for tablets. With a pin time, tablets from different quarters of this time stay
+/// apart: the age of a tablet is the age of its oldest event, and younger events must not lose pin
+/// time through a merge.
 pub fn merge_tablets(
     pieces: &[PieceRecord],
     largest: Largest,
@@ -258,19 +261,18 @@ pub fn merge_tablets(
     parts.values().find_map(|tablets| merge(tablets, largest, fan_in))
 }
 
-/// Whether events that were committed at `since_ns` are pinned (F12).
+/// True if events committed at `since_ns` are pinned (F12).
 pub fn is_pinned(since_ns: i64, pin_for_ns: i64, now_ns: i64) -> bool {
     age_ns(since_ns, now_ns) < pin_for_ns
 }
 
-/// Nanoseconds since `since_ns`. A time after `now_ns` is from before a correction of the clock:
-/// nobody knows the age then, and it counts as the longest.
+/// Nanoseconds since `since_ns`. A time after `now_ns` precedes a correction of the clock: the age
+/// is unknown, and counts as the longest age.
 pub fn age_ns(since_ns: i64, now_ns: i64) -> i64 {
     if since_ns > now_ns { i64::MAX } else { now_ns.saturating_sub(since_ns) }
 }
 
-/// The pieces that overlap at some tick, where so many do that they must not be in memory all
-/// at once.
+/// The tablets of a deep overlap, if these tablets together are too large to be in memory at once.
 pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces.iter().filter(|piece| piece.tier() == TierName::Tablet) {
@@ -286,10 +288,10 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
     })
 }
 
-/// Which pieces become stories now, by number; `None` while the epoch is open: the tablets
-/// have few events, few bytes, and are young (F35). The oldest ticks come first, as many as
-/// one story has; with them the stories that they overlap, where that is worth it. Tablets whose
-/// events are pinned stay; those of a chronicle that `acquirers` have acquired stay longer.
+/// The numbers of pieces due for a story; `None` while the epoch is open: the tablets have few
+/// events, few bytes, and are young (F35). The oldest ticks come first, up to the size of one
+/// story; overlapped stories join if a rewrite is worth it. Tablets with pinned events stay.
+/// Tablets of a chronicle with `acquirers` stay longer.
 pub fn archive(
     pieces: &[PieceRecord],
     settings: &EngineSettings,
@@ -333,8 +335,8 @@ pub fn archive(
     Some(some.iter().copied().chain(late).map(|piece| piece.id).collect())
 }
 
-/// The pieces that a compaction has to do with, by number: tablets, and stories that overlap
-/// another piece or are neighbours and small.
+/// The numbers of pieces with work for a compaction: all tablets, stories overlapping another
+/// piece, and small neighbouring stories.
 pub fn unsettled(pieces: &[PieceRecord], settings: &EngineSettings) -> BTreeSet<u64> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
@@ -375,7 +377,7 @@ impl<T> Longer for Option<Vec<T>> {
     }
 }
 
-/// The pieces that overlap where the most do.
+/// The pieces at the deepest overlap; `None` for fewer than `fan_in` pieces.
 fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a PieceRecord>> {
     let mut open: Vec<&PieceRecord> = Vec::new();
     let mut most: Vec<&PieceRecord> = Vec::new();
@@ -392,8 +394,7 @@ fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a Piec
     Some(most)
 }
 
-/// The smallest of pieces that overlap, two or more: all of them are in memory when they are
-/// merged.
+/// The smallest of the overlapping pieces, at least two: a merge holds all its pieces in memory.
 fn few(mut pieces: Vec<&PieceRecord>, largest: Largest) -> Vec<&PieceRecord> {
     pieces.sort_by_key(|piece| (piece.unpacked_bytes, piece.id));
     let bytes_max = largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
@@ -407,7 +408,7 @@ fn few(mut pieces: Vec<&PieceRecord>, largest: Largest) -> Vec<&PieceRecord> {
     pieces
 }
 
-/// The longest run of neighbours that together fill a tablet or less.
+/// The longest run of neighbours within the size `largest`.
 fn small<'a>(
     pieces: &[&'a PieceRecord],
     largest: Largest,

@@ -1,8 +1,9 @@
-//! From the journal into tablets (F29–F33): events change hands by one edit of the manifest.
+//! Moves from the journal into tablets (F29–F33): one edit of the manifest changes the owner of the
+//! events.
 //!
 //! ```text
 //!   batches up to a gsn ─► tablets, durable, read back ─► edit: through, pieces ─► new version
-//!        (pinned)              (nobody sees them)           (durable)            (journal gives up
+//!        (pinned)              (not visible yet)            (durable)            (journal gives up
 //!                                                                                 its first segments)
 //! ```
 
@@ -34,35 +35,35 @@ use crate::{
 pub mod floor;
 pub mod places;
 
-/// Replaced events that one edit tells of.
+/// Most replaced events in one edit.
 const MARKS_MAX: usize = 200_000;
 
-/// Files beside the log.
+/// The engine's files beside the log.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// Where they are.
+    /// The folders and stores of the files.
     pub shelves: Shelves,
-    /// Which of them count.
+    /// The record of valid files.
     pub manifest: Arc<Manifest>,
-    /// Whose events they hold.
+    /// Definitions of the chronicles with events in the files.
     pub definitions: Definitions,
 }
 
 type Find = dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync;
 
-/// Tells the chronicles that exist.
+/// Looks up the existing chronicles.
 #[derive(Clone)]
 pub struct Definitions(Arc<Find>);
 
 impl Definitions {
-    /// What `find` says at any time.
+    /// A lookup through `find`, called at any time.
     pub fn new(
         find: impl Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(find))
     }
 
-    /// The definition of a chronicle now; `None` for one that was dropped.
+    /// The current definition of a chronicle; `None` for a dropped chronicle.
     pub fn of(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         (self.0)(id)
     }
@@ -74,19 +75,19 @@ impl fmt::Debug for Definitions {
     }
 }
 
-/// Moves what a chronicle has committed.
+/// Moves the committed events of a chronicle into tablets.
 ///
 /// # Errors
-/// `DiskFull`, `Io`: what had moved before stays so. `FeatureNotSupported` without files.
+/// `DiskFull`, `Io`: earlier moves keep their effect. `FeatureNotSupported` without files.
 pub async fn collect(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let _turn = core.moving.lock().await;
     collect_now(core, id).await
 }
 
-/// As [`collect`]. Only by whoever moves events.
+/// Like [`collect`]. Only for the holder of the lock `moving`.
 ///
 /// # Errors
-/// As [`collect`].
+/// Like [`collect`].
 pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let files = files_of(core)?;
     let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
@@ -96,11 +97,11 @@ pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     result
 }
 
-/// Moves what a chronicle has committed, as far as that closes the epoch of its next story by number
-/// or age and is not pinned.
+/// Moves the unpinned committed events of a chronicle into tablets, if these events close the epoch
+/// of the next story by number or age.
 ///
 /// # Errors
-/// As [`collect`].
+/// Like [`collect`].
 pub async fn collect_due(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let Some(files) = &core.files else { return Ok(Moved::default()) };
     let _turn = core.moving.lock().await;
@@ -118,8 +119,8 @@ pub async fn collect_due(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     result
 }
 
-/// What a chronicle has above its stories and may leave the journal, and the highest gsn that may;
-/// `None` of nothing.
+/// The chronicle's data above its stories, and the highest gsn allowed to leave the journal; `None`
+/// without a batch in memory.
 fn upper_of(
     core: &Core,
     chronicle: &Chronicle,
@@ -156,7 +157,7 @@ fn upper_of(
 }
 
 async fn collect_all(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
-    // What is committed from here on is for the next time.
+    // Later commits wait for the next collection.
     let until = core.published().gsn;
     collect_until(core, files, chronicle, until).await
 }
@@ -171,7 +172,7 @@ async fn collect_until(
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
         let shown = core.published().gsn;
-        // Merges stay away from the batches from here on.
+        // From here on, merges leave these batches alone.
         let (version, batches, through) = core.change(|_| {
             let version = Arc::clone(&chronicle.state().version);
             let batches = oldest(&version, until, core.settings.move_bytes);
@@ -183,7 +184,8 @@ async fn collect_until(
             return Ok(moved);
         }
         let done = move_out(core, files, chronicle, &version, batches, through, shown).await;
-        // When nobody waits for it any more, it may still come about: they stay put.
+        // After an error the batches stay. A cancelled move may still complete: its batches stay
+        // marked as leaving.
         if done.is_err() {
             chronicle.set_leaving(chronicle.state().version.pieces().through.0);
         }
@@ -191,10 +193,10 @@ async fn collect_until(
     }
 }
 
-/// As [`collect`], and then brings all pieces of the chronicle into disjoint ones.
+/// Like [`collect`]; afterwards rewrites all pieces of the chronicle into disjoint pieces.
 ///
 /// # Errors
-/// As [`collect`].
+/// Like [`collect`].
 pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let files = files_of(core)?;
     let collected = collect(core, id).await?;
@@ -209,11 +211,10 @@ pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     Ok(moved)
 }
 
-/// Brings pieces of a chronicle into stories, or merges at least `fan_in` of them, once, where
-/// that is due.
+/// Does one due move of a chronicle's pieces: into stories, or a merge of at least `fan_in` pieces.
 ///
 /// # Errors
-/// As [`collect`].
+/// Like [`collect`].
 pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<Moved> {
     let files = files_of(core)?;
     let _turn = core.moving.lock().await;
@@ -227,7 +228,7 @@ pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<M
     result
 }
 
-/// Removes stories that are of no use. Not while others wait to move: they may be far away.
+/// Removes doomed stories. Not while other moves wait: the store may be remote and slow.
 pub async fn remove_doomed(files: &Files) {
     if let Err(error) = files.shelves.stories.remove_doomed().await {
         tracing::warn!(%error, "stories that are of no use are left for later");
@@ -237,14 +238,14 @@ pub async fn remove_doomed(files: &Files) {
 /// The files beside the log.
 ///
 /// # Errors
-/// `FeatureNotSupported` without any.
+/// `FeatureNotSupported` without files.
 pub fn files_of(core: &Core) -> Result<&Files> {
     let none = || Error::not_yet("moving events out of a journal without files beside it");
     core.files.as_ref().ok_or_else(none)
 }
 
-/// Returns when all that the journal has written is durable, whatever level it asked for: a
-/// commit of nothing that asks for `disk`.
+/// Returns after all written frames of the journal are durable, at any requested level: commits
+/// nothing, with the durability `disk`.
 pub async fn sync(core: &Core) -> Result<()> {
     let status = core.log.status();
     if status.durable >= status.written || sabotage::active("move-before-sync") {
@@ -270,7 +271,7 @@ pub async fn sync(core: &Core) -> Result<()> {
     written.await.map_err(|_| closed())?.map(drop)
 }
 
-/// The oldest batches that were committed up to `until`, about as many as are moved at once.
+/// The oldest batches committed up to `until`, about the size of one move.
 fn oldest(version: &Version, until: Gsn, bytes_max: u64) -> Vec<Arc<MemoryBatch>> {
     let mut bytes = 0;
     let committed = version.batches().take_while(|batch| batch.last_gsn() <= until.0);
@@ -282,9 +283,9 @@ fn oldest(version: &Version, until: Gsn, bytes_max: u64) -> Vec<Arc<MemoryBatch>
     chosen.cloned().collect()
 }
 
-/// The gsn up to which pieces own events once the first `moved` batches have moved. A border
-/// between two frames: batches may have lost their first and last events, and those that a
-/// frame tells of are in one place, all of them.
+/// The gsn up to which pieces own events after the first `moved` batches have moved. The border
+/// lies between two frames: batches may have lost their first and last events, and the events of
+/// one frame must have one owner.
 fn border(version: &Version, moved: usize, until: Gsn) -> Gsn {
     let next = version.batches().nth(moved).map(|batch| Gsn(batch.first_gsn() - 1));
     let border = next.map_or(until, |next| next.min(until));
@@ -333,7 +334,7 @@ async fn move_out(
     Ok(moved)
 }
 
-/// Pieces that were written, as versions have them. The index knows their blocks then.
+/// Written pieces in the form for versions. Adds their blocks to the index.
 ///
 /// # Errors
 /// `Internal`.
@@ -355,7 +356,7 @@ pub fn open(
     Ok(opened)
 }
 
-/// Keeps the blocks that are wanted in memory of pieces that the manifest has.
+/// Keeps the wanted blocks of new pieces in memory; the manifest already names the pieces.
 pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<Written>) {
     let is_pinned =
         |id, since_ns| choose::is_pinned(since_ns, stay_ns(core, id), core.clock.now_ns());
@@ -366,13 +367,13 @@ pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<Written>) {
     }
 }
 
-/// Nanoseconds for which events of a chronicle are pinned once they are committed (F12).
+/// Pin time of a chronicle's events after their commit, in nanoseconds (F12).
 pub fn pin_for_ns(core: &Core, id: ChronicleId) -> Option<i64> {
     let definition = core.files.as_ref()?.definitions.of(id)?;
     definition.tiering.pin_for_ms.map(ns_of_ms)
 }
 
-/// As [`choose::stay_ns`], of a chronicle that may have been dropped.
+/// Like [`choose::stay_ns`], for a chronicle possibly dropped.
 pub fn stay_ns(core: &Core, id: ChronicleId) -> i64 {
     let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
     definition.map_or(0, |definition| choose::stay_ns(&definition))
@@ -380,23 +381,23 @@ pub fn stay_ns(core: &Core, id: ChronicleId) -> i64 {
 
 /// A change of a chronicle's pieces.
 pub struct Change<'a> {
-    /// The border from then on.
+    /// The border after the change.
     pub through: Gsn,
     /// New pieces, durable and read back.
     pub written: &'a [Written],
-    /// Pieces that are of no use any more.
+    /// Numbers of removed pieces.
     pub removed: Vec<u64>,
-    /// Events that were replaced and that no piece holds any more, by arrival number.
+    /// Arrival numbers of replaced events no longer held by any piece.
     pub forgotten: Vec<u64>,
-    /// The version that the new pieces were made from.
+    /// The version used to make the new pieces.
     pub version: &'a Version,
 }
 
 /// Makes a change durable, then visible.
 ///
 /// # Errors
-/// Those of the manifest: then the new pieces, whose numbers these are, are given up, unless
-/// nobody knows whether it has the edit.
+/// The errors of the manifest. After an error the new pieces, known by `numbers`, are removed,
+/// unless the manifest may already have the edit.
 pub async fn commit(
     files: &Files,
     chronicle: &Arc<Chronicle>,
@@ -416,10 +417,10 @@ pub async fn commit(
     applied
 }
 
-/// As [`commit`], of a change without new pieces.
+/// Like [`commit`], for a change without new pieces.
 ///
 /// # Errors
-/// Those of the manifest.
+/// The errors of the manifest.
 pub async fn apply(
     files: &Files,
     chronicle: &Arc<Chronicle>,
@@ -440,7 +441,7 @@ pub async fn apply(
         highest: chronicle.state().highest.map(Tick),
     };
     let mut replaced = news(files, chronicle.id(), version, through);
-    // Those that the edit has no room for go ahead: what replaced them is durable.
+    // Replacements beyond the size of one edit go ahead: their commits are durable already.
     while replaced.len() > MARKS_MAX {
         let rest = replaced.split_off(MARKS_MAX);
         let ahead = edit(owned_through(files, chronicle.id()), replaced);
@@ -452,8 +453,7 @@ pub async fn apply(
     files.manifest.apply(Edit::Move(last), publish).await
 }
 
-/// Events of pieces that were replaced by others up to `through`, and of which the manifest
-/// does not know that yet.
+/// Events of pieces replaced up to `through`, and not yet recorded in the manifest as replaced.
 pub fn news(files: &Files, id: ChronicleId, version: &Version, through: Gsn) -> Vec<(u64, u64)> {
     let state = files.manifest.state();
     let known = state.chronicles.get(&id).map(|owned| &owned.replaced);
@@ -465,7 +465,7 @@ fn owned_through(files: &Files, id: ChronicleId) -> Gsn {
     files.manifest.state().chronicles.get(&id).map_or(Gsn(0), |owned| owned.through)
 }
 
-/// The deletes that hide rows of pieces.
+/// Deletes with hidden rows in pieces.
 pub fn lasting(version: &Version) -> Vec<Fence> {
     let hides = |fence: &&Fence| {
         let mut pieces = version.pieces().iter();

@@ -1,30 +1,30 @@
-//! When events were committed: the highest gsn at recent instants, in memory only.
+//! Commit times of events: the highest gsn at recent instants, in memory only.
 //!
 //! ```text
 //!   look of the grapher    gsn 90        gsn 90   gsn 140            gsn 200
 //!   samples                (90, 10:00)            (140, 10:02)       (200, 10:03)
 //!                                                  └ gsn's 91 to 140 count as committed at 10:02
 //! ```
-//! An event counts as committed at the first look that found it, so it is never taken for older than
-//! it is. Events that a start has recovered count as committed at the start.
+//! An event counts as committed at the first look after its commit: the assumed age is never more
+//! than the real age. Events recovered by a start count as committed at the start.
 
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 use stratalog_model::Gsn;
 
-/// Samples, at most. When there are more, the older half keeps every second one.
+/// Most samples. Beyond this number, the older half keeps every second sample.
 const SAMPLES_MAX: usize = 4096;
 
-/// See the module's comment.
+/// Commit times of events; see the module's comment.
 #[derive(Debug, Default)]
 pub struct CommitTimes {
-    /// Highest gsn and time; both ascend.
+    /// Highest gsn and time of each sample; both ascend.
     samples: Mutex<VecDeque<(u64, i64)>>,
 }
 
 impl CommitTimes {
-    /// Events up to `gsn` are committed; `now` is asked for the time if some of them are new.
+    /// Records the commit of events up to `gsn`; calls `now` only for new events.
     pub fn note(&self, gsn: Gsn, now: impl FnOnce() -> i64) {
         let mut samples = self.samples.lock();
         let last = samples.back().copied();
@@ -42,14 +42,14 @@ impl CommitTimes {
         }
     }
 
-    /// When the event of a gsn was committed, as far as is known: not after `now_ns`.
+    /// The assumed commit time of a gsn: not after `now_ns`.
     pub fn of(&self, gsn: u64, now_ns: i64) -> i64 {
         let samples = self.samples.lock();
         let first = samples.partition_point(|(known, _)| *known < gsn);
         samples.get(first).map_or(now_ns, |(_, at_ns)| *at_ns)
     }
 
-    /// The highest gsn that was certainly committed at a time or before.
+    /// The highest gsn certainly committed at `time_ns` or before.
     pub fn until(&self, time_ns: i64) -> Gsn {
         let samples = self.samples.lock();
         let later = samples.partition_point(|(_, at_ns)| *at_ns <= time_ns);

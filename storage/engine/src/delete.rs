@@ -1,11 +1,11 @@
-//! DELETE: events go from one end of a chronicle only (F22).
+//! DELETE: removes events only from one end of a chronicle (F22).
 //!
 //! ```text
 //!   check: nothing on one side ─► Delete frame durable ─► fence published ─► count
 //!                                                          └► batches at the edge rewritten
 //! ```
-//! The frame says where in the log the deleted events are, as far as is known before it is written,
-//! so that readers in the order of commits can be told (payload, of none in older journals):
+//! The frame holds the positions of the deleted events, as known before the write, for readers in
+//! the order of commits (payload; empty in older journals):
 //! ```text
 //!   0  looked at up to this gsn    8  first gsn    16  gsn behind the last    little-endian
 //! ```
@@ -33,14 +33,14 @@ use crate::{
 pub mod deletion;
 pub mod trim;
 
-/// Bytes of a frame's payload.
+/// Bytes of the payload.
 const PAYLOAD_BYTES: usize = 24;
 
-/// Deletes the events with ticks in `range` that are committed when the frame is durable.
-/// Returns how many that were.
+/// Deletes the events with ticks in `range` committed before the frame is durable. Returns the
+/// number of deleted events.
 ///
 /// # Errors
-/// `FeatureNotSupported` when there are events on both sides of `range`; those of the log.
+/// `FeatureNotSupported` with events on both sides of `range`; the errors of the log.
 pub async fn delete(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,
@@ -78,7 +78,7 @@ pub async fn delete(
     let found = survey(&deleted.version, range, deleted.fence.gsn).await;
     drop(deleted);
     free(&core, &chronicle)?;
-    // They are deleted, whether or not those that came meanwhile can be counted.
+    // The events are deleted, even if the second count fails.
     Ok(found.unwrap_or(there).rows)
 }
 
@@ -86,7 +86,7 @@ async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<Fou
     version.survey(Area { ticks, gsns: GsnRange::ALL }, visible).await
 }
 
-/// Writes the frame of a delete, and carries it out once that is durable.
+/// Writes the frame of a delete, and carries out the delete after the frame is durable.
 async fn submit<T: Send + 'static>(
     core: &Arc<Core>,
     definition: &ChronicleDefinition,
@@ -109,10 +109,10 @@ async fn submit<T: Send + 'static>(
     })?
 }
 
-/// Where the events of a DELETE are, as its frame says.
+/// The positions of the events of a DELETE, in the form of its frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
-    /// Later ones were not looked at.
+    /// Highest gsn of the survey: later events were not counted.
     through: Gsn,
     gsns: GsnRange,
 }
@@ -141,7 +141,7 @@ impl Known {
         out.freeze()
     }
 
-    /// What a frame says; `None` for one of a version that said nothing.
+    /// The positions in a frame; `None` for a frame of an older version without positions.
     ///
     /// # Errors
     /// `DataCorrupted`.
@@ -162,7 +162,7 @@ impl Known {
     }
 }
 
-/// What a delete found.
+/// The version before a delete, and the fence of the delete.
 struct Deleted {
     version: Arc<Version>,
     fence: Fence,
@@ -180,8 +180,8 @@ fn raise_fence(
     })
 }
 
-/// Hides the events of `ticks` that are committed at or before `gsn`, the highest that is committed.
-/// Only under the publisher's lock.
+/// Hides the events of `ticks` committed at or before `gsn`, the highest committed gsn. Only under
+/// the publisher's lock.
 fn fence_off(
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
@@ -194,8 +194,8 @@ fn fence_off(
     (pinned, Deleted { version: before, fence })
 }
 
-/// The positions of the events that a fence deletes: those that are known, those in memory, and
-/// where there may be others, in pieces that nobody looked at.
+/// The positions of the events deleted by a fence: the known positions, the positions in memory,
+/// and the later positions of the pieces that overlap the fence.
 fn gone(version: &Version, fence: Fence, known: Option<Known>) -> GsnRange {
     let looked_at = known.map_or(Gsn(0), |known| known.through);
     let in_memory =
@@ -216,17 +216,17 @@ pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<
     Ok(())
 }
 
-/// Rewrites the batches that a fence cuts, so that what was deleted is freed once no
-/// snapshot needs it; then nobody needs the fence any more.
+/// Rewrites the batches cut by a fence. The memory of the deleted events becomes free when no
+/// snapshot needs the events; the fence becomes idle.
 ///
 /// # Errors
-/// Those of merging, which are defects.
+/// The errors of a merge: defects of the engine.
 pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
         let shown = core.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
-        // Those that are about to leave are not copied again.
+        // Batches moving into pieces are not copied again.
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
         let cut = version.batches().filter(stays).find(|batch| {
             version.fences().iter().any(|fence| {
@@ -238,12 +238,12 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
         let Some(cut) = cut else { return Ok(()) };
         let old = [Arc::clone(cut)];
         let merged = compact::merge(&old, version.fences(), shown, &core.budget)?;
-        // Somebody else merged it meanwhile: look again.
+        // Another thread may have merged the batch meanwhile: look again.
         core.replace(chronicle, &old, merged);
     }
 }
 
-/// A frame of a chronicle without content.
+/// A frame of a chronicle, without content.
 fn frame(chronicle: ChronicleId, (kind, schema_version): (FrameKind, SchemaVersion)) -> Frame {
     Frame {
         kind,

@@ -1,4 +1,4 @@
-//! The engine: chronicles, what is published of them, and who may change it.
+//! The engine: the chronicles, their published versions, and the locks for changes.
 //!
 //! ```text
 //!   locks, in the order in which they may be taken:
@@ -60,8 +60,8 @@ use crate::{
     waiting::Waiting,
 };
 
-/// Followers share one in so many of the bytes for events in memory: for the commits that they have
-/// not seen yet, and as many for the history that was read for them.
+/// Divisor of the memory budget for followers: one share for the commits not yet delivered to
+/// followers, and one share for the history read for followers.
 const FEEDS_SHARE: u64 = 16;
 
 /// The store of events: `EventStore` over a [`Log`].
@@ -70,14 +70,14 @@ pub struct Engine {
     core: Arc<Core>,
 }
 
-/// What the engine and its open appends share.
+/// State shared by the engine and its open appends.
 #[derive(Debug)]
 pub struct Core {
     /// The journal.
     pub log: Arc<dyn Log>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Its time at the start: no session is older.
+    /// Time of the clock at the start: no session is older.
     pub opened_ns: i64,
     /// Settings.
     pub settings: EngineSettings,
@@ -87,60 +87,62 @@ pub struct Core {
     pub numbers: Arc<Budget>,
     /// Memory for the commits that followers have not seen yet.
     feeds: Arc<FeedBytes>,
-    /// Memory for history that followers were not told of yet.
+    /// Memory for history not yet delivered to followers.
     pub untold: Arc<Budget>,
-    /// Who waits for it.
+    /// The appends waiting for memory of the budget.
     pub relief: Relief,
-    /// Events that are in tablets and in memory.
+    /// Events both in tablets and in memory.
     pub backlog: Backlog,
-    /// When events were committed.
+    /// Commit times of events.
     pub commit_times: CommitTimes,
-    /// How fast merges and stories are written.
+    /// Write rate of merges and stories.
     pub pace: Pace,
     /// Idempotent producers.
     pub producers: Mutex<Producers>,
-    /// Statements that wait for each other.
+    /// Statements waiting for each other.
     pub waits: Waits,
-    /// Tells how many have acquired a chronicle, if anybody does.
+    /// Counts the sessions with an acquisition of a chronicle; empty without a source of
+    /// acquisitions.
     pub acquirers: OnceLock<Arc<dyn Acquirers>>,
-    /// Highest committed gsn. Whoever holds the lock may change versions.
+    /// Highest committed gsn. The holder of the lock may change versions.
     publisher: Mutex<u64>,
     published: Mutex<Arc<Published>>,
-    /// Places for those who read history in the order of commits.
+    /// Permits for readers of history in the order of commits.
     pub sweeps: Arc<Semaphore>,
-    /// What is published reaches this gsn.
+    /// Highest published gsn.
     head: watch::Sender<u64>,
     chronicles: RwLock<HashMap<ChronicleId, Arc<Chronicle>, RandomState>>,
     forgotten: RwLock<HashSet<ChronicleId, RandomState>>,
-    /// Chronicles whose pieces the manifest may still name, and those that may be open.
+    /// Dropped chronicles whose pieces the manifest may still name, with the pieces possibly still
+    /// open.
     pub dropped: Mutex<BTreeMap<ChronicleId, Vec<Arc<OpenPiece>>>>,
     last_statement: AtomicU64,
-    /// Where events go that the journal shall not keep; `None` keeps all of them there.
+    /// Files for events that leave the journal; `None` keeps all events in the journal.
     pub files: Option<Files>,
-    /// Where the journal may begin.
+    /// Candidates for the beginning of the journal.
     pub places: Places,
-    /// Who holds the journal's segments.
+    /// Holders of the journal's segments.
     pub release: Release,
-    /// Held by whoever moves events.
+    /// The lock for moves of events: one move at a time.
     pub moving: tokio::sync::Mutex<()>,
-    /// What they did.
+    /// Statistics of the moves.
     pub moves: Moves,
-    /// Where recovery and the grapher wait.
+    /// Runtime for waits of recovery and of the grapher.
     pub waiting: Waiting,
-    /// Highest number that a piece was made under, whether or not the manifest names it.
+    /// Highest number given to a piece, also without a record of this piece in the manifest.
     last_piece: AtomicU64,
-    /// Somebody tidies.
+    /// True while a task tidies.
     pub tidying: AtomicBool,
-    /// Chronicles that are worth it.
+    /// Chronicles worth tidying.
     pub untidy: Mutex<HashSet<ChronicleId, RandomState>>,
 }
 
 impl Engine {
-    /// Replays `log` and takes appends from then on. `definitions` tells the chronicles that
-    /// exist; events of others are passed over (their gsn's stay used).
+    /// Replays `log` and takes appends from then on. `definitions` returns the existing chronicles;
+    /// recovery skips the events of all other chronicles (their gsn's stay used).
     ///
     /// # Errors
-    /// Those of [`Log::replay`]; `DataCorrupted` when a frame is sound and its payload is not.
+    /// The errors of [`Log::replay`]; `DataCorrupted` for a sound frame with a bad payload.
     pub fn open(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -150,10 +152,11 @@ impl Engine {
         Self::open_with(log, clock, settings, definitions, None)
     }
 
-    /// As [`Self::open`], with files beside the log, which hold what its manifest says.
+    /// Like [`Self::open`], with files beside the log. The files hold the events named by their
+    /// manifest.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub fn open_with(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -164,13 +167,13 @@ impl Engine {
         Self::open_decided(log, clock, settings, definitions, files, None, &|| Ok(()))
     }
 
-    /// As [`Self::open_with`]. Recovery commits the append of `decision`, the catalog's last decision, if a
-    /// crash came before the commit frame (RFC 0023). `verify` runs after all frames are read, and before
-    /// recovery writes the commit frame.
+    /// Like [`Self::open_with`]. Recovery commits the append of `decision`, the catalog's last
+    /// decision, if a crash came before the commit frame (RFC 0023). `verify` runs after all frames
+    /// are read, and before recovery writes the commit frame.
     ///
     /// # Errors
-    /// The errors of [`Self::open`] and of `verify`; `DataCorrupted` when the log has a part of the append
-    /// only; `DiskFull` without room for the commit frame.
+    /// The errors of [`Self::open`] and of `verify`; `DataCorrupted` when the log has only a part
+    /// of the append; `DiskFull` without room for the commit frame.
     pub fn open_decided(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -223,13 +226,13 @@ impl Engine {
         &self.core
     }
 
-    /// Has chronicles that many have acquired leave memory later than others (F13). The first who is
-    /// told to the engine counts.
+    /// Keeps chronicles with many acquisitions in memory longer than other chronicles (F13). The
+    /// first call sets the source of acquisitions; later calls have no effect.
     pub fn steer_by(&self, acquirers: Arc<dyn Acquirers>) {
         self.core.acquirers.get_or_init(|| acquirers);
     }
 
-    /// Lets the journal begin where it is still needed. Returns the bytes that are free now.
+    /// Moves the beginning of the journal to the first needed frame. Returns the bytes freed.
     ///
     /// # Errors
     /// `Io`.
@@ -360,7 +363,7 @@ impl EventStore for Engine {
 }
 
 impl Core {
-    /// The chronicle of a definition, made if it is new.
+    /// The chronicle of a definition, created on first use.
     ///
     /// # Errors
     /// `UndefinedTable` after [`EventStore::forget`].
@@ -382,34 +385,34 @@ impl Core {
         Ok(Arc::clone(chronicles.entry(definition.id).or_insert_with(made)))
     }
 
-    /// The chronicle of an id, if it ever had events.
+    /// The chronicle of an id, if [`Self::chronicle`] has created it.
     pub fn known(&self, id: ChronicleId) -> Option<Arc<Chronicle>> {
         self.chronicles.read().get(&id).cloned()
     }
 
-    /// Notes when what is committed was.
+    /// Records the time of the latest commit.
     pub fn note_commits(&self) {
         self.commit_times.note(self.published().gsn, || self.clock.now_ns());
     }
 
-    /// How many have acquired a chronicle (F13).
+    /// Number of sessions with an acquisition of a chronicle (F13).
     pub fn acquirers_of(&self, id: ChronicleId) -> u32 {
         self.acquirers.get().map_or(0, |acquirers| acquirers.acquirers(id))
     }
 
-    /// What is visible now.
+    /// The visible state now.
     pub fn published(&self) -> Arc<Published> {
         Arc::clone(&self.published.lock())
     }
 
-    /// A number such that no piece has it, or a higher one. Only by whoever moves events.
+    /// A number above the number of every piece. Only for the holder of the lock `moving`.
     pub fn next_piece(&self, files: &Files) -> u64 {
         let named = files.manifest.state().last_piece;
         self.last_piece.fetch_max(named, Ordering::Relaxed);
         self.last_piece.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A statement id that was never used.
+    /// A new statement id, never used before.
     pub fn next_statement(&self) -> StatementId {
         StatementId(self.last_statement.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -419,16 +422,16 @@ impl Core {
         StatementId(self.last_statement.load(Ordering::Relaxed))
     }
 
-    /// Statement ids up to `id` were used before.
+    /// Marks all statement ids up to `id` as used.
     pub fn seen_statement(&self, id: StatementId) {
         self.last_statement.fetch_max(id.0, Ordering::Relaxed);
     }
 
-    /// Gives durable events their gsn's, and makes them and the deletes between them visible, all at
-    /// once. Returns the first gsn. By whoever completes frames, in lsn order.
+    /// Gives durable events their gsn's, and makes the events and the deletes between them visible,
+    /// all at once. Returns the first gsn. Called at the completion of frames, in lsn order.
     ///
     /// # Errors
-    /// `UndefinedTable` when a chronicle was forgotten: its events are not seen by anybody.
+    /// `UndefinedTable` for a forgotten chronicle: no reader sees the events of this chronicle.
     pub fn publish(
         &self,
         steps: Vec<Step>,
@@ -450,7 +453,7 @@ impl Core {
                         Some(pinned) => versions.push(pinned),
                         None => forgotten = true,
                     }
-                    // Followers read what is left of earlier events from the version.
+                    // After a delete, followers read the remaining earlier events from the version.
                     followed.retain(|(known, _)| !Arc::ptr_eq(known, chronicle));
                     deleted.push(Arc::clone(chronicle));
                     continue;
@@ -478,7 +481,7 @@ impl Core {
         }
         self.places.committed(lsn, *committed, self.last_statement.load(Ordering::Relaxed));
         self.show(*committed, versions);
-        // Not before: who is woken by it finds it.
+        // After `show`: a woken follower must find the commit visible.
         for (chronicle, batch) in followed {
             chronicle.feed().push(batch, Gsn(*committed));
         }
@@ -488,7 +491,7 @@ impl Core {
         if forgotten { Err(dropped()) } else { Ok(first) }
     }
 
-    /// Whether the chronicles of `steps` still exist.
+    /// Checks that the chronicles of `steps` still exist.
     ///
     /// # Errors
     /// `UndefinedTable`.
@@ -501,13 +504,13 @@ impl Core {
         if steps.into_iter().any(gone) { Err(dropped()) } else { Ok(()) }
     }
 
-    /// Recovery has counted gsn's up to `gsn`.
+    /// Sets the highest committed gsn after recovery.
     pub fn set_committed(&self, gsn: u64) {
         *self.publisher.lock() = gsn;
     }
 
-    /// Runs `change` as the only one who changes versions; it gets the highest committed
-    /// gsn and returns what is to be seen afterwards.
+    /// Runs `change` under the publisher's lock. `change` receives the highest committed gsn; its
+    /// result is published.
     pub fn change<T>(&self, change: impl FnOnce(Gsn) -> (Option<Pinned>, T)) -> T {
         let committed = self.publisher.lock();
         let (pinned, result) = change(Gsn(*committed));
@@ -515,7 +518,7 @@ impl Core {
         result
     }
 
-    /// Follows a chronicle from the head of the log on.
+    /// Follows a chronicle from the head of the log.
     ///
     /// # Errors
     /// `Internal` outside of a runtime.
@@ -525,8 +528,9 @@ impl Core {
         Ok((following, Gsn(*committed)))
     }
 
-    /// Ends the time in which events of a chronicle can come, as far as the clock says; the last
-    /// tick that is sealed, `None` where ticks do not go by the clock.
+    /// Seals a chronicle with clocked ticks, up to the limit of the clock. Returns the last sealed
+    /// tick; `None` before the first event. Without clocked ticks, `late = 'reject'` seals ticks by
+    /// the order of commits, and `late = 'accept'` returns `None`.
     ///
     /// # Errors
     /// `UndefinedTable` after [`EventStore::forget`].
@@ -538,7 +542,7 @@ impl Core {
             };
         }
         let chronicle = self.chronicle(definition)?;
-        // Looked at before the locks: an earlier time seals less.
+        // Read before the locks: an earlier time seals less.
         let now = self.clock.reading();
         Ok(self.change(|_| {
             let version = chronicle.seal(definition, &now);
@@ -549,14 +553,14 @@ impl Core {
         }))
     }
 
-    /// Whether everybody sees this version of a chronicle.
+    /// True if this version of a chronicle is the published version.
     fn shows(&self, id: ChronicleId, version: &Arc<Version>) -> bool {
         let published = self.published.lock();
         published.versions.get(&id).is_some_and(|pinned| Arc::ptr_eq(&pinned.version, version))
     }
 
-    /// Makes versions and the head visible. Where a snapshot holds what was visible, the list of all
-    /// chronicles is copied: not for nothing.
+    /// Makes versions and the head visible. A snapshot of the current state makes this function
+    /// copy the list of all chronicles; without a change the function returns before the copy.
     pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
         let mut versions = versions.into_iter().peekable();
         let mut untidy = Vec::new();
@@ -585,12 +589,12 @@ impl Core {
     }
 }
 
-/// The last tick before one.
+/// The tick before `tick`.
 fn before(tick: Tick) -> Tick {
     Tick(tick.0.saturating_sub(1))
 }
 
-/// Does work of a move on a thread of its own. It goes on when nobody waits for it any more.
+/// Runs the work of a move on a thread of its own. The work continues without a waiting caller.
 fn aside<T: Send + 'static, F: Future<Output = Result<T>>>(
     work: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T>> {

@@ -1,5 +1,5 @@
-//! Events that go for good: those that a table keeps no longer (F60), and the files of which
-//! a delete has left nothing.
+//! Final removal of events: events beyond the retention of a table (F60), and pieces without
+//! remaining events after a delete.
 //!
 //! ```text
 //!   older than retention ─► DELETE from the beginning ─► fence ─► pieces wholly behind it ─► edit
@@ -23,13 +23,13 @@ use crate::{
     version::{Version, published::Pinned},
 };
 
-/// Events are deleted when they are older than they are kept by one in so many parts of that.
+/// Parts of the retention: a DELETE waits until the oldest event exceeds the retention by one part.
 const RETENTION_STEPS: u64 = 64;
 
-/// Gives up the pieces of a chronicle all of whose events were deleted.
+/// Removes the pieces of a chronicle with only deleted events.
 ///
 /// # Errors
-/// Those of the manifest.
+/// The errors of the manifest.
 pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let files = collect::files_of(core)?;
     let _turn = core.moving.lock().await;
@@ -49,7 +49,7 @@ pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     }
     let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Retention);
     let result = if pieces.has_replaced() {
-        // Reads them: what is known of their replaced events goes with them.
+        // Reads the pieces: the records of their replaced events go together with the pieces.
         rewrite::rewrite(core, files, &chronicle, &dead, TierName::Tablet).await
     } else {
         give_up(core, files, &chronicle, &version, &dead).await
@@ -82,10 +82,11 @@ async fn give_up(
     Ok(moved)
 }
 
-/// Deletes what a chronicle keeps no longer, if that is worth it; returns how many events.
+/// Deletes a chronicle's events beyond the retention, if the delete is worth its cost; returns the
+/// number of deleted events.
 ///
 /// # Errors
-/// Those of a DELETE.
+/// The errors of a DELETE.
 pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
     let Some(definition) = definition else { return Ok(0) };
@@ -95,13 +96,13 @@ pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks.start);
     let batches = pinned.version.batches().map(|batch| batch.hull().start);
     let Some(oldest) = pieces.chain(batches).min() else { return Ok(0) };
-    // A wrong clock must not delete: what no operator has confirmed of it does not count.
+    // A wrong clock must not delete events: retention counts only time certainly reached.
     let confirmed_ns = match sabotage::active("clock-unconfirmed") {
         true => core.clock.now_ns(),
         false => core.clock.confirmed_ns(),
     };
     let before_ns = confirmed_ns.saturating_sub(ns_of_ms(retention_ms));
-    // One DELETE for a sixty-fourth of the time, not one for each event.
+    // One DELETE for each sixty-fourth of the time, not for each event.
     let worth_ns = before_ns.saturating_sub(ns_of_ms(retention_ms / RETENTION_STEPS));
     let before = definition.scale.bound_at_or_after(i128::from(before_ns));
     if oldest >= definition.scale.bound_at_or_after(i128::from(worth_ns)) {

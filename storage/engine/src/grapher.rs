@@ -3,9 +3,9 @@
 //! ```text
 //!   every PAUSE, and when an append finds no memory:
 //!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
-//!   every second: what is due by number or age ─► collect ─► stories, until nothing is due
+//!   every second: moves due by number or age ─► collect ─► stories, until nothing is due
 //! ```
-//! One thread does all of it, so moves take at most one core from appends and queries.
+//! One thread does all moves: moves take at most one core from appends and queries.
 
 use std::{
     io,
@@ -34,16 +34,16 @@ use crate::{
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks that are left out after a move that failed, or did not help.
+/// Looks to skip after a failed or useless move.
 const RESTS: u32 = 50;
 
-/// Looks of which one goes over the pieces of every chronicle.
+/// Number of looks between two looks at the pieces of every chronicle.
 const SETTLE_EVERY: u64 = 10;
 
-/// Pieces that overlap, or are small, from which on they are merged.
+/// Least number of overlapping or small pieces for a merge.
 const MERGE_FAN_IN: usize = 8;
 
-/// The thread. Dropping it waits for the move under way.
+/// The thread of the grapher. The drop waits for the move under way.
 #[derive(Debug)]
 pub struct Grapher {
     core: Weak<Core>,
@@ -53,10 +53,10 @@ pub struct Grapher {
 }
 
 impl Grapher {
-    /// Starts the thread. From here on, appends that find no memory wait for it.
+    /// Starts the thread. From here on, appends without memory wait for the grapher.
     ///
     /// # Errors
-    /// When the system has no thread for us.
+    /// The error of the system when the thread cannot start.
     pub fn start(engine: &Engine) -> io::Result<Self> {
         let (wake, woken) = channel();
         let core = Arc::downgrade(engine.core());
@@ -83,7 +83,7 @@ impl Drop for Grapher {
         if let Some(core) = self.core.upgrade() {
             core.pace.end();
         }
-        // When it has ended already, there is nobody to be woken.
+        // The thread may have ended already, and dropped the receiver.
         self.wake.send(()).ok();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -99,13 +99,13 @@ impl Drop for Grapher {
 struct Work {
     core: Weak<Core>,
     stop: Arc<AtomicBool>,
-    /// Looks to leave out.
+    /// Looks to skip.
     rests: u32,
-    /// Looks so far.
+    /// Number of looks so far.
     looks: u64,
-    /// The last look over all chronicles moved events: the next look follows at once.
+    /// True after a look over all chronicles with moved events: the next look follows at once.
     again: bool,
-    /// The chronicle where the look over all of them was interrupted.
+    /// The last chronicle before the interruption of a look over all chronicles.
     settled: Option<ChronicleId>,
     warm: Warm,
 }
@@ -117,7 +117,7 @@ impl Work {
             if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
-            // Whoever else asked is answered by this turn, too.
+            // This turn serves all earlier wake-ups, too.
             while woken.try_recv().is_ok() {}
             let Some(core) = self.core.upgrade() else { return };
             if self.stop.load(Ordering::Acquire) {
@@ -158,7 +158,7 @@ impl Work {
 }
 
 impl Work {
-    /// Nothing is due: decodes some of what will be asked for.
+    /// Without a due move: decodes some of the stories likely to be read soon.
     fn warm(&mut self, core: &Arc<Core>, all: bool) {
         let warm = &mut self.warm;
         let work = AssertUnwindSafe(|| {
@@ -170,7 +170,7 @@ impl Work {
             })
         });
         match catch_unwind(work) {
-            // Whoever asks for it is told.
+            // A query of the story reports the error.
             Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded beforehand"),
             Ok(Ok(())) => {}
             Err(_) => self.warm = Warm::default(),
@@ -178,8 +178,7 @@ impl Work {
     }
 }
 
-/// One move, when one is due. What concerns every chronicle is looked at where `all` says so:
-/// there may be many.
+/// Makes one due move. Visits every chronicle only if `all` is true: their number may be large.
 async fn step(
     core: &Arc<Core>,
     all: bool,
@@ -195,7 +194,7 @@ async fn step(
     tidy(core, &pressure, all, settled).await
 }
 
-/// What there is to do when nothing is short.
+/// The work without a shortage.
 async fn tidy(
     core: &Arc<Core>,
     pressure: &Pressure,
@@ -221,7 +220,7 @@ async fn tidy(
         match settle(core, id).await {
             Ok(moved) => useful |= moved,
             Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
-            // A chronicle whose files are out of reach does not keep other chronicles waiting.
+            // A chronicle with files out of reach does not keep other chronicles waiting.
             Err(error) => {
                 tracing::error!(chronicle = %id, %error, "events stay where they are for now");
                 failed = failed.and(Err(error));
@@ -245,7 +244,7 @@ async fn tidy(
     }
 }
 
-/// One move of a chronicle that is due; whether there was any.
+/// Makes one due move of a chronicle; returns true after a move.
 async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
     let expired = expiry::expire(core, id).await?;
     let dropped = expiry::drop_dead(core, id).await?;

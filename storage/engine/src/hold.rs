@@ -1,12 +1,12 @@
-//! What a copy of the files needs: a state of the manifest, and all that it names, held.
+//! A hold for a copy of the files: a fixed state of the manifest, with all its files.
 //!
 //! ```text
 //!   hold ─► state of the manifest ─► its files are copied ─► hold ends
-//!     └ from here on, what edits have no use for any more stays ┘ and goes now
+//!     └ from here on, files made useless by edits stay ────┘ and are removed now
 //! ```
-//! A file, or a segment of the journal, is removed after the edit that has no use for it. So a
-//! removal that the hold comes too late for is of a file that the state, read behind it, does not
-//! name.
+//! The engine removes a file, or a segment of the journal, only after the edit that makes the file
+//! useless. The hold begins before the read of the state. A removal before the hold can therefore
+//! concern only a file not named by the state.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     pieces::piece::Shelves,
 };
 
-/// Who holds the journal, and what goes of it when nobody does.
+/// The holds on the journal, and the release due after the last hold.
 #[derive(Debug, Default)]
 pub struct Release(Mutex<Releasing>);
 
@@ -34,12 +34,12 @@ struct Releasing {
 }
 
 impl Release {
-    /// Whether the log keeps what it could give up, for a while.
+    /// True while a hold keeps segments of the journal.
     pub fn is_held(&self) -> bool {
         self.0.lock().holds > 0
     }
 
-    /// Lets the log give up what is before a frame, now or when nobody holds it any more.
+    /// Releases the segments before a frame: now, or after the last hold. Returns the bytes freed.
     ///
     /// # Errors
     /// `Io`.
@@ -55,7 +55,7 @@ impl Release {
     }
 }
 
-/// As long as it lives, the journal keeps all of its segments.
+/// A hold on all segments of the journal, until the drop.
 #[derive(Debug)]
 struct JournalHold(Arc<Core>);
 
@@ -84,8 +84,8 @@ impl Drop for JournalHold {
     }
 }
 
-/// A state of the manifest; all that it names stays where it is as long as this lives. Dropping
-/// it removes files, and blocks.
+/// A state of the manifest, with a hold on all its files. The drop ends the hold, removes files,
+/// and blocks the thread.
 #[derive(Debug)]
 pub struct Held {
     core: Arc<Core>,
@@ -96,7 +96,7 @@ pub struct Held {
     _stories: StoriesHold,
 }
 
-/// A file that the manifest names.
+/// A file named by the manifest.
 #[derive(Debug, Clone)]
 pub struct HeldPiece {
     record: PieceRecord,
@@ -104,7 +104,7 @@ pub struct HeldPiece {
 }
 
 impl Engine {
-    /// Holds what the manifest names now.
+    /// Holds the files named by the manifest now.
     ///
     /// # Errors
     /// `FeatureNotSupported` for an engine without files beside the log.
@@ -114,35 +114,35 @@ impl Engine {
         let journal = Some(JournalHold::new(&core));
         let (tablets, stories) = (files.shelves.tablets.hold(), files.shelves.stories.hold());
         let shelves = files.shelves.clone();
-        // Not before: see above.
+        // Read after the holds: see the module's comment.
         let state = files.manifest.state();
         Ok(Held { core, journal, shelves, state, _tablets: tablets, _stories: stories })
     }
 }
 
 impl Held {
-    /// Returns when all that the journal has written is durable, whatever level it asked for.
+    /// Returns after all written frames of the journal are durable, at any requested level.
     ///
     /// # Errors
-    /// What the log says.
+    /// The errors of the log.
     pub async fn sync(&self) -> Result<()> {
         collect::sync(&self.core).await
     }
 
-    /// The first frame of the journal that is needed.
+    /// The first needed frame of the journal.
     pub fn floor(&self) -> Lsn {
         self.state.floor.lsn
     }
 
-    /// The journal may give up segments from here on.
+    /// Ends the hold on the journal's segments.
     pub fn let_journal_go(&mut self) {
         self.journal = None;
     }
 
-    /// Refuses to go on while the disk lacks room that what is held would make.
+    /// Fails if the disk lacks room while the hold delays removals.
     ///
     /// # Errors
-    /// `DiskFull`; what the log says that has stopped for good.
+    /// `DiskFull`; the errors of a log stopped for good.
     pub async fn check_room(&self) -> Result<()> {
         let journal = self.core.release.0.lock().before.is_some();
         if !journal && !self.shelves.tablets.is_holding() {
@@ -159,7 +159,7 @@ impl Held {
         manifest::encode(&self.state).map(Bytes::from)
     }
 
-    /// The files that it names.
+    /// The files named by the state.
     pub fn pieces(&self) -> Vec<HeldPiece> {
         let pieces = self.state.pieces();
         pieces.map(|(chronicle, record)| HeldPiece { record: *record, chronicle }).collect()
@@ -188,17 +188,17 @@ impl Held {
 }
 
 impl HeldPiece {
-    /// Its number.
+    /// The number.
     pub fn id(&self) -> u64 {
         self.record.id
     }
 
-    /// Length of its file.
+    /// Length of the file.
     pub fn bytes(&self) -> u64 {
         self.record.bytes
     }
 
-    /// Whether it is a tablet or a story.
+    /// The tier: tablet or story.
     pub fn tier(&self) -> TierName {
         self.record.tier()
     }
@@ -208,12 +208,12 @@ impl HeldPiece {
         self.record.story(self.chronicle)
     }
 
-    /// Where the file of a tablet is, and on which disk.
+    /// Path and disk of a tablet's file.
     pub fn tablet_path(&self, held: &Held) -> (Arc<dyn Disk>, PathBuf) {
         held.shelves.tablets.file(TabletId(self.record.id))
     }
 
-    /// All that the manifest says of it: two files of which it says the same are the same.
+    /// The record of the manifest for this piece: equal records mean equal files.
     ///
     /// # Errors
     /// `Internal`.
@@ -235,10 +235,10 @@ impl HeldPiece {
     }
 }
 
-/// Writes a state into an empty log of a manifest, durably.
+/// Writes a state into the empty log of a manifest, durably.
 ///
 /// # Errors
-/// `DataCorrupted` for a state that cannot be read; what the log says.
+/// `DataCorrupted` for an unreadable state; the errors of the log.
 pub async fn write_manifest(log: Arc<dyn Log>, state: &[u8]) -> Result<()> {
     manifest::write(log, state).await
 }

@@ -1,13 +1,14 @@
 //! The storage engine: keeps events durable and in order, and reads them back.
 //!
 //! *What it is*: the implementation of [`EventStore`](stratalog_model::EventStore) on any
-//! [`Log`](stratalog_model::Log). The keeper admits events (schema, ticks, collisions by
-//! the series table: F24–F28), the memtable holds them, versions say who owns what, and
-//! the player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F18, F37).
+//! [`Log`](stratalog_model::Log). The keeper admits events (schema, ticks, collisions by the series
+//! table: F24–F28). The memtable holds events in memory. Versions record the owner of the events.
+//! The player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F18, F37).
 //!
-//! *What it deliberately is not*: it parses no SQL and knows no DataFusion, opens no file
-//! (the log does), keeps no catalog (it is told definitions), and has one thread, the
-//! grapher's: other work is done by whoever appends, reads or completes a frame.
+//! *What it deliberately is not*: the engine parses no SQL and knows no DataFusion, opens no file
+//! (the log does), and keeps no catalog (the caller passes definitions in). The engine has one
+//! thread, the grapher's: all other work runs on the thread of the append, the read or the frame
+//! completion.
 //!
 //! *Data path*:
 //! ```text
@@ -21,7 +22,7 @@
 //! | collisions, pending keys | `keeper/chronicle.rs`, `keeper/outcome.rs` |
 //! | the bytes of a frame's payload | `memtable/encode.rs` |
 //! | merging of small batches | `memtable/compact.rs` |
-//! | what a snapshot sees | `version/`, `player/select.rs` |
+//! | visibility in a snapshot | `version/`, `player/select.rs` |
 //! | order of scans | `player/merge.rs` |
 
 mod backlog;

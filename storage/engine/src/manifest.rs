@@ -1,15 +1,15 @@
-//! The manifest: a log of edits that says who owns what (CL-2, CL-3).
+//! The manifest: a log of edits with the owner of each event (CL-2, CL-3).
 //!
 //! ```text
 //!   edit ─► checked against the state ─► record ─► log ─► durable ─► new state
 //!       one at a time ────────────────────────────────────────┘
 //!
-//!   log:  edit edit edit … │ snapshot │ edit edit …        what is before the last snapshot
+//!   log:  edit edit edit … │ snapshot │ edit edit …        the part before the last snapshot
 //!                          └ one statement of frames       is given up, segment by segment
 //! ```
-//! An event of a chronicle is owned by the journal while its gsn is above the chronicle's
-//! [`Owned::through`], and by a piece otherwise: one edit moves that border and names the
-//! pieces. What no state names does not exist.
+//! The journal owns the events of a chronicle above [`Owned::through`]; pieces own the events up to
+//! this gsn. One edit moves the border and names the pieces. Files without a record in the state do
+//! not exist for the engine.
 
 mod record;
 mod state;
@@ -25,18 +25,18 @@ use tokio::sync::oneshot;
 
 pub use state::{Edit, Floor, ManifestState, Move, Owned, PieceFile, PieceRecord};
 
-/// Edits after which a snapshot is worth its bytes, at least.
+/// Least number of edits before a snapshot is worth its bytes.
 const EDITS_MIN: usize = 256;
 
-/// Bytes of a frame of a snapshot.
+/// Most bytes in a frame of a snapshot.
 const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
 
-/// See the module's comment.
+/// The manifest; see the module's comment.
 #[derive(Debug)]
 pub struct Manifest {
     log: Arc<dyn Log>,
     current: Arc<Mutex<Current>>,
-    /// Held from the decision on an edit until it is durable.
+    /// Held from the decision on an edit until the edit is durable.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -50,11 +50,11 @@ struct Current {
 }
 
 impl Manifest {
-    /// Reads the log.
+    /// Opens the manifest by a replay of its log.
     ///
     /// # Errors
-    /// `DataCorrupted` when a record cannot be read, contradicts those before it, or those
-    /// before it are lost; what the log says.
+    /// `DataCorrupted` when a record cannot be read or contradicts earlier records, or when earlier
+    /// records are lost; the errors of the log.
     pub fn open(log: Arc<dyn Log>) -> Result<Self> {
         let mut replay = ManifestReplay::new(log.status().first <= Lsn(1));
         log.replay(&mut |lsn, frame| replay.frame(lsn, frame))?;
@@ -64,18 +64,18 @@ impl Manifest {
         Ok(Self { log, current: Arc::new(Mutex::new(current)), turn: Arc::default() })
     }
 
-    /// The state now; never changes once taken.
+    /// The state now; a returned state never changes.
     pub fn state(&self) -> Arc<ManifestState> {
         Arc::clone(&self.current.lock().state)
     }
 
-    /// Makes an edit durable, then part of the state; then calls `publish`, before any other
-    /// edit, on the log's thread: it must not wait. When the returned future is dropped
-    /// midway, all of that happens or nothing.
+    /// Makes an edit durable, then part of the state, and then calls `publish` before any other
+    /// edit. `publish` runs on the log's thread and must not wait. A drop of the returned future
+    /// cancels the edit as a whole or not at all.
     ///
     /// # Errors
-    /// `Internal` for an edit that contradicts the state; what the log says: then nothing
-    /// changed, unless it was closed.
+    /// `Internal` for an edit in contradiction to the state; the errors of the log. After an error
+    /// nothing has changed, unless the log was closed.
     pub async fn apply<T: Send + 'static>(
         &self,
         edit: Edit,
@@ -106,8 +106,8 @@ impl Manifest {
         Ok(published)
     }
 
-    /// Writes the state once more, when the edits since the last time are many, and gives up
-    /// what was before. Only with the turn.
+    /// Writes a snapshot of the state after many edits, and releases the log before the snapshot.
+    /// Only with the turn.
     async fn snapshot_if_due(&self) {
         let (state, statement) = {
             let mut current = self.current.lock();
@@ -124,12 +124,12 @@ impl Manifest {
                     tracing::warn!(%error, "old edits of the manifest are kept");
                 }
             }
-            // The edits say the same.
+            // The edits hold the same state.
             Err(error) => tracing::warn!(%error, "the manifest was not summed up"),
         }
     }
 
-    /// Returns the first lsn of the snapshot.
+    /// Writes a snapshot. Returns its first lsn.
     async fn write_snapshot(&self, state: &ManifestState, statement: StatementId) -> Result<Lsn> {
         let whole = record::of_snapshot(state)?;
         let mut first = None;
@@ -152,21 +152,21 @@ impl Manifest {
     }
 }
 
-/// The records of a manifest's log, on their way to the state that they tell.
+/// Replays the records of a manifest's log.
 #[derive(Debug)]
 pub struct ManifestReplay {
-    /// `None` before the first snapshot of a log that has given up its beginning.
+    /// The state; `None` before the first snapshot of a log without its beginning.
     state: Option<ManifestState>,
     /// Edits since the last snapshot.
     edits: usize,
     /// Statement of the last snapshot.
     snapshots: u64,
-    /// Those of a snapshot that is not whole yet.
+    /// Frames of an incomplete snapshot.
     parts: Vec<bytes::Bytes>,
 }
 
 impl ManifestReplay {
-    /// At the beginning of a log; `whole` says whether that is the first record ever written.
+    /// Starts at the beginning of a log; `whole` is true if the log still has its first record.
     pub fn new(whole: bool) -> Self {
         let state = whole.then(ManifestState::default);
         Self { state, edits: 0, snapshots: 0, parts: Vec::new() }
@@ -175,11 +175,12 @@ impl ManifestReplay {
     /// Takes the next frame.
     ///
     /// # Errors
-    /// `DataCorrupted` for a record that cannot be read, or contradicts those before it.
+    /// `DataCorrupted` for an unreadable record, and for a record in contradiction to earlier
+    /// records.
     pub fn frame(&mut self, lsn: Lsn, frame: Frame) -> Result<()> {
         if frame.statement == StatementId(0) {
             let edit = record::edit(&frame.payload).map_err(|error| at(lsn, error))?;
-            // What comes before the first snapshot that is kept is summed up in it.
+            // The first kept snapshot contains all earlier edits.
             if let Some(before) = self.state.take() {
                 let after = before.after(&edit);
                 self.state = Some(after.map_err(|error| contradicts(lsn, &error))?);
@@ -195,7 +196,7 @@ impl ManifestReplay {
                 self.edits = 0;
             }
             _ => {
-                // Those of one that was never completed.
+                // Drops the frames of an incomplete snapshot.
                 if frame.first_seq == 0 {
                     self.parts.clear();
                 }
@@ -205,16 +206,16 @@ impl ManifestReplay {
         Ok(())
     }
 
-    /// The state that the records tell.
+    /// The state after all records.
     ///
     /// # Errors
-    /// `DataCorrupted` when what they were written for is lost.
+    /// `DataCorrupted` when the log has lost its beginning and has no snapshot.
     pub fn finish(self) -> Result<ManifestState> {
         self.state.ok_or_else(lost)
     }
 }
 
-/// A state as snapshots have it.
+/// Encodes a state in the form of a snapshot.
 ///
 /// # Errors
 /// `Internal`.
@@ -225,7 +226,7 @@ pub fn encode(state: &ManifestState) -> Result<Vec<u8>> {
 /// Writes a state as the first snapshot of an empty log.
 ///
 /// # Errors
-/// `DataCorrupted` for a state that cannot be read; what the log says.
+/// `DataCorrupted` for an unreadable state; the errors of the log.
 pub async fn write(log: Arc<dyn Log>, state: &[u8]) -> Result<()> {
     let manifest = Manifest::open(log)?;
     let state = record::snapshot(state)?;
@@ -256,7 +257,7 @@ fn lost() -> Error {
         .with_hint("restore the directory of the manifest from a backup")
 }
 
-/// An edit that was written could follow the state that it was written for.
+/// A written edit must fit its state: a contradiction means damaged data.
 fn contradicts(lsn: Lsn, error: &Error) -> Error {
     at(lsn, Error::new(ErrorKind::DataCorrupted, error.message().to_string()))
 }

@@ -8,10 +8,10 @@ use stratalog_model::{
     store::{MoveKind, MoveStatus, Moved},
 };
 
-/// Moves that have ended and are remembered.
+/// Most moves in the list; the oldest ended move goes first.
 const ENDED_MAX: usize = 1000;
 
-/// The moves that are under way, and the last that ended.
+/// The moves under way, and the last ended moves.
 #[derive(Debug, Default)]
 pub struct Moves(Mutex<State>);
 
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Moves {
-    /// A move begins; returns its number.
+    /// Records the begin of a move; returns the number of the move.
     pub fn begin(&self, clock: &dyn Clock, chronicle: ChronicleId, kind: MoveKind) -> u64 {
         let mut state = self.0.lock();
         state.last += 1;
@@ -45,7 +45,7 @@ impl Moves {
         number
     }
 
-    /// It has ended; one that moved nothing is forgotten.
+    /// Records the end of a move; a move without moved events leaves the list.
     pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<Moved>) {
         let mut state = self.0.lock();
         let Some(at) = state.moves.iter().position(|moved| moved.number == number) else { return };
@@ -64,7 +64,7 @@ impl Moves {
         }
     }
 
-    /// Whatever was under way has ended without a word.
+    /// Ends every move under way with an error.
     pub fn break_off(&self, clock: &dyn Clock) {
         for moved in self.0.lock().moves.iter_mut().filter(|moved| moved.ended_ns.is_none()) {
             moved.ended_ns = Some(clock.now_ns());
@@ -72,7 +72,7 @@ impl Moves {
         }
     }
 
-    /// All of them.
+    /// All moves in the list.
     pub fn list(&self) -> Vec<MoveStatus> {
         self.0.lock().moves.iter().cloned().collect()
     }

@@ -1,5 +1,4 @@
-//! How fast moves may write: what takes long must not take the disk from appends and queries
-//! (F40).
+//! The write rate of moves: a long move must not take the disk from appends and queries (F40).
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -9,39 +8,39 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// Work that is further ahead than this waits.
+/// Work further ahead of the pace waits.
 const AHEAD_MAX: Duration = Duration::from_millis(100);
 
-/// A number of bytes in a second, at most.
+/// A limit in bytes per second.
 #[derive(Debug)]
 pub struct Pace {
-    /// 0 for as many as there can be.
+    /// 0 for no limit.
     bytes_per_second: u64,
-    /// When what was written so far would be written at this pace.
+    /// End of all writes so far, at this pace.
     due: Mutex<Option<Instant>>,
-    /// Nobody waits any more.
+    /// True after the end of all waits.
     ended: AtomicBool,
 }
 
 impl Pace {
-    /// So many; 0 for no limit.
+    /// A pace of `bytes_per_second`; 0 for no limit.
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, due: Mutex::default(), ended: AtomicBool::new(false) }
     }
 
-    /// From here on nothing waits: what is under way is to end soon.
+    /// Ends all waits: the work under way must end soon.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// So many bytes were written: returns when more may be.
+    /// Records `bytes` written; returns at the time for the next write.
     pub async fn keep(&self, bytes: u64) {
         let Some(rate) = std::num::NonZero::new(self.bytes_per_second) else { return };
         let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
         let takes = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
         let due = {
             let (mut due, now) = (self.due.lock(), Instant::now());
-            // What was not used does not add up.
+            // Unused time does not add up.
             let from = due.map_or(now, |due| due.max(now));
             *due.insert(from.checked_add(takes).unwrap_or(from))
         };
@@ -65,14 +64,14 @@ mod tests {
         for _ in 0..50 {
             pace.keep(100_000).await;
         }
-        // All but what may be ahead.
+        // 0.5 s at this pace, without the 0.1 s allowed ahead.
         assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
-        // A rest is not made up for.
+        // Unused time does not add up.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let began = Instant::now();
         pace.keep(5_000_000).await;
         assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
-        // Who ends does not wait for years.
+        // After the end, a write of years returns at once.
         pace.end();
         pace.keep(u64::MAX).await;
     }

@@ -1,20 +1,20 @@
-//! Recovery: the log is replayed; nothing else is needed (CL-1, CL-9).
+//! Recovery: installs the pieces of the manifest, and replays the log (CL-1, CL-9).
 //!
 //! ```text
 //!   log.replay          decode                       apply
 //!   frames, verified ─► columns in place, keys ─► statements, gsn's, series, versions
 //!   (caller's thread)   (thread)                     (thread)
 //! ```
-//! Frames go from one to the next by the parcel: a frame may be one event, and waking a
-//! thread costs more than decoding that.
+//! Frames move between the steps in parcels: a frame may be one event, and waking a thread costs
+//! more than decoding one event.
 //!
-//! gsn's are counted in the order of the committing frames. The frames of a statement
-//! whose commit frame is missing are dropped: at the end of the log, or, once many bytes
-//! wait for theirs, after a pass over the log that only looks for commit frames. Events of
-//! chronicles that no longer exist are passed over, but their gsn's stay used.
+//! The applier counts gsn's in the order of the committing frames. Recovery drops the frames of a
+//! statement without a commit frame: at the end of the log, or, after many bytes without a commit
+//! frame, with a second pass over the log for commit frames alone. Recovery skips the events of
+//! dropped chronicles, but their gsn's stay used.
 //!
-//! A statement without a commit frame that the catalog's last decision names was prepared: recovery
-//! commits the statement at the end of the log, and writes the missing frame (RFC 0023).
+//! The catalog's last decision may name a statement without a commit frame: a prepared statement.
+//! Recovery commits the statement at the end of the log, and writes the missing frame (RFC 0023).
 
 mod apply;
 
@@ -51,16 +51,16 @@ use crate::{
     version::published::Pinned,
 };
 
-/// How long a start waits for the list of stories.
+/// Longest wait of a start for the list of stories.
 const REACH_MAX: Duration = Duration::from_secs(30);
 
-/// Parcels that may wait between two steps.
+/// Most parcels waiting between two steps.
 const QUEUE_PARCELS_MAX: usize = 2;
 
-/// Frames of a parcel.
+/// Most frames of a parcel.
 const PARCEL_FRAMES_MAX: usize = 512;
 
-/// Bytes of payloads from which on a parcel is sent.
+/// Bytes of payloads from which a parcel is sent.
 const PARCEL_BYTES: usize = 4 << 20;
 
 type Definition = Option<Arc<ChronicleDefinition>>;
@@ -68,7 +68,7 @@ type Definition = Option<Arc<ChronicleDefinition>>;
 /// A frame on its way from the log to the decoder.
 type Read = (Lsn, Frame, Definition);
 
-/// A frame whose events are decoded.
+/// A frame with decoded events.
 struct Decoded {
     frame: Frame,
     chronicle: Option<Arc<Chronicle>>,
@@ -84,12 +84,12 @@ struct Events {
     groups: Groups,
 }
 
-/// Brings a fresh engine to the state that its log tells. `decision` is the last one of the catalog;
+/// Brings a new engine to the state of its log. `decision` is the last decision of the catalog;
 /// `verify` runs before recovery writes to the log.
 ///
 /// # Errors
-/// Those of the log and of `verify`; `DataCorrupted` for a sound frame with a payload that is not, and
-/// for a decided append of which a part is missing.
+/// The errors of the log and of `verify`; `DataCorrupted` for a sound frame with a bad payload, and
+/// for a decided append with a missing part.
 pub fn recover(
     core: &Arc<Core>,
     definitions: &dyn Fn(ChronicleId) -> Definition,
@@ -119,7 +119,7 @@ pub fn recover(
                 return Ok(());
             }
             bytes = 0;
-            // A step that has stopped says why itself.
+            // A stopped step reports its own error.
             read.send(std::mem::take(&mut parcel)).map_err(|_| stopped())
         });
         let replayed = replayed.and_then(|()| read.send(parcel).map_err(|_| stopped()));
@@ -139,7 +139,7 @@ pub fn recover(
     for pinned in published.versions.values() {
         delete::free(core, &pinned.chronicle)?;
     }
-    // Nothing is open: whatever was is rolled back.
+    // No statement is open: unfinished statements are rolled back.
     core.places.committed(core.log.status().written, published.gsn.0, core.last_statement().0);
     tracing::info!(
         frames,
@@ -151,7 +151,7 @@ pub fn recover(
     Ok(())
 }
 
-/// Whether the journal, which ends at `gsn`, has all that the manifest goes by.
+/// Checks that the journal, ending at `gsn`, reaches all positions in the manifest.
 fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
     let Some(files) = &core.files else { return Ok(()) };
     for (id, owned) in &files.manifest.state().chronicles {
@@ -167,8 +167,8 @@ fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
     Ok(())
 }
 
-/// Takes over what the manifest says of the pieces, and removes the files that it does not
-/// name. Returns where the log begins.
+/// Installs the pieces of the manifest, and removes the files not named by the manifest. Returns
+/// the beginning of the log.
 fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<Floor> {
     let Some(files) = &core.files else { return Ok(Floor::default()) };
     let state = files.manifest.state();
@@ -201,7 +201,7 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
     Ok(state.floor.clone())
 }
 
-/// Removes the files that the manifest does not name, and looks for those that it does.
+/// Removes the files not named by the manifest, and checks the named files.
 async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
     let Shelves { tablets, stories } = &files.shelves;
     let (mut blocks, mut names) = (BTreeSet::new(), BTreeSet::new());
@@ -218,13 +218,13 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
     for (chronicle, record) in state.pieces() {
         let checked = match (record.story(chronicle), &there.1) {
             (Some(built), Some(there)) => stories.check(&built, there),
-            // It is looked for when somebody reads it.
+            // Checked when a query reads the story.
             (Some(_), None) => Ok(()),
             (None, _) => tablets.check(TabletId(record.id), record.bytes, &there.0),
         };
         checked.map_err(|error| perhaps_older(error, state.last_piece, latest))?;
     }
-    // Not before: where edits were lost, these may hold what others lack.
+    // Only after the checks: after a loss of edits, these files may hold events missing elsewhere.
     tablets.keep_only(&blocks)?;
     if let Some(there) = &there.1 {
         stories.keep_only(&names, there).await?;
@@ -232,8 +232,8 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with a file that the manifest names, while there are files with later numbers than
-/// any that it knows of.
+/// The error of a file named by the manifest, with a hint if a file has a number above all numbers
+/// known to the manifest.
 fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
     match latest.filter(|latest| *latest > last_piece) {
         None => error,
@@ -245,8 +245,8 @@ fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
     }
 }
 
-/// The stories that are there; `None` when they are out of reach. What is in other tiers is not
-/// kept from its users for that.
+/// The existing stories; `None` if the store is out of reach. A store out of reach does not prevent
+/// a start: the other tiers stay usable.
 async fn within_reach(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
     let files = tokio::time::timeout(REACH_MAX, stories.files()).await;
     let error = match files {
@@ -323,7 +323,7 @@ fn events_of(
     Ok(Events { shape, columns: decoded.columns, ticks, groups })
 }
 
-/// Runs a future to its end on a thread of its own: the opener of an engine may not be allowed to block.
+/// Runs a future to its end on a new thread: the opener of an engine may not be allowed to block.
 fn wait<T: Send>(core: &Core, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| core.waiting.block_on(future));

@@ -1,8 +1,8 @@
-//! Appends that found the memory budget used up: they wait while the grapher makes room.
+//! Appends beyond the memory budget wait here while the grapher makes room.
 //!
 //! ```text
-//!   claim ✗ ─► wanted += bytes ─► wake ─► a turn of the grapher that begins after that ends
-//!      ▲                                        │ it moved events   │ it moved nothing
+//!   claim ✗ ─► wanted += bytes ─► wake ─► a later turn of the grapher ends
+//!      ▲                                        │ events moved      │ no event moved
 //!      ├────────────────────────────────────────┘                   │
 //!      └─── PAUSE, a few times: statements under way may commit ◄───┴─► OutOfMemory
 //! ```
@@ -21,20 +21,20 @@ use tokio::sync::watch;
 
 use crate::{budget::Claim, engine::Core, urgent::Turn};
 
-/// Turns that one claim waits for, at most.
+/// Most turns awaited by one claim.
 const TURNS_MAX: usize = 1000;
 
-/// Turns in a row that may move nothing: the memory may be that of statements which are about
-/// to commit, or of ones that wait as well.
+/// Most turns in a row without moved events: the memory may belong to statements about to commit,
+/// or to other waiting statements.
 const IDLE_TURNS_MAX: usize = 10;
 
-/// Time between such turns.
+/// Time between two useless turns.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What whoever needs memory and whoever frees it know of each other.
+/// The shared state of waiting claims and the grapher.
 #[derive(Debug, Default)]
 pub struct Relief {
-    /// Wakes the grapher; `None` while there is none.
+    /// Wakes the grapher; `None` without a grapher.
     wake: Mutex<Option<Sender<()>>>,
     wanted: AtomicU64,
     turns: watch::Sender<Turns>,
@@ -44,19 +44,19 @@ pub struct Relief {
 struct Turns {
     begun: u64,
     ended: u64,
-    /// Whether the last one moved anything.
+    /// True if the last turn was useful.
     helped: bool,
-    /// Whether it could not, because the disk is full.
+    /// True if the last turn failed on a full disk.
     full: bool,
 }
 
 impl Relief {
-    /// There is a grapher, which looks whenever the receiver of `wake` gets something.
+    /// Registers the grapher: each message to `wake` starts a look.
     pub fn begin(&self, wake: Sender<()>) {
         *self.wake.lock() = Some(wake);
     }
 
-    /// There is none any more.
+    /// Removes the grapher, and ends the turn under way.
     pub fn end(&self) {
         *self.wake.lock() = None;
         self.turns.send_modify(|turns| {
@@ -66,17 +66,17 @@ impl Relief {
         });
     }
 
-    /// Bytes that are waited for.
+    /// Bytes wanted by waiting claims.
     pub fn wanted(&self) -> u64 {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// The grapher begins to look at what is wanted.
+    /// Records the begin of a turn.
     pub fn turn_begins(&self) {
         self.turns.send_modify(|turns| turns.begun += 1);
     }
 
-    /// It has done what it could.
+    /// Records the end of a turn, and its result.
     pub fn turn_ends(&self, turn: &Result<Option<Turn>>) {
         let helped = matches!(turn, Ok(Some(Turn { useful: true })));
         let full = matches!(turn, Err(error) if error.kind() == ErrorKind::DiskFull);
@@ -92,10 +92,11 @@ impl Relief {
 }
 
 impl Core {
-    /// Claims bytes of the memory budget; waits when moving events out can make room.
+    /// Claims bytes of the memory budget; waits while moves can make room.
     ///
     /// # Errors
-    /// `OutOfMemory` when it cannot, or there is no grapher; `DiskFull` when that is why.
+    /// `OutOfMemory` when moves cannot make room, or without a grapher; `DiskFull` when a full disk
+    /// prevents the moves.
     pub async fn claim(&self, bytes: usize) -> Result<Claim> {
         let mut refused = match self.budget.claim(bytes) {
             Ok(claim) => return Ok(claim),
@@ -108,7 +109,7 @@ impl Core {
         let mut turns = self.relief.turns.subscribe();
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
-            // A turn that begins from here on knows of the bytes.
+            // A later turn sees the wanted bytes.
             let begun = turns.borrow_and_update().begun;
             if !self.relief.wake() {
                 break;
@@ -143,7 +144,7 @@ fn no_room(refused: &Error) -> Error {
     .with_hint("free disk space; nothing of this statement was kept, and a restart is not needed")
 }
 
-/// Bytes that one claim waits for.
+/// Bytes wanted by one claim.
 struct Wanted<'a>(&'a AtomicU64, u64);
 
 impl<'a> Wanted<'a> {

@@ -1,9 +1,9 @@
-//! From pieces into fewer ones: disjoint in time, without deleted and replaced events.
+//! Rewrites pieces into fewer pieces: disjoint in time, without deleted and replaced events.
 //!
 //! ```text
 //!   parts of the inputs, by first tick ─► pool ─► windows of ticks ─► tablets or stories ─► edit
 //!                                           ▲            │             (durable, read back)
-//!                                           └────────────┘ what later parts may still overlap
+//!                                           └────────────┘ events later parts may still overlap
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -34,14 +34,14 @@ use crate::{
     version::{Version, published::Pinned},
 };
 
-/// Brings all pieces of a chronicle into stories, as few and disjoint as there can be. Only by
-/// whoever moves events.
+/// Rewrites all pieces of a chronicle into few disjoint stories. Only for the holder of the lock
+/// `moving`.
 ///
 /// # Errors
-/// As [`rewrite`]; what was done before stays.
+/// Like [`rewrite`]; finished rewrites keep their effect.
 pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
     let mut moved = Moved::default();
-    // What is deep first, so that few pieces are in memory at a time.
+    // Deep overlaps first, to hold few pieces in memory at a time.
     while let Some(inputs) = overlapping(core, chronicle) {
         let merged = rewrite(core, files, chronicle, &inputs, TierName::Tablet).await?;
         if merged.pieces_removed == 0 {
@@ -70,7 +70,7 @@ pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>)
     Ok(moved.and(rewrite(core, files, chronicle, &inputs, TierName::Story).await?))
 }
 
-/// Stories that were made before an index of their chronicle was.
+/// Stories written before an index of their chronicle.
 async fn unindexed(
     core: &Core,
     chronicle: &Chronicle,
@@ -88,7 +88,7 @@ async fn unindexed(
     Ok(found)
 }
 
-/// Pieces that overlap deeply.
+/// Pieces in a deep overlap.
 fn overlapping(core: &Core, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
@@ -96,10 +96,10 @@ fn overlapping(core: &Core, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>
     Some(pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect())
 }
 
-/// What is due among the pieces of a chronicle: into which tier, and which of them.
+/// The due move of a chronicle's pieces: its kind, the target tier, and the pieces.
 ///
 /// # Errors
-/// `DataCorrupted`, `Io`, `ConnectionFailure` of stories that must be looked into.
+/// `DataCorrupted`, `Io`, `ConnectionFailure` for a story read to find missing indexes.
 pub async fn next(
     core: &Core,
     chronicle: &Chronicle,
@@ -130,7 +130,7 @@ pub async fn next(
     let due = match merge().or_else(archive).or_else(join) {
         Some(due) => Some(due),
         None => {
-            // One at a time: others may become due.
+            // One story at a time: other moves may become due.
             let first = unindexed(core, chronicle, &pieces).await?.into_iter().next();
             first.map(|piece| (MoveKind::Index, TierName::Story, vec![piece]))
         }
@@ -140,7 +140,7 @@ pub async fn next(
     Ok(Some((kind, target, inputs.collect())))
 }
 
-/// The settings, as the options of a chronicle change them.
+/// The settings, adjusted by the chronicle's options.
 fn settings_of(core: &Core, chronicle: &Chronicle) -> EngineSettings {
     let definition = core.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
     let tiering = definition.map(|definition| definition.tiering).unwrap_or_default();
@@ -151,11 +151,11 @@ fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
     chronicle.state().version.pieces().iter().cloned().collect()
 }
 
-/// Brings pieces of a chronicle into new ones of a tier. Only by whoever moves events.
+/// Rewrites pieces of a chronicle into new pieces of a tier. Moves nothing for a dropped chronicle.
+/// Only for the holder of the lock `moving`.
 ///
 /// # Errors
-/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: nothing has changed then. Of a
-/// chronicle that was dropped nothing is moved.
+/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: then nothing has changed.
 pub async fn rewrite(
     core: &Arc<Core>,
     files: &Files,
@@ -166,11 +166,11 @@ pub async fn rewrite(
     // Read first: every snapshot of the version below has at least this gsn.
     let shown = core.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
-    // Nobody asks for the events of a chronicle that was dropped in the meantime.
+    // The events of a chronicle dropped in the meantime are no longer needed.
     let Some(definition) = files.definitions.of(chronicle.id()) else {
         return Ok(Moved::default());
     };
-    // What replaced or deleted events must not be lost once they are gone.
+    // Frames of replacements and deletes must be durable before the rewrite leaves out events.
     collect::sync(core).await?;
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
     let from = From { shown, since_ns: since_ns.unwrap_or_default() };
@@ -196,9 +196,10 @@ pub async fn rewrite(
     };
     let added = collect::open(files, chronicle, &written)?;
     let kept = added.clone();
-    // Events may have left the journal meanwhile, others may have been deleted, or all of them.
+    // Meanwhile events may have left the journal, other events may have been deleted, or the
+    // chronicle may have been dropped.
     let Some(version) = chronicle.version() else { return Ok(Moved::default()) };
-    // What the edit says of deletes must not be more durable than they are.
+    // Deletes in the edit must not be more durable than their frames.
     if !sabotage::active("rewrite-before-sync") {
         collect::sync(core).await?;
     }
@@ -225,14 +226,14 @@ pub async fn rewrite(
     Ok(moved)
 }
 
-/// Whether most of the events are in memory.
+/// True if most of the events are in memory.
 fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
     let kept = inputs.iter().filter(|piece| piece.kept_bytes() > 0);
     let rows: u64 = inputs.iter().map(|piece| piece.record().rows).sum();
     kept.map(|piece| piece.record().rows).sum::<u64>() * 2 > rows
 }
 
-/// New pieces that are being written.
+/// New pieces during their writing.
 struct Writing<'a> {
     core: &'a Core,
     files: &'a Files,
@@ -241,15 +242,15 @@ struct Writing<'a> {
     from: From,
     target: TierName,
     numbers: Numbers<'a>,
-    /// Whether the events are in memory, and shall be.
+    /// True if the events are in memory, and shall stay in memory.
     keep_blocks: bool,
     written: Vec<Written>,
-    /// Arrival numbers of replaced events that are left out.
+    /// Arrival numbers of replaced events, left out of the new pieces.
     dropped: Vec<u64>,
 }
 
 impl Writing<'_> {
-    /// Writes the events of `inputs` that are in force.
+    /// Writes the events of `inputs` without deleted and replaced events.
     async fn write(&mut self, inputs: &[Arc<OpenPiece>], version: &Version) -> Result<()> {
         let mut by_shape: BTreeMap<SchemaVersion, Vec<(&OpenPiece, Part)>> = BTreeMap::new();
         for piece in inputs {
@@ -280,7 +281,7 @@ impl Writing<'_> {
 
     async fn tablets(&mut self, sweep: &mut Sweep<'_>) -> Result<()> {
         let settings = &self.core.settings;
-        // A window is one tablet, however many events a tick has.
+        // One window is one tablet, for any number of events in a tick.
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
@@ -333,19 +334,19 @@ impl Writing<'_> {
     }
 }
 
-/// Goes through parts of pieces by time, with as few of them in memory as overlap.
+/// Sweeps through parts of pieces by time, with only overlapping parts in memory.
 struct Sweep<'a> {
     version: &'a Version,
     shown: Gsn,
     parts: std::vec::IntoIter<(&'a OpenPiece, Part)>,
     next: Option<(&'a OpenPiece, Part)>,
-    /// Events that no window has had yet.
+    /// Events not yet in a window.
     pool: Vec<Rows>,
-    /// Slices end where such windows do, if they can: the widest first.
+    /// Windows of time, the widest first: a slice ends at the end of a window if possible.
     windows: Vec<Windows>,
 }
 
-/// What a window has, about.
+/// Approximate size of a window.
 #[derive(Debug, Clone, Copy)]
 struct Most {
     rows: usize,
@@ -353,7 +354,7 @@ struct Most {
 }
 
 impl Most {
-    /// Rows of which these are some.
+    /// Most rows of a window, at the average row size of `pool`.
     fn rows_of(self, pool: &[Rows]) -> usize {
         let rows: usize = pool.iter().map(Rows::len).sum();
         let bytes: usize = pool.iter().map(Rows::bytes).sum();
@@ -363,11 +364,11 @@ impl Most {
 }
 
 impl Sweep<'_> {
-    /// The next window of ticks: about as many events as `most` says, all that there are of its ticks.
+    /// The next window of ticks: about the size `most`, with all events of its ticks.
     async fn window(&mut self, most: Most, dropped: &mut Vec<u64>) -> Result<Option<Rows>> {
         loop {
             let rows_max = most.rows_of(&self.pool);
-            // For what is urgent.
+            // Gives way to urgent moves.
             tokio::task::yield_now().await;
             self.next = self.next.take().or_else(|| self.parts.next());
             let Some((piece, part)) = self.next.take() else {
@@ -376,7 +377,7 @@ impl Sweep<'_> {
                 };
                 return self.cut(pool, rows_max, None).map(Some);
             };
-            // Nothing before it is still to come.
+            // No later part has events before this tick.
             let frontier = part.hull.start.0;
             let settled = |rows: &Rows| rows.ticks.iter().filter(|tick| **tick < frontier).count();
             if self.pool.iter().map(settled).sum::<usize>() >= rows_max
@@ -392,8 +393,9 @@ impl Sweep<'_> {
         }
     }
 
-    /// The first `rows_max` of the events before the frontier, and those of the same tick, or
-    /// half as many, if a window ends there; the others stay in the pool.
+    /// Takes the first `rows_max` events before the frontier, together with all events of their
+    /// last tick. Takes fewer events, at least half of `rows_max`, if a window of time ends there.
+    /// The remaining events stay in the pool.
     fn cut(&mut self, pool: Rows, rows_max: usize, frontier: Option<i64>) -> Result<Rows> {
         let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
         let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
@@ -401,7 +403,7 @@ impl Sweep<'_> {
         order.sort_by_key(tick);
         let settled = order.partition_point(before);
         let last = order.get(..settled.min(rows_max)).and_then(<[u32]>::last).map(tick);
-        // Never in the middle of a tick.
+        // Never cuts within a tick.
         let end = order.partition_point(|row| last.is_none_or(|last| tick(row) <= last));
         if end == pool.len() {
             return Ok(pool);

@@ -1,4 +1,4 @@
-//! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
+//! The engine's faults for crash tests ([`stratalog_model::sabotage`]).
 
 /// Every fault.
 pub const FAULTS: [&str; 24] = [
@@ -28,7 +28,7 @@ pub const FAULTS: [&str; 24] = [
     "window-ignored",
 ];
 
-/// Whether a fault is switched on.
+/// True if a fault is switched on.
 pub fn active(fault: &str) -> bool {
     stratalog_model::sabotage::active(&FAULTS, fault)
 }

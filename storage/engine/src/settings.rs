@@ -3,56 +3,61 @@
 use serde::{Deserialize, Serialize};
 use stratalog_model::Tiering;
 
-/// What an operator may set. Plain numbers; the server reads them from its configuration.
+/// The operator's settings: plain numbers. The server reads the settings from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
-    /// Budget for all events in memory, their indexes and what uncommitted statements hold,
-    /// in bytes. An append over it fails with `OutOfMemory` (CL-10); nothing else does.
+    /// Budget in bytes for all events in memory, for the indexes of these events, and for the
+    /// memory of uncommitted statements. An append beyond the budget fails with `OutOfMemory`
+    /// (CL-10); no other operation does.
     pub memory_bytes_max: u64,
-    /// Largest payload of a frame, in bytes; larger pushes are split. A single event may
-    /// exceed it, up to what the log takes.
+    /// Largest payload of a frame, in bytes; larger pushes are split. A single event may exceed
+    /// this size, up to the limit of the log.
     pub frame_bytes_max: usize,
-    /// Producers whose last sequence is remembered (F68). The one that has been silent for
-    /// longest is forgotten first.
+    /// Producers whose last sequence is remembered (F68). The producer with the longest silence is
+    /// forgotten first.
     pub producers_max: usize,
-    /// Neighbouring small batches that are merged into one, at least.
+    /// Least number of neighbouring small batches for one merge.
     pub compaction_fan_in: usize,
-    /// Rows from which a batch is no longer merged with its neighbours; fewer of more than 128 bytes.
+    /// Rows from which a batch is no longer merged with its neighbours; rows of more than 128 bytes
+    /// lower the number.
     pub compaction_rows_max: usize,
     /// Budget for events in memory that have left the journal, in bytes; 0 keeps none (F29).
     pub backlog_bytes_max: u64,
-    /// Percentage of the memory budget from which on events become tablets.
+    /// Percentage of the memory budget from which events move into tablets.
     pub move_from_percent: u64,
-    /// Bytes of the journal from which on events become tablets, so that it can begin later.
+    /// Bytes of the journal from which events move into tablets, to let the journal begin later.
     pub journal_bytes_high: u64,
-    /// Bytes of batches that become tablets at a time, about; as much again is needed meanwhile.
+    /// Approximate bytes of batches in one move into tablets; the move needs the same memory again.
     pub move_bytes: u64,
-    /// Bytes that merges and stories write in a second at most; 0 for no limit. What appends
-    /// wait for is not held up.
+    /// Limit of merges and stories, in written bytes per second; 0 for no limit. Moves for waiting
+    /// appends have no limit.
     pub move_bytes_per_second_max: u64,
-    /// Events of a tablet, at most.
+    /// Most events of a tablet.
     pub tablet_rows_max: usize,
-    /// Events of a block of a tablet, at most.
+    /// Most events of a block of a tablet.
     pub block_rows_max: usize,
-    /// Bytes of a block before it is packed, about.
+    /// Approximate bytes of a block before compression.
     pub block_bytes: usize,
-    /// Events of a row group of a story, about: what is in memory when it is made or read.
+    /// Approximate events of a row group of a story: the unit in memory during a write or a read.
     pub slice_rows_max: usize,
-    /// Bytes of such events, about; fewer events are in a row group where they are wide.
+    /// Approximate bytes of the events of a row group; wide events make a row group of fewer
+    /// events.
     pub slice_bytes_max: usize,
-    /// Events that a cell of a story is to stand for: one series in one window of time (F86).
+    /// Intended number of events for each cell of a story: one series in one window of time (F86).
     pub cell_rows: usize,
-    /// Events in the journal and in tablets from which on they become a story (F35).
+    /// Events in the journal and in tablets before a move into a story (F35).
     pub story_rows_max: u64,
-    /// Bytes in the journal, packed about, and in tablets from which on they become a story (F35).
+    /// Bytes in the journal (approximate compressed size) and in tablets from which the events move
+    /// into a story (F35).
     pub story_bytes_max: u64,
-    /// Milliseconds after their commit at which events become a story (F35); a few rows wait longer.
+    /// Age of events, in milliseconds after their commit, from which they move into a story (F35);
+    /// a few rows wait longer.
     pub story_age_max_ms: u64,
 }
 
 impl EngineSettings {
-    /// These, with what a chronicle's options say.
+    /// The settings for a chronicle: the chronicle's options override the engine's settings.
     #[must_use]
     pub fn for_chronicle(&self, tiering: &Tiering) -> Self {
         Self {

@@ -1,5 +1,4 @@
-//! Small batches become large ones, and those of which most rows were replaced are copied
-//! without them.
+//! Merges small batches into large batches, and copies worn batches without their replaced rows.
 
 use std::sync::{
     Arc,
@@ -17,13 +16,13 @@ use crate::{
 };
 
 impl Core {
-    /// Merges small batches where commits left many: a little work of the appender that
-    /// happens to find it. One at a time.
+    /// Merges small batches after many commits: a little work on the thread of an append. One run
+    /// at a time.
     pub fn tidy(&self) {
         if self.untidy.lock().is_empty() || self.tidying.swap(true, Ordering::Acquire) {
             return;
         }
-        // Also when a merge panics: the next one may succeed.
+        // The drop resets the mark, also after a panic: the next run may succeed.
         let _turn = TidyTurn(&self.tidying);
         let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
         for id in ids {
@@ -37,8 +36,8 @@ impl Core {
         }
     }
 
-    /// Copies the batches of which most rows were replaced, so that those rows are freed
-    /// once no snapshot needs them.
+    /// Copies the batches with mostly replaced rows. The memory of these rows becomes free when no
+    /// snapshot needs the rows.
     fn renew_worn(&self, chronicle: &Arc<Chronicle>) -> Result<()> {
         if !chronicle.take_worn() {
             return Ok(());
@@ -55,11 +54,11 @@ impl Core {
                 let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
                 self.replace(chronicle, &old, merged);
             } else if compact::is_worn(batch.rows(), batch.superseded().len()) {
-                // What was replaced is not visible yet.
+                // Some replacements are not visible yet.
                 chronicle.set_worn();
             }
         }
-        // What is left of them is small.
+        // The copies are small.
         self.merge_small(chronicle, Version::sealed)
     }
 
@@ -81,7 +80,7 @@ impl Core {
         }
     }
 
-    /// Puts a merged batch in the place of others; `false` when they are gone.
+    /// Replaces batches with a merged batch; `false` if the batches are no longer in place.
     pub fn replace(
         &self,
         chronicle: &Arc<Chronicle>,
@@ -95,7 +94,7 @@ impl Core {
     }
 }
 
-/// The one who tidies.
+/// The running merge. The drop resets the mark.
 struct TidyTurn<'a>(&'a AtomicBool);
 
 impl Drop for TidyTurn<'_> {
@@ -104,7 +103,7 @@ impl Drop for TidyTurn<'_> {
     }
 }
 
-/// Neighbours of one shape that are worth merging.
+/// Neighbouring batches of one shape worth a merge.
 fn choose_neighbours(
     tail: &[Arc<MemoryBatch>],
     settings: &EngineSettings,

@@ -1,4 +1,4 @@
-//! Events that must leave the journal now, because memory or the journal is short (F29–F33).
+//! Urgent moves out of the journal, while memory or the journal is short (F29–F33).
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -10,23 +10,23 @@ use crate::{
     engine::Core,
 };
 
-/// Time between two looks while something longer is under way.
+/// Time between two looks during long work.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks that are left out after a move that failed, or did not help, unless appends wait.
+/// Looks to skip after a failed or useless move, unless appends wait.
 const RESTS: u32 = 100;
 
-/// What came of a move.
+/// The result of a move.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
-    /// It freed memory, or a part of the journal.
+    /// True if the move freed memory or a part of the journal, or moved events for waiting appends.
     pub useful: bool,
 }
 
-/// One flush, when one is due. Only by whoever moves events.
+/// Makes one flush, if a flush is due. Only for the holder of the lock `moving`.
 ///
 /// # Errors
-/// As [`collect::collect`].
+/// Like [`collect::collect`].
 pub async fn flush(core: &Arc<Core>) -> Result<Option<Turn>> {
     let pressure = Pressure::on(core);
     let loads = if pressure.is_high() { loads_of(core) } else { Vec::new() };
@@ -34,16 +34,16 @@ pub async fn flush(core: &Arc<Core>) -> Result<Option<Turn>> {
     let moved = collect::collect_now(core, chronicle).await?;
     let freed = floor::raise(core, collect::files_of(core)?).await?;
     tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
-    // Memory is free when the last snapshot that needs it is gone.
+    // The memory becomes free with the last snapshot of these events.
     let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
     Ok(Some(Turn { useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes }))
 }
 
-/// Does something that takes long, and in between what is urgent: appends that wait for memory
-/// do not wait for `work`, which gives way wherever it waits. Only by whoever moves events.
+/// Runs long work, and urgent flushes in between: appends without memory do not wait for `work`.
+/// `work` gives way at each of its waits. Only for the holder of the lock `moving`.
 ///
 /// # Errors
-/// Those of `work`.
+/// The errors of `work`.
 pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
     let mut rests: u32 = 0;
@@ -90,10 +90,10 @@ fn loads_of(core: &Core) -> Vec<Load> {
 }
 
 impl Pressure {
-    /// What there is now.
+    /// The pressure now.
     pub fn on(core: &Core) -> Self {
         let settings = &core.settings;
-        // While somebody copies the journal, moving events out does not make it shorter.
+        // During a copy of the journal, moves do not make the journal shorter.
         let journal_bytes = if core.release.is_held() { 0 } else { core.log.status().stored_bytes };
         Self {
             memory_bytes: core.budget.used(),

@@ -1,24 +1,24 @@
-//! Waiting on threads that may block. What keeps connections open to far places does so on one
-//! runtime, that of the server: on another they would stand still while nobody waits there.
+//! Waits on threads allowed to block. Connections to remote stores stay on one runtime, the
+//! server's: on another runtime a connection would stand still whenever no thread waits.
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use stratalog_model::{Error, Result};
 
-/// Where futures run that a thread waits for.
+/// The runtime for futures awaited by a thread.
 #[derive(Debug)]
 pub enum Waiting {
-    /// On the runtime of whoever made this.
+    /// The runtime of the creator.
     Theirs(Handle),
-    /// On one of its own.
+    /// A separate runtime.
     Own(Runtime),
 }
 
 impl Waiting {
-    /// The runtime around the caller, or a new one. The caller must be allowed to block.
+    /// The runtime around the caller, or a new runtime. The caller must be allowed to block.
     ///
     /// # Errors
-    /// `Io` when the system has nothing for a runtime.
+    /// `Io` when the system lacks the resources for a runtime.
     pub fn new() -> Result<Self> {
         if let Ok(handle) = Handle::try_current() {
             return Ok(Self::Theirs(handle));
@@ -27,7 +27,7 @@ impl Waiting {
         runtime.map(Self::Own).map_err(|error| Error::io("cannot wait for files", error))
     }
 
-    /// Waits. Only on a thread that is not one of the runtime's own.
+    /// Waits for a future. Only on a thread outside the runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         match self {
             Self::Theirs(handle) => handle.block_on(future),

@@ -1,11 +1,11 @@
-//! Stories are decoded into memory before anybody asks for them: what was queried before a start,
-//! or lay in tablets until now, is soon queried again.
+//! Decodes stories into memory before the first query: stories queried before a start, or made from
+//! tablets until now, are likely to be queried again soon.
 //!
 //! ```text
 //!   stories of all chronicles ─► groups, the newest first ─► decoded, as long as there is room
 //! ```
-//! The grapher does so when nothing else is due, a little at a time. Nothing that is in memory has to
-//! go for it, and nothing is read over a network for it.
+//! The grapher decodes stories when no move is due, a little at a time. The decoding evicts nothing
+//! from memory, and reads nothing over a network.
 
 use std::{
     collections::HashSet,
@@ -18,23 +18,24 @@ use stratalog_model::{Result, TierName};
 
 use crate::{engine::Core, pieces::piece::OpenPiece};
 
-/// How long one turn decodes, about: what is due then waits no longer.
+/// Approximate length of one turn: a due move waits no longer.
 const TURN: Duration = Duration::from_millis(50);
 
-/// What was decoded so far, and what is to be.
+/// The visited stories, and the groups still to decode.
 #[derive(Debug, Default)]
 pub struct Warm {
-    /// Stories that were looked at.
+    /// Stories visited so far.
     looked_at: HashSet<u64, RandomState>,
-    /// Groups, the newest last.
+    /// Groups to decode, the newest last.
     next: Vec<(Weak<OpenPiece>, u32)>,
 }
 
 impl Warm {
-    /// Looks for stories that were not there before.
+    /// Looks for new stories.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`: of a story that cannot be opened; the others are looked at.
+    /// `DataCorrupted`, `Io` for a story that cannot be opened; the look still visits the remaining
+    /// stories.
     pub async fn look(&mut self, core: &Core) -> Result<()> {
         if !core.files.as_ref().is_some_and(|files| files.shelves.stories.is_near()) {
             return Ok(());
@@ -71,14 +72,14 @@ impl Warm {
     /// Decodes some groups.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`: of a group that cannot be read, which is left out.
+    /// `DataCorrupted`, `Io` for an unreadable group; the group is left out.
     #[expect(clippy::disallowed_methods, reason = "time that is spent, not time of events")]
     pub async fn turn(&mut self) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < TURN
             && let Some((piece, group)) = self.next.pop()
         {
-            // Nobody must wait for us to let go of it.
+            // A weak reference: the warm-up must not delay the removal of a piece.
             let Some(piece) = piece.upgrade() else { continue };
             let Some(story) = piece.story().await? else { continue };
             if !story.warm(group).await? {

@@ -1,5 +1,5 @@
-//! What is read of a piece, compared with what the piece itself says: counts, ticks, numbers,
-//! keys, order, and whether an event was met before.
+//! Compares the events read from a piece with the piece's own summary: counts, ticks, numbers,
+//! keys, order, and duplicates of events already read.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::{
     pieces::events::Events,
 };
 
-/// One piece, and what was read of it so far.
+/// One piece, and the events read from the piece so far.
 pub struct OfPiece<'a> {
     pub record: &'a PieceRecord,
-    /// `None` when nobody knows its columns: then only bytes are compared.
+    /// `None` for unknown columns: the check then compares only bytes.
     pub shape: Option<Arc<Shape>>,
     pub rows: u64,
     pub hull: TickRange,
     pub gsns: (u64, u64),
-    /// Events that somebody else has, too.
+    /// Events with a second owner.
     pub twice: u64,
-    /// Key, tick and number of the event before.
+    /// Key, tick and number of the previous event.
     pub before: Option<(Box<[u8]>, i64, i64)>,
 }
 
-/// What a block or row group says of its events.
+/// The summary of a block or row group, as stored in the piece.
 pub struct Summary<'a> {
     pub rows: u64,
     pub ticks: (i64, i64),
@@ -36,20 +36,20 @@ pub struct Summary<'a> {
 }
 
 impl<'a> OfPiece<'a> {
-    /// One of which nothing was read yet.
+    /// A piece before the first read.
     pub fn new(record: &'a PieceRecord, shape: Option<Arc<Shape>>) -> Self {
         let (hull, gsns) = (TickRange::EMPTY, (u64::MAX, 0));
         Self { record, shape, rows: 0, hull, gsns, twice: 0, before: None }
     }
 
-    /// Counts what cannot be read as what is said of it: the record is compared with the rest.
+    /// Counts an unreadable part by its summary, to compare the remaining parts with the record.
     pub fn believe(&mut self, said: &Summary<'_>) {
         self.rows += said.rows;
         self.hull = self.hull.hull(&hull(said.ticks));
         self.gsns = (self.gsns.0.min(said.gsns.0), self.gsns.1.max(said.gsns.1));
     }
 
-    /// Compares the events of a block or row group with what is said of them.
+    /// Compares the events of a block or row group with their summary.
     pub fn part(&mut self, parts: &[Events], said: &Summary<'_>, seqs: &mut Seqs) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::DataCorrupted, what));
         let Some(shape) = self.shape.clone() else { return Ok(()) };
@@ -101,7 +101,7 @@ impl<'a> OfPiece<'a> {
     }
 }
 
-/// What a block or row group has.
+/// The events found in a block or row group.
 struct Found {
     rows: u64,
     ticks: (i64, i64),

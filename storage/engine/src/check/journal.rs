@@ -1,4 +1,4 @@
-//! The events of the journal: decoded, counted, and told from those that pieces own.
+//! The events of the journal: decoded, counted, and separated from the events of pieces.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -25,26 +25,26 @@ use crate::{
     },
 };
 
-/// What was met in the journal.
+/// The journal's content read so far.
 pub struct Journaled {
-    /// Where it begins.
+    /// The beginning of the journal.
     floor: Floor,
-    /// The first needed frame was met, or one behind it.
+    /// True after the first needed frame, or a later frame.
     started: bool,
-    /// Highest gsn so far; `None` when frames are lost, so that nobody knows.
+    /// Highest gsn so far; `None` after a gap in the frames: then the gsn is unknown.
     gsn: Option<u64>,
-    /// Frames of statements whose commit frame was not met yet.
+    /// Frames of statements without a commit frame so far.
     open: HashMap<StatementId, Vec<Held>, RandomState>,
     /// Statements of the catalog's last decision, for the next start to commit.
     decided: HashSet<StatementId, RandomState>,
     /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer exist.
     undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
-    /// Chronicles that nobody knows, and of which that was said.
+    /// Unknown chronicles already reported.
     strangers: HashSet<ChronicleId, RandomState>,
-    /// What the journal owns.
+    /// The events owned by the journal.
     tallies: Tallies,
-    /// Its arrival numbers.
+    /// The arrival numbers owned by the journal.
     seqs: BTreeMap<ChronicleId, Ranges>,
 }
 
@@ -57,7 +57,7 @@ struct Held {
     bytes: u64,
 }
 
-/// Shapes of the schema versions that were met.
+/// Shapes of the schema versions read so far.
 #[derive(Default)]
 pub struct Shapes(HashMap<(ChronicleId, SchemaVersion), Arc<Shape>, RandomState>);
 
@@ -65,7 +65,7 @@ impl Shapes {
     /// The shape of a version.
     ///
     /// # Errors
-    /// `Internal` when the definition does not know it.
+    /// `Internal` for a version unknown to the definition.
     pub fn of(
         &mut self,
         definition: &ChronicleDefinition,
@@ -98,7 +98,6 @@ impl Journaled {
         }
     }
 
-    /// Takes a frame.
     pub fn frame(
         &mut self,
         subject: &Subject,
@@ -136,16 +135,16 @@ impl Journaled {
         }
         if let Err(error) = frame.completes() {
             report.push(unlisted(path, offset, lsn, &error));
-            // What counts from here on is not known.
+            // From here on, the set of committed events is unknown.
             self.gsn = None;
         }
         self.count(subject, report, path, offset, &frame);
     }
 
-    /// Whether a frame is before those that are needed.
+    /// True if a frame is before the first needed frame.
     fn is_before(&mut self, subject: &Subject, lsn: Lsn) -> bool {
         if !self.started {
-            // The journal was given up further meanwhile.
+            // The journal has released more frames meanwhile.
             if lsn > self.floor.lsn.max(Lsn(1))
                 && let Some(manifest) = &subject.manifest
             {
@@ -155,7 +154,7 @@ impl Journaled {
             if lsn < self.floor.lsn {
                 return true;
             }
-            // A journal that never gave anything up has the floor 0.
+            // A journal without any release has the floor 0.
             if lsn > self.floor.lsn.max(Lsn(1)) {
                 self.gsn = None;
             }
@@ -164,7 +163,7 @@ impl Journaled {
         false
     }
 
-    /// Counts a frame as recovery does.
+    /// Counts a frame in the same way as recovery.
     fn count(
         &mut self,
         subject: &Subject,
@@ -185,7 +184,7 @@ impl Journaled {
                 self.open.entry(frame.statement).or_default().push(held);
                 return;
             }
-            // One whose list cannot be read was told of before.
+            // A frame with an unreadable list is already reported.
             FrameKind::Commit | FrameKind::Transaction => {
                 let mut held = Vec::new();
                 for statement in frame.completes().unwrap_or_default() {
@@ -244,7 +243,7 @@ impl Journaled {
         Err(Error::new(ErrorKind::DataCorrupted, what))
     }
 
-    /// Frames from `lsn` on cannot be read; returns what that means.
+    /// Records a gap from `lsn` onward; returns the meaning of the gap.
     pub fn lost(&mut self, subject: &Subject, lsn: Lsn, frame: Option<&Frame>) -> String {
         let Some(frame) = frame else {
             self.gsn = None;
@@ -259,7 +258,7 @@ impl Journaled {
         let gsns = self.gsn.map(|gsn| (gsn + 1, gsn + u64::from(frame.count)));
         let through = subject.through(frame.chronicle).0;
         let mut ignored = Report::default();
-        // Its header says how many gsn's it had.
+        // The header holds the number of the frame's gsn's.
         self.count(subject, &mut ignored, Path::new(""), 0, frame);
         let events = format!("{} events of table {table}, {ticks}", frame.count);
         match gsns.filter(|_| frame.commits()) {
@@ -272,12 +271,12 @@ impl Journaled {
         }
     }
 
-    /// Arrival numbers that the journal owns.
+    /// The arrival numbers owned by the journal.
     pub fn seqs(&self, id: ChronicleId) -> impl Iterator<Item = u64> {
         self.seqs.get(&id).into_iter().flat_map(Ranges::numbers)
     }
 
-    /// Says what there was, and whether it reaches as far as the pieces.
+    /// Reports the content of the journal, and compares its end with the pieces.
     pub fn finish(&self, subject: &Subject, torn: bool, report: &mut Report) {
         for (id, Tally { files, rows, bytes, .. }) in &self.tallies {
             let line = Line::new(PartKind::Journal, "journal", State::Sound)
@@ -337,7 +336,7 @@ impl Journaled {
     }
 }
 
-/// The columns and ticks of a frame's events, as recovery reads them.
+/// The columns and ticks of a frame's events, decoded in the same way as in recovery.
 ///
 /// # Errors
 /// `DataCorrupted`; `DatetimeOverflow` for a time without a tick.
@@ -382,7 +381,7 @@ fn undecodable(
         )
 }
 
-/// A frame of a transaction that does not say which statements it commits.
+/// The finding for a transaction's frame with an unreadable list of statements.
 fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
     Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
         .with_detail(format!(

@@ -1,4 +1,4 @@
-//! Tablets and stories: every byte and every value, compared with what the manifest says.
+//! Tablets and stories: compares every byte and every value with the manifest.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ use crate::{
     waiting::Waiting,
 };
 
-/// Rows of a story that are decoded at once.
+/// Rows of a story decoded at once.
 const BATCH_ROWS: usize = 8192;
 
-/// Looks at the pieces of all chronicles.
+/// Checks the pieces of all chronicles.
 ///
 /// # Errors
-/// What `progress` says; `ConnectionFailure`.
+/// The errors of `progress`; `ConnectionFailure`.
 pub fn check(
     subject: &Subject,
     journaled: &Journaled,
@@ -101,7 +101,8 @@ pub fn check(
     Ok(())
 }
 
-/// What the index knows of `tablets` sound ones.
+/// The state of the index; `tablets` is the number of sound tablets, `unknown` the number of
+/// tablets missing or different in the index.
 fn index(tablets: u64, unknown: u64) -> Line {
     let line = |state| Line::new(PartKind::Index, "index", state);
     if unknown == 0 {
@@ -150,7 +151,7 @@ impl OfChronicle<'_, '_> {
         shapes.of(self.definition.as_ref()?, record.schema_version).ok()
     }
 
-    /// What the manifest says by itself.
+    /// Checks the manifest's record for contradictions.
     fn check_border(&mut self) {
         let Owned { through, next_seq: _, sealed, pieces, fences, .. } = self.owned;
         let mut wrong = Vec::new();
@@ -188,7 +189,7 @@ impl OfChronicle<'_, '_> {
         }
     }
 
-    /// Reads a tablet. Whether the index knows it.
+    /// Checks a tablet. Returns true if the index knows the tablet.
     fn tablet(&mut self, piece: &mut OfPiece<'_>) -> Result<bool> {
         let record = piece.record;
         let tablets = &self.subject.shelves.tablets;
@@ -267,7 +268,7 @@ impl OfChronicle<'_, '_> {
         Ok(!whole || tablets.remembers(&built, &heads))
     }
 
-    /// Reads a story.
+    /// Checks a story.
     fn story(&mut self, piece: &mut OfPiece<'_>) -> Result<()> {
         let Some(built) = piece.record.story(self.id) else { return Ok(()) };
         let stories = &self.subject.shelves.stories;
@@ -313,7 +314,7 @@ impl OfChronicle<'_, '_> {
                     piece.part(&events, &said, &mut self.seqs)
                 }
             });
-            // Each group is sorted by itself.
+            // Each group has its own order.
             piece.before = None;
             if let Err(error) = checked {
                 if error.kind() == ErrorKind::ConnectionFailure {
@@ -325,7 +326,7 @@ impl OfChronicle<'_, '_> {
                 piece.believe(&said);
             }
         }
-        // Filters, and whatever else lies between the values.
+        // Filters, and all other bytes between the values.
         if self.report.lines.len() == before
             && let Err(error) = waiting.block_on(story.verify_blocks())
         {
@@ -343,7 +344,7 @@ impl OfChronicle<'_, '_> {
         Ok(())
     }
 
-    /// A piece cannot be opened: all of its events are gone.
+    /// Reports a piece that cannot be opened: all its events are lost.
     fn unreadable(
         &mut self,
         part: PartKind,
@@ -360,7 +361,7 @@ impl OfChronicle<'_, '_> {
         self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
     }
 
-    /// A block or row group is wrong.
+    /// Reports a damaged block or row group.
     #[expect(clippy::too_many_arguments, reason = "one call for both tiers, all of it is needed")]
     fn part(
         &mut self,
@@ -379,7 +380,7 @@ impl OfChronicle<'_, '_> {
         Ok(())
     }
 
-    /// Compares all that was read with the record.
+    /// Compares all events read from a piece with the record.
     fn whole(&mut self, part: PartKind, path: &str, piece: &OfPiece<'_>, cure: Cure) {
         let record = piece.record;
         let gsns = (record.gsns.0.0, record.gsns.1.0);
@@ -441,7 +442,7 @@ impl OfChronicle<'_, '_> {
         times(self.definition.as_deref(), ticks)
     }
 
-    /// What mends a piece.
+    /// The hint to mend a piece.
     fn mends(&self, path: &str) -> String {
         format!("restore {path} from a backup: a piece is never changed, so any copy of it will do")
     }

@@ -1,11 +1,12 @@
-//! A damaged tablet made again from the journal, where that still has its events.
+//! Rebuilds a damaged tablet from the journal, if the journal still has the tablet's events.
 //!
 //! ```text
 //!   frames ─► events of the tablet's ticks and gsn's ─► in force when it was built ─► file
 //!                                                          same checksum as the record's? ─► it is
 //! ```
-//! Nothing is guessed: what comes out has every byte of the tablet that the manifest names, by
-//! the checksum of all its heads, which cover the payloads; or it is thrown away.
+//! The rebuild guesses nothing. The result must match every byte of the tablet in the manifest,
+//! proven by the checksum of all heads (the heads cover the payloads); otherwise the result is
+//! thrown away.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -32,7 +33,7 @@ use crate::{
     version::Fence,
 };
 
-/// Gathers what a tablet was made from.
+/// Collects the events of a tablet.
 pub struct Rebuild<'a> {
     subject: &'a Subject,
     definition: Arc<ChronicleDefinition>,
@@ -45,8 +46,8 @@ pub struct Rebuild<'a> {
 }
 
 impl<'a> Rebuild<'a> {
-    /// Begins with a tablet of the manifest; `None` when there is nothing to try: the journal
-    /// begins behind its events, or nobody knows their columns.
+    /// Starts with a tablet of the manifest; `None` if a rebuild is impossible: the journal begins
+    /// after the tablet's first event, or the columns are unknown.
     pub fn new(subject: &'a Subject, chronicle: ChronicleId, id: u64) -> Option<Self> {
         let record = *subject.state.chronicles.get(&chronicle)?.pieces.get(&id)?;
         let Known::Chronicle(definition) = (subject.definitions)(chronicle) else { return None };
@@ -60,10 +61,10 @@ impl<'a> Rebuild<'a> {
         Some(Self { subject, definition, shape, record, gsn, open, found, fences })
     }
 
-    /// Takes a frame of the journal, in the order of lsn's; all from the floor on.
+    /// Takes a frame of the journal. Called for all frames from the floor onward, in lsn order.
     ///
     /// # Errors
-    /// `DataCorrupted` for one that cannot be read.
+    /// `DataCorrupted` for an unreadable frame.
     pub fn frame(&mut self, lsn: Lsn, frame: Frame) -> Result<()> {
         if lsn < self.subject.state.floor.lsn {
             return Ok(());
@@ -71,7 +72,7 @@ impl<'a> Rebuild<'a> {
         match frame.kind {
             FrameKind::Events if frame.commits() => self.commit(&frame),
             FrameKind::Events | FrameKind::StatementDelete => {
-                // Only what this is about need stay in memory.
+                // Only the payloads of this chronicle stay in memory.
                 let ours = frame.chronicle == self.definition.id;
                 let payload = if ours { frame.payload.clone() } else { Default::default() };
                 let held = Frame { payload, ..frame };
@@ -137,8 +138,8 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    /// Makes the tablet in `folder`, which is empty; whether it is the one of the manifest. If
-    /// so it is durable, and lies there under its name.
+    /// Builds the tablet in the empty folder `folder`. Returns true if the result is the tablet of
+    /// the manifest: then the file is durable in `folder`, under the tablet's name.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -167,7 +168,7 @@ impl<'a> Rebuild<'a> {
         Ok(made.record == record)
     }
 
-    /// The rows that were in force when the tablet was built.
+    /// The rows that were neither replaced nor deleted when the tablet was built.
     fn in_force(&self, rows: &Rows) -> Result<Vec<u32>> {
         let shown = self.record.fenced_through;
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
@@ -196,7 +197,8 @@ impl<'a> Rebuild<'a> {
         Ok(kept.collect())
     }
 
-    /// Events of each block but the last: as the damaged file says, or the index.
+    /// Number of events in each block except the last block: from the damaged file, or from the
+    /// index.
     fn block_rows(&self) -> Option<usize> {
         let record = &self.record;
         if record.parts == 1 {

@@ -1,22 +1,22 @@
-//! What a check says: a line for each part that is right, and one for each thing that is not.
+//! The report of a check: a line for each sound part, and a line for each finding.
 
 use std::fmt;
 
 use stratalog_model::ChronicleId;
 
-/// Lines about things that are wrong, at most: what is broken all over need not be listed.
+/// Most findings in a report: a part broken all over needs no complete list.
 const FINDINGS_MAX: usize = 1000;
 
 /// Parts of a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PartKind {
-    /// What says which format the directory has.
+    /// The format marker of the directory.
     Format,
     /// The clock's lease.
     Clock,
     /// The journal of the catalog.
     Catalog,
-    /// The journal of who owns what.
+    /// The journal of the owners of events.
     Manifest,
     /// The journal of events.
     Journal,
@@ -24,11 +24,11 @@ pub enum PartKind {
     Tablets,
     /// Parquet files.
     Stories,
-    /// What the block files hold, as sled says.
+    /// sled's copy of the block files' heads.
     Index,
-    /// Who owns which events.
+    /// The owners of events.
     Ownership,
-    /// Files that nothing names.
+    /// Files not named by any record.
     Files,
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for PartKind {
     }
 }
 
-/// What a line says.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// All is as it should be.
+    /// No finding.
     Sound,
-    /// Something is not, and the next start or the next use mends it: nothing is lost.
+    /// A finding for the next start or the next use to mend: nothing is lost.
     Warning,
-    /// It could not be looked at.
+    /// The part could not be checked.
     Unchecked,
     /// Data is damaged, or a start is refused.
     Damaged,
@@ -73,42 +73,42 @@ impl fmt::Display for State {
     }
 }
 
-/// What mends it, where there is a second copy.
+/// The repair of a finding, where a second copy exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cure {
-    /// Only a backup, or nothing at all is to be done.
+    /// Only a backup, or no repair at all.
     #[default]
     None,
-    /// The index is removed, and made again by the next start.
+    /// The index is removed; the next start makes a new index.
     Index,
     /// The torn tail of the journal of this part is cut.
     Tail,
     /// The file is removed.
     Remove,
-    /// The tablet is made again, if the journal still has its events.
+    /// The tablet is rebuilt, if the journal still has the tablet's events.
     Tablet(ChronicleId, u64),
 }
 
-/// One part, or one thing that is wrong.
+/// A sound part, or a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Which part.
+    /// The part.
     pub part: PartKind,
-    /// The file or folder; below the data directory where it lies there.
+    /// The file or folder; relative to the data directory for a path inside.
     pub path: String,
-    /// The table concerned, if it is one.
+    /// The table concerned, if any.
     pub table: Option<String>,
-    /// Events: those of the part, or those concerned.
+    /// Events of the part, or events concerned by the finding.
     pub rows: Option<u64>,
-    /// Bytes that were read, or that are concerned.
+    /// Bytes read, or bytes concerned by the finding.
     pub bytes: Option<u64>,
-    /// What the line says.
+    /// The severity.
     pub state: State,
-    /// In words: counts, or what is wrong, where, and what that means for the data.
+    /// The text: counts, or the damage, its place, and its meaning for the data.
     pub detail: String,
-    /// What mends it, in words.
+    /// The repair in words.
     pub hint: Option<String>,
-    /// What mends it.
+    /// The repair.
     pub cure: Cure,
 }
 
@@ -128,49 +128,49 @@ impl Line {
         }
     }
 
-    /// In words.
+    /// The text.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// What mends it.
+    /// The repair in words.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Whose events.
+    /// The table of the events.
     #[must_use]
     pub fn with_table(self, table: impl Into<String>) -> Self {
         Self { table: Some(table.into()), ..self }
     }
 
-    /// How many events.
+    /// The number of events.
     #[must_use]
     pub fn with_rows(self, rows: u64) -> Self {
         Self { rows: Some(rows), ..self }
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     #[must_use]
     pub fn with_bytes(self, bytes: u64) -> Self {
         Self { bytes: Some(bytes), ..self }
     }
 
-    /// What mends it.
+    /// The repair.
     #[must_use]
     pub fn with_cure(self, cure: Cure) -> Self {
         Self { cure, ..self }
     }
 }
 
-/// What a check has found.
+/// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order in which it was found.
+    /// The lines, in the order of the check.
     pub lines: Vec<Line>,
-    /// Findings for which there was no room.
+    /// Findings beyond the limit of the report.
     pub unlisted: u64,
 }
 
@@ -184,23 +184,23 @@ impl Report {
         self.lines.push(line);
     }
 
-    /// Adds those of another one.
+    /// Adds the lines of another report.
     pub fn append(&mut self, other: Report) {
         self.unlisted += other.unlisted;
         other.lines.into_iter().for_each(|line| self.push(line));
     }
 
-    /// How many lines say so.
+    /// The number of lines with a severity.
     pub fn count(&self, state: State) -> usize {
         self.lines.iter().filter(|line| line.state == state).count()
     }
 
-    /// Whether a part is damaged.
+    /// True if a part is damaged.
     pub fn is_damaged(&self, part: PartKind) -> bool {
         self.lines.iter().any(|line| line.part == part && line.state == State::Damaged)
     }
 
-    /// The worst that a line says.
+    /// The highest severity of all lines.
     pub fn state(&self) -> State {
         let worst = self.lines.iter().map(|line| line.state).max().unwrap_or(State::Sound);
         if self.unlisted > 0 { worst.max(State::Damaged) } else { worst }

@@ -1,4 +1,4 @@
-//! Arrival numbers that were met, to see that no event is met twice.
+//! The arrival numbers read so far, to find events with two owners.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 const PAGE: u64 = 1 << 16;
 /// Words of a page.
 const WORDS: usize = (PAGE / 64) as usize;
-/// Pages in memory, at most: 64 MiB.
+/// Most pages in memory: 64 MiB.
 const PAGES_MAX: usize = 8192;
 
-/// A set of numbers that are mostly neighbours, within bounds.
+/// A bounded set of numbers, mostly neighbours.
 #[derive(Debug, Default)]
 pub struct Seqs {
     pages: BTreeMap<u64, Box<[u64]>>,
@@ -17,7 +17,8 @@ pub struct Seqs {
 }
 
 impl Seqs {
-    /// Adds a number; whether it was there before. Numbers for which there is no room are not.
+    /// Adds a number. Returns true if the number was present before; false for a number without
+    /// room.
     pub fn insert(&mut self, number: u64) -> bool {
         let (page, at) = (number / PAGE, number % PAGE);
         if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&page) {
@@ -33,18 +34,18 @@ impl Seqs {
         })
     }
 
-    /// Whether all numbers had room.
+    /// True if all numbers had room.
     pub fn is_whole(&self) -> bool {
         !self.full
     }
 }
 
-/// Ranges of numbers, each from the first on and so many.
+/// Ranges of numbers: first number, and count.
 #[derive(Debug, Default)]
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Adds a range: to the last one, if it follows that.
+    /// Adds a range; joins the range to the last range if both are adjacent.
     pub fn push(&mut self, first: u64, count: u64) {
         match self.0.last_mut() {
             Some((start, len)) if *start + *len == first => *len += count,

@@ -1,4 +1,4 @@
-//! What is looked at.
+//! The subject of a check.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -12,36 +12,36 @@ use crate::{
     pieces::piece::OpenPiece,
 };
 
-/// Who owns what, and where it lies.
+/// The owners of the events, and the places of the files.
 #[derive(Clone)]
 pub struct Subject {
-    /// Who owns what.
+    /// The owners of the events.
     pub(crate) state: Arc<ManifestState>,
-    /// Where files are.
+    /// The folders and stores of the files.
     pub(crate) shelves: Shelves,
-    /// The chronicles that exist, by number.
+    /// The existing chronicles, by number.
     pub(crate) definitions: Arc<Definitions>,
-    /// Whether the chronicles are known: else an unknown one is none of the findings.
+    /// True if the catalog is known: otherwise an unknown chronicle is no finding.
     pub(crate) known: bool,
-    /// The last decision of the catalog, which a start completes.
+    /// The last decision of the catalog, completed by a start.
     pub(crate) decision: Option<Decision>,
-    /// Where the journal begins by now, while an engine has it open.
+    /// The manifest of a running engine, for the current beginning of the journal.
     pub(crate) manifest: Option<Arc<Manifest>>,
-    /// Keeps the files where they are. Only these: versions would keep memory, too.
+    /// Pins the files of the pieces. Not whole versions: versions would hold memory, too.
     _pinned: Vec<Arc<OpenPiece>>,
 }
 
-/// What a catalog says of a number.
+/// The catalog's answer for a chronicle's number.
 pub(crate) type Definitions = dyn Fn(ChronicleId) -> Known + Send + Sync;
 
-/// What a catalog says of a chronicle's number.
+/// The catalog's answer for a chronicle's number.
 #[derive(Debug, Clone)]
 pub enum Known {
-    /// There is such a chronicle.
+    /// An existing chronicle.
     Chronicle(Arc<ChronicleDefinition>),
-    /// There was one.
+    /// A dropped chronicle.
     Dropped,
-    /// The number was never given.
+    /// A number never given.
     Never,
 }
 
@@ -52,8 +52,8 @@ impl fmt::Debug for Subject {
 }
 
 impl Subject {
-    /// A directory that nobody has open, by what its manifest and its catalog say.
-    /// `definitions` is `None` when the catalog cannot be read.
+    /// A directory without a running engine, by its manifest and its catalog. `definitions` is
+    /// `None` for an unreadable catalog.
     pub fn of_directory(
         manifest: ManifestReplay,
         shelves: Shelves,
@@ -72,18 +72,18 @@ impl Subject {
         })
     }
 
-    /// Where files are.
+    /// The folders and stores of the files.
     pub fn shelves(&self) -> &Shelves {
         &self.shelves
     }
 
-    /// Whether a tablet is one of those that count.
+    /// True if the manifest names a tablet.
     pub fn names_tablet(&self, id: TabletId) -> bool {
         let mut pieces = self.state.pieces();
         pieces.any(|(chronicle, piece)| piece.id == id.0 && piece.story(chronicle).is_none())
     }
 
-    /// Whether a story is one of those that count.
+    /// True if the manifest names a story.
     pub fn names_story(&self, name: StoryName) -> bool {
         let owned = self.state.chronicles.get(&name.chronicle);
         owned
@@ -91,17 +91,17 @@ impl Subject {
             .is_some_and(|piece| piece.story(name.chronicle).is_some())
     }
 
-    /// First frame of the journal that is needed.
+    /// First needed frame of the journal.
     pub fn floor(&self) -> stratalog_model::Lsn {
         self.state.floor.lsn
     }
 
-    /// Chronicles of which there are pieces.
+    /// Chronicles with a record in the manifest.
     pub(crate) fn chronicles(&self) -> impl Iterator<Item = (&ChronicleId, &Owned)> {
         self.state.chronicles.iter()
     }
 
-    /// The definition of a chronicle that exists.
+    /// The definition of an existing chronicle.
     pub(crate) fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         match (self.definitions)(id) {
             Known::Chronicle(definition) => Some(definition),
@@ -109,22 +109,21 @@ impl Subject {
         }
     }
 
-    /// Up to which gsn pieces own the events of a chronicle.
+    /// The gsn up to which pieces own the events of a chronicle.
     pub(crate) fn through(&self, id: ChronicleId) -> Gsn {
         self.state.chronicles.get(&id).map_or(Gsn(0), |owned| owned.through)
     }
 }
 
 impl Engine {
-    /// What is visible now, pinned as long as this is held: for a check while others append
-    /// and move.
+    /// The visible state now, with its pieces pinned: for a check beside appends and moves.
     ///
     /// # Errors
     /// `FeatureNotSupported` for an engine without files.
     pub fn subject(&self, definitions: Arc<Definitions>) -> stratalog_model::Result<Subject> {
         let core = self.core();
         let files = crate::collect::files_of(core)?;
-        // Read first: the journal has all that is behind it and in no pinned piece.
+        // Read first: the journal holds every event after the floor and outside the pinned pieces.
         let floor = files.manifest.state().floor.clone();
         let published = core.published();
         let last_piece = u64::MAX;

@@ -62,12 +62,13 @@ fn what_many_have_acquired_leaves_memory_later() {
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 199, 1), acquired(3, 50, 0)]), 1);
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 202, 1), acquired(3, 50, 0)]), 2);
     assert_eq!(chosen(&[acquired(1, 100, 3), acquired(2, 99, 3)]), 1);
-    // Not without end: what takes most of the memory goes, whoever has acquired it.
+    // The effect has a limit: a chronicle with most of the memory leaves in spite of many
+    // acquirers.
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 799, 7)]), 1);
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 808, u32::MAX)]), 2);
-    // What is empty does not go instead.
+    // An empty chronicle does not leave instead.
     assert_eq!(chosen(&[acquired(1, 0, 0), acquired(2, 5, 7)]), 2);
-    // The journal's beginning is held on to by whom it is.
+    // The oldest events of the journal leave, with any number of acquirers.
     let long = Pressure { journal_bytes: 100, ..CALM };
     let loads =
         [Load { oldest_gsn: 5, ..acquired(1, 1, 9) }, Load { oldest_gsn: 6, ..acquired(2, 9, 0) }];
@@ -87,7 +88,7 @@ fn f12_pinned_events_leave_the_journal_last() {
     let wanted = Pressure { memory_bytes_wanted: 12, ..CALM };
     assert_eq!(flush(&loads, &wanted), Some(ChronicleId(2)));
     assert_eq!(flush(&loads[..1], &wanted), Some(ChronicleId(1)), "rather than refuse appends");
-    // The journal waits for it, but not without end.
+    // Pinned events delay the release of the journal, up to a limit.
     let long = Pressure { journal_bytes: 199, ..CALM };
     assert_eq!(flush(&loads, &long), None);
     let longer = Pressure { journal_bytes: 200, ..CALM };
@@ -123,27 +124,28 @@ fn f35_events_leave_the_journal_by_number_bytes_or_age() {
     let calm = Upper { rows: 5_000, bytes: 100_000, age_ns: second - 1, ..Upper::default() };
     let due = |upper: &Upper| descend(upper, &settings);
     assert!(!due(&calm) && !due(&Upper::default()));
-    // By age, which is that of the oldest since its commit.
+    // By age: the age of the oldest event since its commit.
     assert!(due(&Upper { age_ns: second, ..calm }));
     assert!(!due(&Upper { age_ns: second, acquirers: 1, ..calm }));
     assert!(due(&Upper { age_ns: 2 * second, acquirers: 1, ..calm }));
-    // A few rows make no file of their own, unless the table has an age; then they wait longer.
+    // A few rows make no file of their own, unless the table has its own age; then the rows wait
+    // longer.
     let few = Upper { rows: 3, bytes: 900, ..calm };
     assert!(!due(&Upper { age_ns: i64::MAX, ..few }));
     assert!(!due(&Upper { age_ns: 23 * second, has_age: true, ..few }));
     assert!(due(&Upper { age_ns: 24 * second, has_age: true, ..few }));
-    // Few, but large.
+    // Few events, but large events.
     assert!(due(&Upper { age_ns: second, bytes: 64 << 10, ..few }));
-    // By number, together with the tablets, of which the journal has a good part.
+    // By number, together with the tablets; the journal must hold a good part of the number.
     assert!(due(&Upper { rows: 100_000, ..calm }));
     assert!(!due(&Upper { rows: 99_999, ..calm }));
     assert!(due(&Upper { rows: 25_000, tablet_rows: 75_000, ..calm }));
     assert!(!due(&Upper { rows: 1, tablet_rows: 99_999, ..calm }));
-    // By bytes, which are packed in a story.
+    // By bytes, compressed as in a story.
     assert!(due(&Upper { bytes: 8 << 20, ..calm }));
     assert!(!due(&Upper { bytes: 4 << 20, ..calm }));
     assert!(due(&Upper { bytes: 4 << 20, tablet_bytes: 600 << 10, ..calm }));
-    // A table whose stories have ten rows.
+    // A table with ten rows in a story.
     let tiny = EngineSettings { story_rows_max: 10, ..settings.clone() };
     assert!(descend(&Upper { rows: 1_000, ..calm }, &tiny));
     assert!(descend(&Upper { rows: 10, age_ns: 0, ..calm }, &tiny));
@@ -189,7 +191,7 @@ fn those_that_overlap_most_come_first() {
     chosen.sort_unstable();
     assert_eq!(chosen, [1, 2, 3]);
     assert_eq!(merge(&pieces, Largest::tablet(&settings()), 4), None);
-    // Ends are not inside: those at 30 only touch.
+    // Ends are exclusive: the pieces at 30 only touch.
     assert_eq!(merge(&pieces[3..], Largest::tablet(&settings()), 2), None);
 }
 
@@ -202,7 +204,7 @@ fn small_neighbours_fill_one() {
     let mut chosen = merge(&pieces, Largest::tablet(&settings()), 2).unwrap();
     chosen.sort_unstable();
     assert_eq!(chosen, [0, 2, 3], "another shape is no neighbour");
-    // Few rows, but wide ones.
+    // Few but wide rows.
     let wide: Vec<_> =
         pieces.iter().map(|piece| PieceRecord { unpacked_bytes: 9_000, ..*piece }).collect();
     assert_eq!(merge(&wide, Largest::tablet(&settings()), 2), None);
@@ -229,10 +231,10 @@ fn an_epoch_closes_by_rows_bytes_or_age() {
     assert_eq!(archive(&pieces, &rows, None, 0, now).unwrap(), [1, 2]);
     let bytes = EngineSettings { story_bytes_max: 800, ..settings.clone() };
     assert_eq!(archive(&pieces, &bytes, None, 0, now).unwrap(), [1, 2]);
-    // As many as one story has, the oldest ticks first.
+    // As many tablets as one story holds, the oldest ticks first.
     let few = EngineSettings { story_rows_max: 300, ..settings.clone() };
     assert_eq!(archive(&pieces, &few, None, 0, now).unwrap(), [1]);
-    // A story that much comes late to is written again.
+    // A story with many late events is rewritten.
     let late = [piece(1, (0, 10), 400), story(2, (5, 6), 3000), story(3, (10, 20), 10)];
     assert_eq!(archive(&late, &settings, None, 0, i64::MAX).unwrap(), [1, 2]);
 }
@@ -258,7 +260,7 @@ fn a_compaction_leaves_full_disjoint_stories_alone() {
 fn what_is_too_deep_for_memory_is_merged_first() {
     let settings = EngineSettings { move_bytes: 1000, ..settings() };
     let deep_ones: Vec<_> = (0..20).map(|at| piece(at, (0, 100), 30)).collect();
-    // Of 300 bytes each, as many as 4 times 1000 hold.
+    // Pieces of 300 bytes each: as many as fit 4 times 1000 bytes.
     assert_eq!(deep(&deep_ones, &settings).unwrap().len(), 13);
     assert_eq!(merge(&deep_ones, Largest::tablet(&settings), 8).unwrap().len(), 13);
     let wide: Vec<_> =
@@ -277,13 +279,13 @@ fn pinned_tablets_stay_and_keep_their_time() {
     let eager = EngineSettings { story_rows_max: 1, ..settings() };
     let (now, hour) = (80 * minute, Some(60 * minute));
     let chosen = |pin| archive(&pieces, &eager, pin, 0, now);
-    // Those of the first 20 minutes are an hour old; the first of them fills a story.
+    // The tablets of the first 20 minutes are at least an hour old; the first fills a story.
     assert_eq!(chosen(None), chosen(hour));
     let all = EngineSettings { story_rows_max: 1000, story_age_max_ms: 1, ..settings() };
     assert_eq!(archive(&pieces, &all, hour, 0, now).unwrap(), [0, 1, 2]);
     assert_eq!(archive(&pieces, &all, None, 0, now).unwrap().len(), 8);
     assert_eq!(archive(&pieces[3..], &all, hour, 0, now), None, "all are pinned");
-    // Quarters of an hour: two and two, then one, …
+    // Quarters of an hour: two tablets, two tablets, then one, …
     let largest = Largest::tablet(&settings());
     assert_eq!(merge_tablets(&pieces, largest, 2, None).unwrap().len(), 8);
     assert_eq!(merge_tablets(&pieces, largest, 2, hour).unwrap(), [0, 1]);

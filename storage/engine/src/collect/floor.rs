@@ -1,4 +1,4 @@
-//! Where the journal begins: what lies before is in pieces, or of no use.
+//! The beginning of the journal: events before the floor are in pieces, or no longer needed.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::{
     sabotage,
 };
 
-/// Gives up what belonged to dropped chronicles, and lets the journal begin where some event, or
-/// some delete, still needs it. Returns the bytes that this freed.
+/// Gives up the pieces of dropped chronicles, and moves the beginning of the journal to the first
+/// frame needed by an event or a delete. Returns the bytes freed.
 ///
 /// # Errors
 /// `Io`.
@@ -26,12 +26,12 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     raise(core, files).await
 }
 
-/// Lets the journal begin later. Only by whoever moves events.
+/// Moves the beginning of the journal. Only for the holder of the lock `moving`.
 ///
 /// # Errors
 /// `Io`.
 pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
-    // Before the versions are looked at: what they show then is at least as late.
+    // Read before the versions: the versions are then at least as new.
     let places = core.places.list();
     let published = core.published();
     let oldest = published
@@ -47,12 +47,12 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
         return Ok(0);
     }
     let producers = core.producers.lock().list();
-    // What the edits say must not be less durable than they are.
+    // The edits must not be more durable than the frames behind these edits.
     sync(core).await?;
-    // In the same order every time.
+    // The same order in every run.
     let mut versions: Vec<_> = published.versions.iter().collect();
     versions.sort_unstable_by_key(|(id, _)| **id);
-    // Deletes and replacements that only the journal tells of so far.
+    // Records deletes and replacements known only to the journal.
     for (id, pinned) in versions {
         let version = &pinned.version;
         let (through, told) = match state.chronicles.get(id) {
@@ -62,7 +62,7 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
                     && *version.lost() == owned.lost;
                 (owned.through, told)
             }
-            // It never had a piece.
+            // The chronicle never had a piece.
             None => (Gsn(0), version.lost().is_empty()),
         };
         if !told {
@@ -83,7 +83,8 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
     core.release.release(core.log.as_ref(), lsn)
 }
 
-/// Gives up the pieces of chronicles that were dropped: those that nobody reads at once.
+/// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a
+/// reader is removed at once.
 async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
     let state = files.manifest.state();
     let dropped = std::mem::take(&mut *core.dropped.lock());

@@ -1,22 +1,22 @@
-//! Places in the journal at which it could begin: between two frames, where no statement has
-//! frames on both sides, and where the number of the gsn's given so far is known.
+//! Possible beginnings of the journal: places between two frames with a known gsn, and without a
+//! statement with frames on both sides.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 use stratalog_model::{Lsn, StatementId};
 
-/// Places that are remembered, at most; every other one is forgotten then.
+/// Most remembered places; at this number, every second place is dropped.
 const PLACES_MAX: usize = 4096;
 
 /// A place before a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The frame.
+    /// The lsn of the frame.
     pub lsn: Lsn,
-    /// Highest gsn that was given before it.
+    /// Highest gsn given before the frame.
     pub gsn: u64,
-    /// No statement before it has a higher number.
+    /// Highest statement id before the frame.
     pub statement: StatementId,
 }
 
@@ -27,23 +27,23 @@ pub struct Places(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     places: VecDeque<Place>,
-    /// First frames of statements that have not ended.
+    /// First frames of unfinished statements.
     open: BTreeMap<StatementId, Lsn>,
 }
 
 impl Places {
-    /// A frame of a statement is in the journal, and its commit is not.
+    /// Records a frame of a statement without a commit frame.
     pub fn opened(&self, statement: StatementId, lsn: Lsn) {
         self.0.lock().open.entry(statement).or_insert(lsn);
     }
 
-    /// A statement has ended, one way or another.
+    /// Records the end of a statement, with any outcome.
     pub fn ended(&self, statement: StatementId) {
         self.0.lock().open.remove(&statement);
     }
 
-    /// The frame of `lsn` made events count, up to `gsn`. Called in their order, after
-    /// [`Self::ended`] of its statement.
+    /// Records the commit frame at `lsn`, with committed events up to `gsn`. Called in lsn order,
+    /// after [`Self::ended`] for the statement.
     pub fn committed(&self, lsn: Lsn, gsn: u64, statement: u64) {
         let mut state = self.0.lock();
         if !state.open.is_empty() {
@@ -65,7 +65,7 @@ impl Places {
         self.0.lock().places.iter().copied().collect()
     }
 
-    /// The journal begins at `lsn` now.
+    /// Sets the beginning of the journal to `lsn`.
     pub fn forget_before(&self, lsn: Lsn) {
         self.0.lock().places.retain(|place| place.lsn > lsn);
     }

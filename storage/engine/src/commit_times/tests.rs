@@ -28,6 +28,6 @@ fn samples_are_bounded_and_never_make_an_event_older() {
     for gsn in (1..=100_000_u64).step_by(997) {
         assert!(times.of(gsn, i64::MAX) >= gsn as i64, "{gsn}");
     }
-    // The youngest are known to the sample.
+    // The youngest events have exact samples.
     assert_eq!(times.of(99_990, i64::MAX), 99_990);
 }

@@ -15,14 +15,14 @@ use stratalog_model::{
 use super::{Known, fence_off, frame};
 use crate::{engine::Core, keeper::chronicle::Chronicle, version::published::Pinned};
 
-/// A range of a chronicle that an append deletes.
+/// A range of a chronicle deleted by an append.
 #[derive(Debug)]
 pub struct Deletion {
     /// The chronicle.
     pub chronicle: Arc<Chronicle>,
     /// The ticks.
     pub ticks: TickRange,
-    /// Events of the same append with lower arrival numbers were taken before the DELETE.
+    /// Events of the same append with lower arrival numbers came before the DELETE.
     pub before_seq: u64,
     schema_version: SchemaVersion,
     known: Known,
@@ -46,15 +46,15 @@ impl Deletion {
         Ok(Self { chronicle, ticks, before_seq, schema_version, known })
     }
 
-    /// The frame that stores the DELETE, of a statement.
+    /// The frame that stores the DELETE for a statement.
     pub fn frame(&self, statement: StatementId) -> Frame {
         let kind = (FrameKind::StatementDelete, self.schema_version);
         let (ticks, payload) = (self.ticks, self.known.encode());
         Frame { statement, ticks, payload, ..frame(self.chronicle.id(), kind) }
     }
 
-    /// Hides the events of the range that are committed at or before `gsn`, the highest that is
-    /// committed; `None` when the chronicle was dropped. Only under the publisher's lock.
+    /// Hides the events of the range committed at or before `gsn`, the highest committed gsn;
+    /// `None` for a dropped chronicle. Only under the publisher's lock.
     pub fn carry_out(&self, gsn: Gsn) -> Option<Pinned> {
         self.chronicle.version()?;
         let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.known), gsn);

@@ -1,11 +1,11 @@
-//! TRIM: the beginning of a chronicle goes, by position in the log (F103).
+//! TRIM: deletes the beginning of a chronicle, by position in the log (F103).
 //!
 //! ```text
 //!   events up to a gsn: how many, and their ticks ─► Trim frame durable ─► fence published
 //!                                    fence: those ticks, up to that gsn
 //! ```
-//! What comes later has a higher gsn, so that the fence hides exactly what was counted, whenever
-//! the frame becomes durable. A fence of narrow ticks costs reads of other ticks nothing.
+//! Later events have a higher gsn: the fence hides exactly the counted events, at any time of
+//! durability of the frame. A fence with narrow ticks adds no cost to reads of other ticks.
 
 use std::sync::Arc;
 
@@ -21,10 +21,11 @@ use crate::{
     version::{Fence, published::Pinned, survey::Area},
 };
 
-/// Deletes the events of a chronicle with a gsn below `before`. Returns how many that were.
+/// Deletes the events of a chronicle with a gsn below `before`. Returns the number of deleted
+/// events.
 ///
 /// # Errors
-/// `InvalidParameterValue` when the log does not reach as far; those of the log.
+/// `InvalidParameterValue` for a position beyond the end of the log; the errors of the log.
 pub async fn trim(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,
@@ -32,7 +33,7 @@ pub async fn trim(
 ) -> Result<u64> {
     let published = core.published();
     let head = published.gsn;
-    // Events that are not there yet cannot be told from those that are to stay.
+    // TRIM cannot tell events committed later from events to keep.
     if before.0 > head.0.saturating_add(1) {
         return Err(Error::new(
             ErrorKind::InvalidParameterValue,
@@ -71,7 +72,7 @@ fn raise_fence(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange, throug
 /// Applies a replayed Trim frame.
 ///
 /// # Errors
-/// `DataCorrupted` for a frame that says no gsn.
+/// `DataCorrupted` for a frame without a gsn.
 pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
     raise_fence(core, chronicle, frame.ticks, frame.trims()?);
     Ok(())

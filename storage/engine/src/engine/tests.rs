@@ -9,7 +9,7 @@ use stratalog_model::{
 use super::*;
 use crate::{pieces::set::PieceSet, version::lost::Lost};
 
-/// A log that nobody writes to.
+/// A log without writers.
 #[derive(Debug)]
 struct Silence;
 
@@ -35,7 +35,7 @@ impl Log for Silence {
     }
 }
 
-/// A clock that is set by hand.
+/// A clock set by hand.
 #[derive(Debug)]
 struct Hand(AtomicI64);
 
@@ -49,7 +49,7 @@ impl Clock for Hand {
     }
 }
 
-/// Its ticks of 1 µs go by the clock.
+/// A chronicle with clocked ticks of 1 µs.
 fn clocked() -> ChronicleDefinition {
     let time = ColumnDefinition {
         id: ColumnId(1),
@@ -98,12 +98,12 @@ fn what_is_sealed_already_is_not_published_again() {
     let sealed = |published: &Arc<Published>| {
         PinnedSnapshot::new(Arc::clone(published)).sealed(&cpu).map(|tick| tick.0)
     };
-    // Events of any time may come until there is one.
+    // Before the first event, events of any time may come.
     assert_eq!(engine.seal(&cpu).unwrap(), None);
     assert_eq!(sealed(&engine.core.published()), None);
     let known = engine.core.chronicle(&cpu).unwrap();
     known.adopt(PieceSet::default(), (Vec::new(), Lost::default()), 1, Some(Tick(0)));
-    // Of before the start nothing comes, which is told from the first time on.
+    // No event from before the start comes: the first seal already says so.
     assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(9_999_999)));
     let held = engine.core.published();
     assert_eq!(sealed(&held), Some(9_999_999));

@@ -29,60 +29,60 @@ use crate::{
     memtable::{column::Column, compact::batch_bytes, shape::Shape},
 };
 
-/// Rows of a chunk at most: admission holds the chronicle's lock for so many look-ups.
+/// Most rows of a chunk: admission holds the chronicle's lock for this number of lookups.
 const CHUNK_ROWS_MAX: usize = 1 << 16;
 
-/// How often an event gets a time of arrival at most: it is late only if more than the window of
-/// acceptance passes until it is admitted.
+/// Most attempts to give events a time of arrival. A further attempt is needed only if more than
+/// the acceptance window passes before admission.
 const ARRIVALS_MAX: usize = 100;
 
-/// One push on its way in.
+/// One push before admission.
 #[derive(Debug)]
 pub struct Push<'a> {
-    /// The chronicle as its sender knows it.
+    /// The sender's definition of the chronicle.
     pub definition: &'a ChronicleDefinition,
-    /// The chronicle here.
+    /// The chronicle in the keeper.
     pub chronicle: Arc<Chronicle>,
     /// Shape of the rows.
     pub shape: Arc<Shape>,
-    /// The rows, checked.
+    /// The checked rows.
     pub rows: RecordBatch,
-    /// Tick of each row, as its time says.
+    /// Tick of each row, by its time.
     pub ticks: Vec<i64>,
-    /// What to do with taken keys.
+    /// The action for taken keys.
     pub on_conflict: OnConflict,
-    /// What is accepted of its sender.
+    /// The sender's acceptance: times and restores.
     pub acceptance: Acceptance,
-    /// Ticks of earlier events that the statement deletes.
+    /// Ticks of earlier events deleted by the statement.
     pub vacated: Vec<Vacated>,
 }
 
-/// What a piece of a push became.
+/// An admitted piece of a push.
 #[derive(Debug)]
 pub struct Piece {
-    /// The chunk; `None` when every row was skipped.
+    /// The chunk; `None` if every row was skipped.
     pub chunk: Option<Chunk>,
-    /// Final ticks of the rows kept.
+    /// Final ticks of the kept rows.
     ticks: Vec<i64>,
-    /// Final values of the tick column, if they differ from what was given.
+    /// Final values of the tick column, if different from the given values.
     times: Option<Vec<i64>>,
-    /// Which rows were kept; `None` for all.
+    /// For each row, true if kept; `None` if all rows are kept.
     kept: Option<Vec<bool>>,
     rows: usize,
 }
 
-/// What the pieces of a push add up to: the answer to its sender.
+/// The sum of a push's pieces: the answer to the sender.
 #[derive(Debug, Default)]
 pub struct Tally {
     ticks: Vec<i64>,
-    /// Rows kept of each piece, and the values of their tick column if they changed.
+    /// For each piece, the number of kept rows, and the changed values of the tick column.
     times: Vec<(usize, Option<Vec<i64>>)>,
     kept: Vec<bool>,
     any_skipped: bool,
 }
 
 impl<'a> Push<'a> {
-    /// Checks rows and gives them their ticks.
+    /// Checks rows and assigns their ticks.
     ///
     /// # Errors
     /// `DatatypeMismatch`, `NotNullViolation`, `DatetimeOverflow`.
@@ -104,7 +104,7 @@ impl<'a> Push<'a> {
         Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
     }
 
-    /// The stored columns of the longest piece from `start` on that fits a frame of
+    /// The stored columns of the longest piece that starts at row `start` and fits a frame of
     /// `bytes_max`.
     pub fn store(&self, start: usize, bytes_max: usize) -> Result<Vec<Column>> {
         let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX);
@@ -119,13 +119,13 @@ impl<'a> Push<'a> {
             if bytes <= bytes_max || len == 1 {
                 return Ok(columns);
             }
-            // A little less than the average says, so that the next try fits.
+            // A little less than the average: the next attempt should fit.
             let fitting = len as u128 * bytes_max as u128 / bytes as u128 * 9 / 10;
             len = usize::try_from(fitting).unwrap_or(1).clamp(1, len - 1);
         }
     }
 
-    /// Admits one piece: waits for memory and pending keys, reserves, and encodes.
+    /// Admits one piece: waits for memory and pending keys, reserves keys, and encodes the rows.
     ///
     /// # Errors
     /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`, `OutOfMemory`,
@@ -180,7 +180,7 @@ impl<'a> Push<'a> {
                 Ok(admission) => break admission,
                 Err(Refused::Moved) => {}
                 Err(Refused::Begun) if self.definition.time_source == TickSource::Client => {
-                    // The window decides.
+                    // The acceptance window decides.
                     restores = false;
                     known = Some(taken);
                 }
@@ -240,25 +240,25 @@ impl<'a> Push<'a> {
         Ok(Piece { chunk, ticks: piece_ticks, times, kept: admission.kept, rows })
     }
 
-    /// What is accepted of the sender now.
+    /// The acceptance window of the sender now.
     fn window(&self, now: &ClockReading) -> Window {
         let Self { definition, acceptance, .. } = self;
         Window::of(&definition.scale, definition.window_ns(), acceptance, now)
     }
 
-    /// Gives all rows of a piece the time of their arrival; its tick.
+    /// Sets the time of all rows of a piece to their arrival; returns the tick.
     fn arrive(&self, columns: &mut [Column], rows: usize, now: &ClockReading) -> Result<i64> {
         let Some(Column::Plain(array)) = columns.get_mut(self.shape.tick_at) else {
             return Err(Error::internal("the tick column is missing"));
         };
-        // In the unit of the column, so that the time that it shows leads back to the tick.
+        // In the column's unit: the stored time must lead back to the tick.
         let value = now.now_ns.div_euclid(self.shape.tick_unit_ns);
         *array = ticks::column(vec![value; rows], array.data_type())?;
         let tick = ticks::assign(&[value], self.shape.tick_unit_ns, &self.definition.scale)?;
         tick.first().copied().ok_or_else(|| Error::internal("a time without a tick"))
     }
 
-    /// The values of the tick column as they will be stored.
+    /// The values of the tick column for the log.
     fn stored_times(&self, columns: &[Column]) -> Result<Option<Vec<i64>>> {
         match columns.get(self.shape.tick_at) {
             Some(Column::Plain(array)) => Ok(Some(ticks::values(array)?.to_vec())),
@@ -266,8 +266,7 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Makes the tick column show the start of each tick; returns its values if that
-    /// changed them.
+    /// Sets the tick column to the start of each tick; returns the values if changed.
     fn final_times(
         &self,
         columns: &mut [Column],
@@ -288,8 +287,8 @@ impl<'a> Push<'a> {
         Ok(Some(starts))
     }
 
-    /// Whether the stored times do not lead back to the ticks: a unit that is coarser than
-    /// the granularity, and moved events or an odd ratio.
+    /// True if the stored times do not lead back to the ticks: the column's unit is coarser than
+    /// the granularity, and events were moved or the ratio is odd.
     fn ticks_need_storing(
         &self,
         columns: &[Column],
@@ -307,7 +306,7 @@ impl<'a> Push<'a> {
         Ok(again.as_deref() != Some(piece_ticks))
     }
 
-    /// The answer to the sender: the rows as they will be stored.
+    /// The answer to the sender: the stored rows.
     pub fn admitted(self, first_seq: u64, tally: Tally) -> Result<Admitted> {
         let given = self.rows.num_rows();
         let mut rows = self.rows;
@@ -341,7 +340,7 @@ impl<'a> Push<'a> {
 }
 
 impl Tally {
-    /// Adds a piece, in order.
+    /// Adds the next piece.
     pub fn add(&mut self, piece: &mut Piece) {
         self.times.push((piece.ticks.len(), piece.times.take()));
         self.ticks.append(&mut piece.ticks);

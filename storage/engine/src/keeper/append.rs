@@ -9,8 +9,8 @@
 //!   frame durable ─► gsn's ─► version published ─► waiters woken ─► commit returns
 //! ```
 //!
-//! Streamed frames need not be synced one by one: the commit frame follows when all are
-//! written, and its sync covers them.
+//! Streamed frames need no sync of their own: the commit frame follows after all other frames are
+//! written, and its sync covers the streamed frames.
 
 mod closing;
 
@@ -39,27 +39,28 @@ use super::{
 };
 use crate::{delete::deletion::Deletion, engine::Core, player::snapshot::PinnedSnapshot};
 
-/// Parts of an append at most: the ids that the frame names which commits it.
+/// Most parts of an append: the commit frame names one statement id for each part.
 const PARTS_MAX: usize = 1 << 16;
 
-/// Deletes of an append at most: the publisher raises a fence for each.
+/// Most deletes of an append: the publisher raises a fence for each delete.
 const DELETES_MAX: usize = 1024;
 
 /// An open append.
 #[derive(Debug)]
 pub struct OpenAppend {
-    // Fields drop in this order: keys are freed before those who wait for them wake.
-    /// What was taken, between savepoints: never none.
+    // Fields drop in this order: the keys are free before waiting appends wake.
+    /// The taken events and deletes, in parts between savepoints; at least one part.
     parts: Vec<Part>,
-    /// Of the whole, for those of the same producer who wait for their turn; its id is that
-    /// under which all parts wait. Goes along with the committing frame, which may outlive this.
+    /// Ends the outcome of the whole append, for waiting appends of the same producer. All parts
+    /// wait under the id of this outcome. The ending moves to the committing frame: the frame may
+    /// outlive the append.
     ending: Option<Ending>,
-    /// Of a statement that its producer numbers.
+    /// The turn of a statement with a producer's number.
     turn: Option<Turn>,
     outcome: Arc<Outcome>,
     core: Arc<Core>,
     options: AppendOptions,
-    /// When chronicles were acquired.
+    /// Acquisition time of each chronicle, in nanoseconds.
     acquired: BTreeMap<ChronicleId, i64>,
     /// Chronicles with events that keep given times.
     restored: BTreeSet<ChronicleId>,
@@ -150,7 +151,7 @@ impl OpenAppend {
         push.admitted(first_seq, tally)
     }
 
-    /// What is accepted of a chronicle's events.
+    /// The acceptance for events of a chronicle.
     fn acceptance(&self, chronicle: ChronicleId) -> Acceptance {
         let session = self.options.acceptance;
         let acquired_ns = self.acquired.get(&chronicle).copied().unwrap_or(i64::MIN);
@@ -158,13 +159,14 @@ impl OpenAppend {
         Acceptance { since_ns: session.since_ns.max(acquired_ns), restores, ..session }
     }
 
-    /// Whether another try of this very statement has stored it. One that is under way is waited for:
-    /// what becomes of it is what became of the statement.
+    /// True if another attempt at this statement has stored the events. Waits for an attempt under
+    /// way: the outcome of this attempt decides.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` when it is several of which some are stored; `DeadlockDetected`
-    /// when the other one waits for this, and `Io` when the log has stopped, as one that failed with it
-    /// may be there at the next start: nobody knows what becomes of it then.
+    /// `ObjectNotInPrerequisiteState` for several statements, some stored and some not.
+    /// `DeadlockDetected` when the other attempt waits for this append. `Io` when the log has
+    /// stopped: the next start may find a failed attempt in the log, and its outcome is unknown
+    /// until then.
     async fn retried(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
         let Turn { producer, from, number, .. } = *turn;
@@ -188,7 +190,7 @@ impl OpenAppend {
             .with_hint("send it again, under the same number, when the server was restarted"))
     }
 
-    /// The ticks of a chronicle whose earlier events this append deletes.
+    /// The ticks of a chronicle's earlier events deleted by this append.
     fn vacated(&self, chronicle: &Arc<Chronicle>) -> Vec<Vacated> {
         if self.deletes == 0 {
             return Vec::new();
@@ -221,7 +223,7 @@ impl OpenAppend {
         Ok(())
     }
 
-    /// Begins a part, for a savepoint or behind a delete.
+    /// Begins a part, at a savepoint or after a delete.
     fn extend_parts(&mut self) -> Result<()> {
         if self.parts.len() >= PARTS_MAX {
             return Err(Error::new(
@@ -241,7 +243,7 @@ impl OpenAppend {
         self.parts.push(Part::new(core, statement, self.outcome.id()));
     }
 
-    /// How durable a streamed frame of so many bytes must be by itself.
+    /// The durability of a streamed frame with `bytes` of payload.
     fn streamed_at(&mut self, bytes: usize) -> Durability {
         let durability = self.durability();
         closing::streamed_at(&mut self.unsynced_bytes, bytes, durability)
@@ -251,7 +253,8 @@ impl OpenAppend {
         self.options.durability.or(self.strictest).unwrap_or_default()
     }
 
-    /// Closes the append for events, and checks it. The result is committed or prepared.
+    /// Closes the append for events, and checks the append. The caller commits or prepares the
+    /// result.
     async fn close(mut self) -> Result<Closed> {
         if self.broken {
             return Err(Error::internal("commit of an append after one of its pushes failed"));
@@ -279,7 +282,7 @@ impl OpenAppend {
         })))
     }
 
-    /// Waits for the producer's turn; `true` when the statement turns out a duplicate.
+    /// Waits for the producer's turn; `true` for a duplicate statement.
     async fn enter_producer(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
         let Turn { producer, from, number, .. } = *turn;
@@ -322,7 +325,7 @@ impl Append for OpenAppend {
             if self.broken {
                 return Err(Error::internal("push to an append after one of its pushes failed"));
             }
-            // Stays so when the push fails, or is cancelled midway.
+            // Stays set after a failed or cancelled push.
             self.broken = true;
             let admitted = self.take(chronicle, rows, on_conflict).await?;
             self.broken = false;
@@ -374,7 +377,7 @@ impl Append for OpenAppend {
     }
 
     fn roll_back_to(&mut self, savepoint: usize) {
-        // The last first: each may have taken keys of those before.
+        // The last part first: a part may have taken keys of an earlier part.
         while self.parts.len() > savepoint && !crate::sabotage::active("savepoint-ignored") {
             self.parts.pop();
         }
@@ -396,7 +399,7 @@ impl Append for OpenAppend {
     }
 }
 
-/// Whether an event may be refused because another try of its statement has stored it, or was in time.
+/// True if the cause of a refusal may be another attempt: it has stored the event, or came in time.
 fn may_be_retry(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -407,7 +410,7 @@ fn may_be_retry(kind: ErrorKind) -> bool {
     )
 }
 
-/// The error of several statements that are neither all stored nor all new.
+/// The error for several statements, some stored and some new.
 fn overlap(from: u64, number: u64) -> Error {
     Error::new(
         ErrorKind::ObjectNotInPrerequisiteState,
@@ -420,7 +423,7 @@ fn no_part() -> Error {
     Error::internal("an append has no part")
 }
 
-/// What an append that was committed before takes: no event.
+/// The result of a push to an append committed before: no event.
 fn nothing(definition: &ChronicleDefinition, rows: &RecordBatch) -> Admitted {
     Admitted {
         events: EventBatch {

@@ -1,4 +1,4 @@
-//! A request to admit events, and its answer.
+//! A request to admit events, and the answer to the request.
 
 use std::sync::Arc;
 
@@ -7,57 +7,58 @@ use stratalog_model::{LatePolicy, acceptance::Window, store::OnConflict};
 use super::{chunk::Reserved, keys::Groups, outcome::Outcome, step::Vacated};
 pub use crate::pieces::lookup::Taken;
 
-/// Why events were not admitted. Nothing is reserved then.
+/// Reasons to refuse events. A refusal reserves nothing.
 #[derive(Debug)]
 pub enum Refused {
     /// The key of a row is taken.
     Taken(usize),
-    /// The key of a row is reserved by a statement that has not ended.
+    /// An unfinished statement has reserved the key of a row.
     Pending(Arc<Outcome>),
-    /// No tick is free after that of a row.
+    /// No tick after the tick of a row is free.
     NoTickLeft,
-    /// A row is late; the highest tick of the chronicle.
+    /// A row is late; with the highest tick of the chronicle.
     Late(usize, i64),
-    /// A row has a tick before the first that is accepted, which is told.
+    /// The tick of a row is before the first accepted tick; with the first accepted tick.
     Early(usize, i64),
-    /// A row has a tick behind the last that is accepted, which is told; or would be moved there.
+    /// The tick of a row is after the last accepted tick, or would move there; with the last
+    /// accepted tick.
     Ahead(usize, i64),
-    /// The chronicle has had events, and gives times itself.
+    /// The chronicle already has events, and assigns times itself.
     Begun,
-    /// Events changed hands since [`Taken`] was found out.
+    /// Events moved between tiers after [`Taken`] was found.
     Moved,
 }
 
 /// A request to admit events.
 #[derive(Debug)]
 pub struct Candidates<'a> {
-    /// Their keys.
+    /// The keys of the events.
     pub groups: &'a Groups,
-    /// Arrival number of the first; reserved before.
+    /// Arrival number of the first event; already reserved.
     pub first_seq: u64,
-    /// What to do under `collision = 'first'`.
+    /// The action for taken keys under `collision = 'first'`.
     pub on_conflict: OnConflict,
-    /// Their statement.
+    /// The statement of the events.
     pub outcome: &'a Arc<Outcome>,
-    /// Keys that events in pieces have.
+    /// Keys held by events in pieces.
     pub taken: &'a Taken,
-    /// Ticks of earlier events that the statement deletes.
+    /// Ticks of earlier events deleted by the statement.
     pub vacated: &'a [Vacated],
-    /// What happens to late ones.
+    /// The rule for late events.
     pub late: LatePolicy,
-    /// Which ticks are accepted; `None` for any.
+    /// Window of accepted ticks; `None` for any tick.
     pub window: Option<Window>,
-    /// Whether the events keep given times: allowed in a chronicle that never had an event.
+    /// True if the events keep given times: allowed only before the first event of a chronicle.
     pub restores: bool,
 }
 
 /// Admitted events.
 #[derive(Debug)]
 pub struct Admission {
-    /// What they hold.
+    /// The reserved keys and arrival numbers.
     pub reserved: Reserved,
-    /// Which were kept; `None` for all.
+    /// For each event, true if kept; `None` for all.
     pub kept: Option<Vec<bool>>,
-    /// Whether a tick was moved (`collision = 'next'`).
+    /// True if a tick was moved (`collision = 'next'`).
     pub moved: bool,
 }

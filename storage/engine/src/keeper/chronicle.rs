@@ -1,9 +1,9 @@
-//! What the keeper knows of one chronicle, behind one short lock.
+//! The keeper's state of one chronicle, behind one short lock.
 //!
 //! ```text
 //!   admit:    look up and reserve keys, number events        (appender, any order)
 //!   commit:   number known ─► version, replaced events       (publisher, lsn order)
-//!   roll back: reserved keys are free again                  (whoever drops the chunk)
+//!   roll back: reserved keys are free again                  (drop of the chunk)
 //! ```
 
 use std::sync::{
@@ -48,12 +48,12 @@ pub struct Chronicle {
     collision: Collision,
     indexed: bool,
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
-    /// Key columns that events here may have.
+    /// Most key columns of an event of this chronicle.
     key_columns: AtomicUsize,
     state: Mutex<State>,
-    /// Whether most rows of some batch were replaced.
+    /// True after most rows of some batch were replaced.
     worn: AtomicBool,
-    /// Batches up to this gsn are about to leave, or have left.
+    /// Batches up to this gsn are moving into pieces, or have moved.
     leaving: AtomicU64,
     numberings: Arc<Numberings>,
     feed: Arc<Feed>,
@@ -87,27 +87,27 @@ impl Chronicle {
         }
     }
 
-    /// The numbers of groups of its events.
+    /// Numbers for groups of the chronicle's events.
     pub fn numberings(&self) -> &Arc<Numberings> {
         &self.numberings
     }
 
-    /// Its last commits, for those who follow.
+    /// The latest commits, for followers.
     pub fn feed(&self) -> &Arc<Feed> {
         &self.feed
     }
 
-    /// Its id.
+    /// The id.
     pub fn id(&self) -> ChronicleId {
         self.id
     }
 
-    /// What happens when two events have one key and tick.
+    /// The rule for two events with the same key and tick.
     pub fn collision(&self) -> Collision {
         self.collision
     }
 
-    /// Whether keys are indexed by tick. Not so without keys under `all`.
+    /// True if the tick index holds the keys; false without key columns under `collision = 'all'`.
     pub fn indexed(&self) -> bool {
         self.indexed
     }
@@ -131,23 +131,23 @@ impl Chronicle {
         Ok(shape)
     }
 
-    /// Key columns that events here may have: more than a definition tells of that is older
-    /// than the last of them.
+    /// Most key columns of an event of this chronicle. An older definition may have fewer key
+    /// columns.
     pub fn key_columns(&self) -> usize {
         self.key_columns.load(Ordering::Relaxed)
     }
 
-    /// The shape of a schema version that events here had.
+    /// The shape of a schema version, if a frame, a piece or a push had this version before.
     pub fn known_shape(&self, version: SchemaVersion) -> Option<Arc<Shape>> {
         self.shapes.read().get(&version).cloned()
     }
 
-    /// Arrival numbers below this one were given.
+    /// The next arrival number: all lower numbers are taken.
     pub fn next_seq(&self) -> u64 {
         self.state.lock().next_seq
     }
 
-    /// The changing part. Held for look-ups, never while waiting.
+    /// The changing part. Locked only for lookups, never across a wait.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -160,7 +160,7 @@ impl Chronicle {
         first
     }
 
-    /// Frees what a chunk reserved.
+    /// Frees the keys reserved by a chunk.
     pub fn roll_back(&self, reserved: &Reserved) {
         let mut state = self.state.lock();
         if let Some(pending) = state.pending.remove(&reserved.first_seq) {
@@ -170,14 +170,14 @@ impl Chronicle {
         state.account();
     }
 
-    /// The version; `None` when the chronicle is forgotten.
+    /// The version; `None` for a forgotten chronicle.
     pub fn version(&self) -> Option<Arc<Version>> {
         let state = self.state();
         (!state.forgotten).then(|| Arc::clone(&state.version))
     }
 
-    /// Makes a batch part of the version; `None` when the chronicle is forgotten. Only
-    /// under the publisher's lock.
+    /// Makes a batch part of the version; `None` for a forgotten chronicle. Only under the
+    /// publisher's lock.
     pub fn commit(
         &self,
         batch: MemoryBatch,
@@ -216,12 +216,12 @@ impl Chronicle {
         Some(Arc::clone(&state.version))
     }
 
-    /// Commits events that the log replays: their collisions were settled before, and only
-    /// who replaces whom is found out again. Single-threaded; nothing is pending, and the
-    /// version is copied only if somebody was shown it.
+    /// Commits replayed events. The original append already decided their collisions; the replay
+    /// only finds the replaced events again. Single-threaded and without pending events. A version
+    /// without readers changes in place, without a copy.
     ///
     /// # Errors
-    /// Those of pieces that must be looked into.
+    /// The errors of the pieces read for the replay.
     pub fn replay(
         &self,
         batch: MemoryBatch,
@@ -281,8 +281,8 @@ impl Chronicle {
         Ok(())
     }
 
-    /// The event takes its key from whoever holds it now. Called in gsn order, so the last
-    /// to commit ends up with it.
+    /// Gives an event the key of its current holder. Called in gsn order: the last committed event
+    /// keeps the key.
     fn settle(&self, state: &mut State, event: Override, gsn: u64, rows_sealed: usize) {
         let Override { series, tick, seq } = event;
         let holder = state.series.series(series).and_then(|series| series.find(tick));
@@ -299,7 +299,7 @@ impl Chronicle {
                     batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
                 {
                     let replaced = batch.supersede(row, gsn);
-                    // Small ones are merged with their neighbours anyway, unless sealed.
+                    // Merges copy small batches anyway, unless sealed.
                     let stays = batch.weight() >= rows_sealed
                         || state.version.sealed().last().is_some_and(|b| old_gsn <= b.last_gsn());
                     if stays && compact::is_worn(batch.rows(), replaced) {
@@ -309,8 +309,8 @@ impl Chronicle {
                 state.series.replace(series, tick, holder, seq, Some(gsn));
             }
             None => {
-                // A pending statement reserved the key first: it will replace this event
-                // if and when it commits.
+                // A pending statement reserved the key first. At the commit of this statement, the
+                // pending event replaces the event.
                 state.series.replace(series, tick, holder, seq, None);
                 if let Some(other) = state.pending_of(holder) {
                     other.overrides.push(Override { series, tick, seq: holder });
@@ -319,54 +319,55 @@ impl Chronicle {
         }
     }
 
-    /// Batches were sealed, unless there are as many as `before`: their rows may have been
-    /// replaced already.
+    /// Marks the chronicle worn if the number of sealed batches is no longer `before`: rows of
+    /// newly sealed batches may be replaced already.
     fn consider_sealed(&self, state: &State, before: usize) {
         if self.collision == Collision::Last && state.version.sealed().len() != before {
             self.set_worn();
         }
     }
 
-    /// Whether a batch is worth a copy without its replaced rows.
+    /// True if a batch is worth a copy without its replaced rows.
     pub fn is_worn(&self) -> bool {
         self.worn.load(Ordering::Relaxed)
     }
 
-    /// Batches up to this gsn are left as they are.
+    /// Highest gsn of the batches moving into pieces: merges leave these batches alone.
     pub fn leaving(&self) -> u64 {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Batches up to `gsn` are about to leave.
+    /// Marks the batches up to `gsn` as moving into pieces.
     pub fn set_leaving(&self, gsn: u64) {
         self.leaving.store(gsn, Ordering::Release);
     }
 
-    /// Those of some batches, by ascending gsn, that are not about to leave.
+    /// The batches of a list, ascending by gsn, without the batches moving into pieces.
     pub fn staying<'a>(&self, batches: &'a [Arc<MemoryBatch>]) -> &'a [Arc<MemoryBatch>] {
         let leaving = self.leaving();
         let first = batches.partition_point(|batch| batch.first_gsn() <= leaving);
         batches.get(first..).unwrap_or(&[])
     }
 
-    /// As [`Self::is_worn`], and no longer.
+    /// Returns [`Self::is_worn`] and resets the mark.
     pub fn take_worn(&self) -> bool {
         self.worn.swap(false, Ordering::Relaxed)
     }
 
-    /// Some batch is.
+    /// Marks the chronicle: a batch is worth a copy without its replaced rows.
     pub fn set_worn(&self) {
         self.worn.store(true, Ordering::Relaxed);
     }
 
-    /// Arrival numbers below `seq` are never given again, committed or not.
+    /// Never gives an arrival number below `seq` again, committed or not.
     pub fn seen_seq(&self, seq: u64) {
         let mut state = self.state.lock();
         state.next_seq = state.next_seq.max(seq);
     }
 
-    /// Deletes the committed events behind `fence`, whose positions `gone` tells by the version
-    /// that has them; returns that and the one after. Only under the publisher's lock.
+    /// Deletes the committed events behind `fence`. `gone` finds the positions of these events in
+    /// the version before the delete. Returns the versions before and after. Only under the
+    /// publisher's lock.
     pub fn delete(
         &self,
         fence: Fence,
@@ -385,7 +386,8 @@ impl Chronicle {
         (before, Arc::clone(&state.version))
     }
 
-    /// Which keys of events are those of events in pieces. Reads parts, so without the lock.
+    /// Finds the keys already held by events in pieces. Reads parts of pieces, and therefore runs
+    /// without the lock.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -397,12 +399,13 @@ impl Chronicle {
         }
     }
 
-    /// Keys that have an event.
+    /// Number of keys with an event.
     pub fn series_count(&self) -> u64 {
         self.state.lock().series.len() as u64
     }
 
-    /// The same, where nobody is to be waited for; 0 else.
+    /// Like [`Self::series_count`], without a wait for the lock; 0 while another thread holds the
+    /// lock.
     pub fn series_at_hand(&self) -> u64 {
         self.state.try_lock().map_or(0, |state| state.series.len() as u64)
     }

@@ -1,4 +1,4 @@
-//! Events that were admitted and are not committed yet.
+//! Admitted events before their commit.
 
 use std::sync::Arc;
 
@@ -20,19 +20,18 @@ use crate::{
     },
 };
 
-/// Keys and arrival numbers that a chunk holds while it is pending. Dropping it gives them
-/// back: the rollback.
+/// Keys and arrival numbers held by a pending chunk. The drop frees the keys: the rollback.
 #[derive(Debug)]
 pub struct Reserved {
-    /// Where.
+    /// The chronicle.
     pub chronicle: Arc<Chronicle>,
     /// First arrival number.
     pub first_seq: u64,
     /// End of the arrival numbers.
     pub end_seq: u64,
-    /// Series in which keys are reserved, with the lowest tick of each.
+    /// Series with reserved keys, and the lowest tick of each series.
     pub touched: Vec<(SeriesId, i64)>,
-    /// Whether the reservation became a commit.
+    /// True after the commit.
     pub committed: bool,
 }
 
@@ -44,25 +43,25 @@ impl Drop for Reserved {
     }
 }
 
-/// Admitted events in the form in which they are journaled and served.
+/// Admitted events in the form for the journal and for reads.
 #[derive(Debug)]
 pub struct Chunk {
     /// Shape of the columns.
     pub shape: Arc<Shape>,
-    /// The columns, lying in `payload`.
+    /// The columns: views into `payload`.
     pub columns: Vec<Column>,
     /// Tick of each event.
     pub ticks: ScalarBuffer<i64>,
-    /// What the frame carries.
+    /// The payload of the frame.
     pub payload: Bytes,
-    /// Memory of it.
+    /// Memory of the chunk.
     pub claim: Claim,
-    /// What is taken back if the chunk is not committed.
+    /// The reservation, undone unless the chunk is committed.
     pub reserved: Reserved,
 }
 
 impl Chunk {
-    /// Encodes admitted columns; from then on the arrays lie in the payload.
+    /// Encodes admitted columns; afterwards the arrays point into the payload.
     pub fn encode(
         shape: Arc<Shape>,
         columns: &[Column],
@@ -79,7 +78,7 @@ impl Chunk {
         Ok(Self { shape, columns: decoded.columns, ticks, payload, claim, reserved })
     }
 
-    /// Events.
+    /// Number of events.
     pub fn rows(&self) -> usize {
         self.ticks.len()
     }
@@ -100,7 +99,7 @@ impl Chunk {
         }
     }
 
-    /// The batch of the committed chunk, and what was reserved for it.
+    /// The batch of the committed chunk, and the reservation of the chunk.
     pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, Reserved) {
         let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
         let batch = MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
@@ -108,7 +107,7 @@ impl Chunk {
     }
 }
 
-/// The frame that makes statements count, `first` and others after it.
+/// The commit frame of the statements `first` and `others`.
 pub fn commit_frame(
     first: StatementId,
     others: &[StatementId],

@@ -1,12 +1,12 @@
-//! What was committed last, for those who follow a chronicle as it grows (F104): one ring for all
-//! of them, with one decoded batch for each commit.
+//! The latest commits, for followers of a growing chronicle (F104): one ring for all followers,
+//! with one decoded batch for each commit.
 //!
 //! ```text
 //!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest go when there are many
-//!                          └► relay ─► all who wait            └ who is behind them reads history
+//!                          └► relay ─► waiting followers       └ followers behind read history
 //! ```
-//! The publisher only adds to the ring and wakes one task, the relay: thousands who wait cost it
-//! nothing. While nobody follows, there is no ring.
+//! The publisher only adds to the ring and wakes one task, the relay: thousands of waiting
+//! followers add no cost to the publisher. The ring is empty without a follower.
 
 use std::{
     collections::VecDeque,
@@ -35,16 +35,16 @@ use crate::{
     version::Version,
 };
 
-/// Commits in a ring, at most.
+/// Most commits in a ring.
 const COMMITS_MAX: usize = 4096;
 
-/// A ring has one in so many of the bytes that all rings may have together, at most.
+/// Divisor of the bytes of all rings: the largest share of one ring.
 const RING_SHARE: u64 = 4;
 
-/// Bytes of a value that is decoded, and does not lie where it came: a number, or the view of a text.
+/// Bytes of a decoded value outside its batch: a number, or the view of a text.
 const DECODED_BYTES: u64 = 16;
 
-/// Bytes of all rings together, and how many there may be.
+/// Bytes of all rings together, and the limit.
 #[derive(Debug)]
 pub struct FeedBytes {
     used: AtomicU64,
@@ -52,7 +52,7 @@ pub struct FeedBytes {
 }
 
 impl FeedBytes {
-    /// Room for so many.
+    /// An empty count with the limit `max`.
     pub fn new(max: u64) -> Self {
         Self { used: AtomicU64::new(0), max }
     }
@@ -61,13 +61,13 @@ impl FeedBytes {
 /// The ring of a chronicle.
 #[derive(Debug)]
 pub struct Feed {
-    /// Somebody follows.
+    /// True while the chronicle has a follower.
     active: AtomicBool,
     ring: Mutex<Ring>,
     all_bytes: Arc<FeedBytes>,
-    /// For the relay.
+    /// Wakes the relay.
     pushed: Notify,
-    /// Changes when there is something new.
+    /// Changes with every news.
     wake: watch::Sender<u64>,
 }
 
@@ -75,7 +75,7 @@ pub struct Feed {
 struct Ring {
     followers: usize,
     relayed: bool,
-    /// The ring has all commits from this gsn on.
+    /// The ring has all commits from this gsn onward.
     from: u64,
     commits: VecDeque<Arc<Commit>>,
     bytes: u64,
@@ -83,29 +83,29 @@ struct Ring {
     ended: bool,
 }
 
-/// One commit, and what it looks like to those who follow.
+/// One commit, and its decoded rows for followers.
 #[derive(Debug)]
 pub struct Commit {
     batch: Arc<MemoryBatch>,
-    /// Head of the log with it.
+    /// Head of the log with this commit.
     visible: Gsn,
-    /// All columns, of the schema version and the index that were asked for last.
+    /// All columns, for the schema version and the index granularity of the last request.
     decoded: Mutex<Option<((SchemaVersion, Granularity), RecordBatch)>>,
 }
 
-/// What the ring has for somebody.
+/// The ring's answer to a follower.
 #[derive(Debug)]
 pub enum Taken {
-    /// Commits that come next; none yet, if it is empty.
+    /// The next commits; empty if none has come yet.
     Commits(Vec<Arc<Commit>>),
-    /// Those that come next are not in the ring any more.
+    /// The next commits have left the ring.
     Behind,
     /// The chronicle was dropped.
     Ended,
 }
 
 impl Feed {
-    /// A ring that nobody follows.
+    /// A ring without followers.
     pub fn new(all_bytes: &Arc<FeedBytes>) -> Arc<Self> {
         Arc::new(Self {
             active: AtomicBool::new(false),
@@ -116,16 +116,16 @@ impl Feed {
         })
     }
 
-    /// Whether somebody follows.
+    /// True if the chronicle has a follower.
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Acquire)
     }
 
-    /// Somebody follows from here on, until what this returns is dropped; `committed` is the head
-    /// of the log. Only under the publisher's lock.
+    /// Begins to follow at the head of the log, `committed`, until the drop of the result. Only
+    /// under the publisher's lock.
     ///
     /// # Errors
-    /// `Internal` outside of a runtime, which the relay needs.
+    /// `Internal` outside of a runtime: the relay needs a runtime.
     pub fn follow(self: &Arc<Self>, committed: Gsn) -> Result<Following> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::internal("a subscription outside of a runtime"))?;
@@ -141,7 +141,7 @@ impl Feed {
         Ok(Following { feed: Arc::clone(self), news: self.wake.subscribe() })
     }
 
-    /// A commit is visible. Only under the publisher's lock.
+    /// Adds a visible commit. Only under the publisher's lock.
     pub fn push(&self, batch: Arc<MemoryBatch>, visible: Gsn) {
         let mut ring = self.ring.lock();
         if ring.followers == 0 {
@@ -166,15 +166,15 @@ impl Feed {
         self.pushed.notify_one();
     }
 
-    /// Events were deleted: whoever comes now is not to find them here. Only under the publisher's
-    /// lock; `committed` is the head of the log.
+    /// Empties the ring after a delete: later readers must not find deleted events here. Only under
+    /// the publisher's lock; `committed` is the head of the log.
     pub fn forget(&self, committed: Gsn) {
         let mut ring = self.ring.lock();
         self.empty(&mut ring);
         ring.from = committed.0 + 1;
     }
 
-    /// Wakes all followers: history has events that the ring does not have.
+    /// Wakes all followers: history has events outside the ring.
     pub fn announce(&self) {
         self.pushed.notify_one();
     }
@@ -185,7 +185,8 @@ impl Feed {
         ring.bytes = 0;
     }
 
-    /// The chronicle was dropped: nothing will come any more, and nobody is told what there is.
+    /// Ends the ring of a dropped chronicle: no further commit arrives, and followers do not
+    /// receive the remaining commits.
     pub fn end(&self) {
         let mut ring = self.ring.lock();
         ring.ended = true;
@@ -206,13 +207,14 @@ impl Feed {
     }
 }
 
-/// A batch, and what is decoded of it; long values are not, they are read where they lie.
+/// Bytes of a batch and of its decoded columns. Long values count once: the decoded columns point
+/// into the batch.
 fn bytes_of(batch: &MemoryBatch) -> u64 {
     let values = batch.rows() * (batch.columns().len() + SYSTEM_COLUMNS.len());
     batch.bytes() + values as u64 * DECODED_BYTES
 }
 
-/// Tells all who wait, as long as there are any.
+/// Wakes all waiting followers, until the last follower leaves.
 async fn relay(feed: Arc<Feed>) {
     let mut relaying = Relaying { feed: Arc::clone(&feed), ended: false };
     loop {
@@ -229,7 +231,8 @@ async fn relay(feed: Arc<Feed>) {
     }
 }
 
-/// The one who relays. Also when its runtime ends before the last follower does.
+/// The running relay. The drop also resets the mark if the runtime ends before the last follower
+/// leaves.
 struct Relaying {
     feed: Arc<Feed>,
     ended: bool,
@@ -243,7 +246,7 @@ impl Drop for Relaying {
     }
 }
 
-/// One who follows a chronicle.
+/// A follower of a chronicle.
 #[derive(Debug)]
 pub struct Following {
     feed: Arc<Feed>,
@@ -251,10 +254,10 @@ pub struct Following {
 }
 
 impl Following {
-    /// The commits from the one with a gsn on: at most `commits_max` of them, and no more than one
-    /// beyond those that have `rows_max` rows or `bytes_max` bytes.
+    /// The commits from `gsn` onward: at most `commits_max` commits. The list ends with the commit
+    /// that exceeds `rows_max` rows or `bytes_max` bytes.
     pub fn take(&mut self, gsn: Gsn, commits_max: usize, rows_max: usize, bytes_max: u64) -> Taken {
-        // What comes from here on is news.
+        // Later commits are news.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
         if ring.ended {
@@ -274,9 +277,9 @@ impl Following {
         Taken::Commits(wanted.cloned().collect())
     }
 
-    /// Returns when there is something new since the last look.
+    /// Returns after a change since the last [`Self::take`].
     pub async fn news(&mut self) {
-        // The sender lives as long as this.
+        // The sender lives in `self.feed`, as long as `self`.
         let _ = self.news.changed().await;
     }
 }
@@ -288,7 +291,7 @@ impl Drop for Following {
 }
 
 impl Commit {
-    /// All columns of a definition, system columns included: decoded once for all who follow.
+    /// All columns of a definition, system columns included: decoded once for all followers.
     fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
         let asked = (definition.schema_version, definition.index_granularity());
         let mut decoded = self.decoded.lock();
@@ -304,8 +307,8 @@ impl Commit {
         Ok(rows)
     }
 
-    /// Its rows with a gsn or a later one, `rows_max` of them at most, with all columns of a
-    /// definition, system columns included; and the position behind them.
+    /// At most `rows_max` rows from `gsn` onward, with all columns of a definition, system columns
+    /// included; and the position after these rows.
     ///
     /// # Errors
     /// `Internal`.
@@ -323,7 +326,7 @@ impl Commit {
         let first = gsns.partition_point(|value| value.cast_unsigned() < gsn.0);
         let count = rows_max.min(gsns.len() - first);
         if count == gsns.len() {
-            // The very same arrays for all.
+            // The same arrays for all followers.
             return Ok((rows, self.batch.gsns().end));
         }
         let next = gsns.get(first + count).map(|next| Gsn(next.cast_unsigned()));

@@ -1,4 +1,4 @@
-//! From key columns to series: distinct keys of a batch, found without making a key per row.
+//! From key columns to series: the distinct keys of a batch, without a key for each row.
 //!
 //! ```text
 //!   column ─► a small code per row ─┐
@@ -15,20 +15,20 @@ use stratalog_model::{Error, Result};
 
 use crate::memtable::{column::Column, shape::KeyColumns};
 
-/// Products of cardinalities up to which groups are numbered through a table.
+/// Largest product of cardinalities for the numbering of groups through a table.
 const DIRECT_MAX: usize = 1 << 16;
 
 /// The rows of a batch by key.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
-    /// Group of each row; empty when there is only one group.
+    /// Group of each row; empty for a single group.
     pub of_row: Vec<u32>,
     /// Key bytes of each group.
     pub keys: Vec<Box<[u8]>>,
 }
 
 impl Groups {
-    /// Groups `rows` rows by their key columns; one group when there are none.
+    /// Groups `rows` rows by their key columns; one group without key columns.
     pub fn of(columns: &[Column], key_columns: &KeyColumns, rows: usize) -> Result<Self> {
         let keys: Vec<&Column> = key_columns.at.iter().filter_map(|at| columns.get(*at)).collect();
         if keys.len() != key_columns.at.len() {
@@ -41,7 +41,7 @@ impl Groups {
         let mut groups = 1_usize;
         for column in &keys {
             let (codes, distinct) = codes(column, rows)?;
-            // A dictionary may have entries that no row uses.
+            // A dictionary may have entries without a row.
             let mut each_has_rows = matches!(column, Column::Plain(_));
             if groups == 1 {
                 (of_row, groups) = (codes, distinct);
@@ -49,12 +49,12 @@ impl Groups {
                 groups = combine(&mut of_row, groups, &codes, distinct);
                 each_has_rows = true;
             }
-            // No further column can split groups of one row each.
+            // With one row in each group, no further column can split a group.
             if each_has_rows && groups == rows {
                 break;
             }
         }
-        // Codes of dictionary entries that no row uses have no group.
+        // Codes of dictionary entries without a row have no group.
         let mut first_row: Vec<Option<u32>> = vec![None; groups];
         for (row, group) in of_row.iter().enumerate() {
             if let Some(first @ None) = first_row.get_mut(*group as usize) {
@@ -93,19 +93,19 @@ impl Groups {
 #[derive(Debug, Clone)]
 pub struct KeyBytes {
     bytes: Vec<u8>,
-    /// Values that are still to come of the columns that the key had from the beginning.
+    /// Values still to come for the columns present in the key from the beginning.
     fixed: usize,
-    /// Bytes up to the last value that is part of the key.
+    /// Bytes up to the last value of the key.
     end: usize,
 }
 
 impl KeyBytes {
-    /// Nothing yet of a key that had so many columns from the beginning.
+    /// An empty key with `fixed` columns from the beginning.
     pub fn new(fixed: usize) -> Self {
         Self { bytes: Vec::with_capacity(24), fixed, end: 0 }
     }
 
-    /// Begins another key, in the same buffer.
+    /// Begins another key in the same buffer.
     pub fn clear(&mut self, fixed: usize) {
         self.bytes.clear();
         (self.fixed, self.end) = (fixed, 0);
@@ -119,7 +119,7 @@ impl KeyBytes {
         Ok(())
     }
 
-    /// Adds the value of the next key column, out of a stored column.
+    /// Adds the value of the next key column, from a stored column.
     fn push_of(&mut self, column: &Column, row: usize) -> Result<()> {
         let coded = match column {
             Column::Plain(array) => return self.push(array, row),
@@ -138,7 +138,7 @@ impl KeyBytes {
         Ok(())
     }
 
-    /// The value that begins at `start` is complete.
+    /// Completes the value that begins at `start`.
     fn end_part(&mut self, start: usize) {
         let is_empty = self.fixed == 0 && self.bytes.get(start..) == Some(&EMPTY_TEXT[..]);
         self.fixed = self.fixed.saturating_sub(1);
@@ -147,12 +147,12 @@ impl KeyBytes {
         }
     }
 
-    /// The key so far, as [`Self::finish`] returns it.
+    /// The key up to now, in the form of [`Self::finish`].
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.end).unwrap_or_default()
     }
 
-    /// The key: without the empty values at its end of columns that joined it later.
+    /// The key, without trailing empty values of columns added later.
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.truncate(self.end);
         self.bytes
@@ -162,8 +162,9 @@ impl KeyBytes {
 /// The bytes of ''.
 const EMPTY_TEXT: [u8; 2] = [0, 0];
 
-/// Appends the bytes of one key value; equal values, and only they, give equal bytes, and
-/// bytes have the order of the values. No value's bytes begin another's.
+/// Appends the bytes of one key value. Equal values have equal bytes, different values have
+/// different bytes, and the bytes keep the order of the values. The bytes of a value are never a
+/// prefix of another value's bytes.
 fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     match array.data_type() {
         DataType::Utf8View => text_part(array.as_string_view().value(row), key),
@@ -173,7 +174,8 @@ fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends the bytes of a text: behind a zero comes 255 when the text goes on, 0 when it ends.
+/// Appends the bytes of a text. A zero byte is followed by 255 within the text, and by 0 at the end
+/// of the text.
 fn text_part(text: &str, key: &mut Vec<u8>) {
     for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
         key.extend_from_slice(part);
@@ -184,7 +186,7 @@ fn text_part(text: &str, key: &mut Vec<u8>) {
     key.extend_from_slice(&EMPTY_TEXT);
 }
 
-/// A key value of an integer-like type as i64.
+/// A key value of an integer-like type, converted to i64.
 pub fn integer(array: &ArrayRef, row: usize) -> Result<i64> {
     Ok(match array.data_type() {
         DataType::Boolean => i64::from(array.as_boolean().value(row)),
@@ -196,7 +198,7 @@ pub fn integer(array: &ArrayRef, row: usize) -> Result<i64> {
     })
 }
 
-/// A number below the second value for each row; equal for equal values only.
+/// A code for each row, and the number of codes; equal codes mean equal values.
 fn codes(column: &Column, rows: usize) -> Result<(Vec<u32>, usize)> {
     Ok(match column {
         Column::Coded8 { codes, values } => {
@@ -237,7 +239,7 @@ fn number<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>
     (numbered, codes.len())
 }
 
-/// Splits groups by further codes; returns how many there are now.
+/// Splits groups by further codes; returns the new number of groups.
 fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) -> usize {
     if let Some(product) = groups.checked_mul(distinct).filter(|n| *n <= DIRECT_MAX) {
         let mut table: Vec<u32> = vec![u32::MAX; product];

@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 pub struct Locator {
     /// First seq to (end of seqs, gsn of the first).
     runs: BTreeMap<u64, (u64, u64)>,
-    /// Entries when it was made.
+    /// Number of entries right after [`Self::of`].
     made_with: usize,
 }
 
-/// Bytes that an entry takes, about.
+/// Approximate bytes of an entry.
 const ENTRY_BYTES: usize = 40;
 
-/// Fewer entries are not worth a look.
+/// Fewer entries are not worth a cleanup.
 const ENTRIES_MIN: usize = 1024;
 
 impl Locator {
-    /// Events `[seq, seq + rows)` were committed from `gsn` on.
+    /// Records the commit of the events `[seq, seq + rows)` from `gsn` onward.
     pub fn insert(&mut self, seq: u64, rows: u64, gsn: u64) {
         if let Some((first, (end, start))) = self.runs.range_mut(..seq).next_back()
             && *end == seq
@@ -35,17 +35,17 @@ impl Locator {
         self.runs.insert(seq, (seq + rows, gsn));
     }
 
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub fn bytes(&self) -> usize {
         self.runs.len() * ENTRY_BYTES
     }
 
-    /// Whether so many events came since it was made that most may be gone again.
+    /// True if most entries may be obsolete: the locator has more than doubled since [`Self::of`].
     pub fn is_worn(&self) -> bool {
         self.runs.len() > 2 * self.made_with + ENTRIES_MIN
     }
 
-    /// The locator of those events that `runs` tell, as (first seq, rows, gsn of the first).
+    /// The locator of the events in `runs`: (first seq, rows, gsn of the first).
     pub fn of(mut runs: Vec<(u64, u64, u64)>) -> Self {
         runs.sort_unstable();
         let mut locator = Self::default();
@@ -56,13 +56,13 @@ impl Locator {
         locator
     }
 
-    /// The gsn of an event; `None` while it is not committed.
+    /// The gsn of an event; `None` before the commit.
     pub fn gsn(&self, seq: u64) -> Option<u64> {
         let (first, (end, gsn)) = self.runs.range(..=seq).next_back()?;
         (seq < *end).then(|| gsn + (seq - first))
     }
 
-    /// The run that holds `seq`, as (first seq, end of seqs, gsn of the first).
+    /// The run with `seq`: (first seq, end of seqs, gsn of the first).
     pub fn run(&self, seq: u64) -> Option<(u64, u64, u64)> {
         let (first, (end, gsn)) = self.runs.range(..=seq).next_back()?;
         (seq < *end).then_some((*first, *end, *gsn))

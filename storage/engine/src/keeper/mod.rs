@@ -1,5 +1,5 @@
-//! The keeper: admits events, gives them their numbers, and knows which are pending,
-//! committed or replaced.
+//! The keeper: admits events, numbers the events, and tracks pending, committed and replaced
+//! events.
 //!
 //! ```text
 //!   push ─► ticks ─► stored columns ─► keys ─► admit (short lock: collisions, reserved keys)
@@ -22,5 +22,6 @@ pub mod step;
 pub mod ticks;
 pub mod violation;
 
-/// Bytes that the tick index takes per event, about: an entry, and the slack of its vector.
+/// Approximate bytes of the tick index for each event: an entry, and the spare capacity of its
+/// vector.
 pub const INDEX_ROW_BYTES: usize = 24;

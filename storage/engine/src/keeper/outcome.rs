@@ -1,7 +1,7 @@
-//! Waiting for another statement's outcome, without waiting in a circle.
+//! Waits for the outcome of another statement, without deadlocks.
 //!
-//! An event whose key is reserved by a statement that has not ended must not be judged
-//! yet: if that statement is rolled back, or its frames fail, there was no collision.
+//! An unfinished statement may hold the key of an event. The keeper must not judge this event yet:
+//! after a rollback of the statement, or a failure of its frames, there is no collision.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-/// Whether a statement has ended, and for whom to wake.
+/// The end of a statement, with a wake-up for waiting statements.
 #[derive(Debug)]
 pub struct Outcome {
     id: u64,
@@ -19,12 +19,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A statement under way; `id` is unique in the engine.
+    /// The outcome of a running statement; `id` is unique in the engine.
     pub fn new(id: u64) -> Arc<Self> {
         Arc::new(Self { id, ended: watch::Sender::new(false) })
     }
 
-    /// The statement.
+    /// The id of the statement.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -32,11 +32,11 @@ impl Outcome {
     /// Waits until the statement is visible or rolled back.
     pub async fn ended(&self) {
         let mut receiver = self.ended.subscribe();
-        // The sender lives in `self`, so this cannot fail.
+        // The sender lives in `self`: the wait cannot fail.
         let _ = receiver.wait_for(|ended| *ended).await;
     }
 
-    /// Whether the statement is visible or rolled back.
+    /// True if the statement is visible or rolled back.
     pub fn has_ended(&self) -> bool {
         *self.ended.borrow()
     }
@@ -46,7 +46,7 @@ impl Outcome {
     }
 }
 
-/// Ends the outcome when it drops: after commit, rollback, failure and cancellation alike.
+/// Ends the outcome at the drop: after a commit, a rollback, a failure or a cancellation.
 #[derive(Debug)]
 pub struct Ending(pub Arc<Outcome>);
 
@@ -56,17 +56,17 @@ impl Drop for Ending {
     }
 }
 
-/// Which statement waits for which.
+/// The wait graph: each waiting statement, and the statement it waits for.
 #[derive(Debug, Default)]
 pub struct Waits {
     edges: Mutex<HashMap<u64, u64, RandomState>>,
 }
 
 impl Waits {
-    /// Waits in the name of `waiter` until `holder` has ended.
+    /// Waits for the end of `holder`, on behalf of `waiter`.
     ///
     /// # Errors
-    /// `DeadlockDetected` when `holder` waits, directly or not, for `waiter`.
+    /// `DeadlockDetected` when `holder` waits for `waiter`, directly or indirectly.
     pub async fn wait(&self, waiter: u64, holder: &Outcome) -> Result<()> {
         let _edge = self.edge(waiter, holder.id())?;
         holder.ended().await;
@@ -93,7 +93,7 @@ impl Waits {
     }
 }
 
-/// An entry of [`Waits`], removed when the wait ends or is cancelled.
+/// An entry of [`Waits`], removed at the end or the cancellation of the wait.
 struct Edge<'a> {
     waits: &'a Waits,
     waiter: u64,

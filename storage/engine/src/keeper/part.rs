@@ -1,8 +1,7 @@
-//! The part of an append since a savepoint, which a rollback can take back alone: events, and then
-//! deletes.
+//! The part of an append after a savepoint: events, followed by deletes. A rollback can remove a
+//! part alone.
 //!
-//! Each part has a statement id of its own: the frame that commits the append names those that
-//! count.
+//! Each part has its own statement id. The commit frame of the append names the parts to commit.
 
 use std::sync::Arc;
 
@@ -19,28 +18,28 @@ use super::{
 };
 use crate::{delete::deletion::Deletion, engine::Core};
 
-/// The events of a part. Dropping it rolls it back, unless its chunks were taken.
+/// The events of a part. The drop rolls the part back, unless the chunks were taken.
 #[derive(Debug)]
 pub struct Part {
     core: Arc<Core>,
     statement: StatementId,
-    /// Those that are not in the log yet: one by itself may commit by itself.
+    /// Chunks not in the log yet. A single chunk may commit in a frame of its own.
     kept: Vec<Chunk>,
-    /// Bytes of those.
+    /// Bytes of the kept chunks.
     kept_bytes: usize,
     streamed: Vec<Chunk>,
     /// Deletes of the events of this part and of earlier parts.
     deletes: Vec<Deletion>,
-    /// Who waits for keys of these chunks. Fields drop in this order: keys are freed before
-    /// those who wait for them wake.
+    /// Statements waiting for keys of the chunks. Fields drop in this order: the keys are free
+    /// before waiting statements wake.
     outcome: Arc<Outcome>,
     endings: Vec<Ending>,
     flight: Arc<Flight>,
 }
 
 impl Part {
-    /// A part without events, under a statement id that was never used. `waiter` is the id of
-    /// the append, which all its parts wait under.
+    /// A part without events, under a new statement id. `waiter` is the id of the append: all its
+    /// parts wait under this id.
     pub fn new(core: Arc<Core>, statement: StatementId, waiter: u64) -> Self {
         let outcome = Outcome::new(waiter);
         let endings = vec![Ending(Arc::clone(&outcome))];
@@ -49,43 +48,44 @@ impl Part {
         Self { core, statement, kept, kept_bytes: 0, streamed, deletes, outcome, endings, flight }
     }
 
-    /// How it ends.
+    /// The outcome of the part.
     pub fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
     }
 
-    /// Its statement id.
+    /// The statement id.
     pub fn statement(&self) -> StatementId {
         self.statement
     }
 
-    /// Whether the part has neither events nor deletes.
+    /// True without events and deletes.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.streamed.is_empty() && self.deletes.is_empty()
     }
 
-    /// The deletes, in their order.
+    /// The deletes, in order.
     pub fn deletes(&self) -> &[Deletion] {
         &self.deletes
     }
 
-    /// Takes a delete of the events so far, those of earlier parts included. The part takes no more events.
+    /// Takes a delete of the events up to now, including events of earlier parts. Afterwards the
+    /// part takes no more events.
     pub fn delete(&mut self, deletion: Deletion) {
         self.deletes.push(deletion);
     }
 
-    /// Its events.
+    /// The events.
     pub fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         self.streamed.iter().chain(&self.kept)
     }
 
-    /// Events, and then deletes.
+    /// The events, followed by the deletes.
     pub fn steps(&self) -> impl Iterator<Item = Step<&Chunk, &Deletion>> {
         self.chunks().map(Step::Events).chain(self.deletes.iter().map(Step::Delete))
     }
 
-    /// Keeps a chunk; gives back those before it when together they have more than
-    /// `bytes_max`: the log is to have them.
+    /// Keeps a chunk. Returns the earlier chunks for the log if all chunks together exceed
+    /// `bytes_max`.
     pub fn keep(&mut self, chunk: Chunk, bytes_max: usize) -> Vec<Chunk> {
         let fits = self.kept_bytes + chunk.payload.len() <= bytes_max;
         let before = if fits { Vec::new() } else { self.release() };
@@ -94,8 +94,9 @@ impl Part {
         before
     }
 
-    /// Takes over the events and deletes of the next part, if both parts together keep no more than
-    /// `bytes_max`, the log has no event of the next part, and no event would follow a delete.
+    /// Takes over the events and deletes of the next part, under three conditions: both parts
+    /// together keep at most `bytes_max`, the log has no event of the next part, and no event would
+    /// follow a delete.
     pub fn join(&mut self, mut next: Part, bytes_max: usize) -> Option<Part> {
         let bytes = self.kept_bytes + next.kept_bytes;
         let follows_delete = !self.deletes.is_empty() && !next.kept.is_empty();
@@ -109,14 +110,14 @@ impl Part {
         None
     }
 
-    /// The chunks that are kept, no more.
+    /// Takes out the kept chunks.
     pub fn release(&mut self) -> Vec<Chunk> {
         self.kept_bytes = 0;
         std::mem::take(&mut self.kept)
     }
 
-    /// Its only chunk, if the log has not got it: it may commit by itself. It counts as
-    /// streamed then.
+    /// The only chunk of the part, if it is not in the log yet: the chunk may commit in a frame of
+    /// its own. The chunk counts as streamed from then on.
     pub fn alone(&mut self) -> Option<&Chunk> {
         if !self.streamed.is_empty() || self.kept.len() != 1 || !self.deletes.is_empty() {
             return None;
@@ -125,12 +126,12 @@ impl Part {
         self.streamed.first()
     }
 
-    /// Forgets events and deletes; the keys of the events are free.
+    /// Drops events and deletes, and frees the keys of the events.
     pub fn clear(&mut self) {
         drop(self.take());
     }
 
-    /// Takes events and deletes out, for a commit.
+    /// Takes out events and deletes, for a commit.
     pub fn take(&mut self) -> Vec<Step> {
         let mut chunks = std::mem::take(&mut self.streamed);
         chunks.append(&mut self.release());
@@ -138,10 +139,10 @@ impl Part {
         chunks.into_iter().map(Step::Events).chain(deletes.into_iter().map(Step::Delete)).collect()
     }
 
-    /// Hands a chunk to the log; it does not count before the commit frame.
+    /// Hands a chunk to the log. The chunk does not count before the commit frame.
     ///
     /// # Errors
-    /// Those of the log, of earlier chunks too.
+    /// The errors of the log, errors of earlier chunks included.
     pub async fn stream(&mut self, chunk: Chunk, durability: Durability) -> Result<()> {
         let reservation = self.reserve(chunk.payload.len()).await?;
         let frame = chunk.frame(self.statement, None);
@@ -153,7 +154,7 @@ impl Part {
     /// Hands the deletes to the log, after all events. The commit frame makes the deletes count.
     ///
     /// # Errors
-    /// Those of the log, of earlier chunks too.
+    /// The errors of the log, errors of earlier chunks included.
     pub async fn stream_deletes(&self, durability: Durability) -> Result<()> {
         for deletion in &self.deletes {
             let frame = deletion.frame(self.statement);
@@ -186,12 +187,12 @@ impl Part {
     /// Waits until every streamed frame is written.
     ///
     /// # Errors
-    /// Those of the log.
+    /// The errors of the log.
     pub async fn landed(&self) -> Result<()> {
         self.flight.landed().await
     }
 
-    /// Its frames are no longer those of a statement that is open.
+    /// Ends the statement: its frames no longer hold back the beginning of the journal.
     pub fn end(&self) {
         self.flight.end(&self.core, self.statement);
     }
@@ -203,7 +204,7 @@ impl Drop for Part {
     }
 }
 
-/// What is known about streamed frames.
+/// The state of streamed frames.
 #[derive(Debug, Default)]
 struct Flight {
     state: Mutex<FlightState>,
@@ -235,7 +236,7 @@ impl Flight {
         }
     }
 
-    /// A frame of the statement is in the journal.
+    /// Records a frame of the statement in the journal.
     fn opened(&self, core: &Core, statement: StatementId, lsn: Lsn) {
         let state = self.state.lock();
         if !state.ended {
@@ -243,7 +244,7 @@ impl Flight {
         }
     }
 
-    /// The statement has ended; what lands from here on is of no use.
+    /// Ends the statement: frames written later are useless.
     fn end(&self, core: &Core, statement: StatementId) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -261,7 +262,7 @@ impl Flight {
     }
 }
 
-/// One streamed frame under way; a log that drops its completion counts as a failure.
+/// One streamed frame on its way; a completion dropped by the log counts as a failure.
 struct Landing {
     flight: Arc<Flight>,
     landed: bool,

@@ -1,17 +1,17 @@
-//! Idempotent producers (F68): the last committed number of each, so that a retry is
-//! acknowledged and not stored again.
+//! Idempotent producers (F68): the last committed number of each producer. The keeper acknowledges
+//! a retry without storing the events again.
 //!
-//! The table holds `producers_max` producers. One more evicts the one whose last commit is
-//! oldest: a retry of its last statement would then be stored as new. Producers number
-//! their statements upwards and send one at a time.
+//! The table holds `producers_max` producers. One more producer evicts the producer with the oldest
+//! last commit: a retry of its last statement would be stored as new. Producers number their
+//! statements upwards, and send one statement at a time.
 //!
-//! A connection may break while a statement is under way, and the retry be here before its outcome:
+//! A connection may break during a statement, and the retry may arrive before the outcome:
 //! ```text
 //!   first try   begin ─► admitted ─► committing ─────────► committed ─► leave
 //!   retry                begin ─► refused, its times are old by now ─► waits ─► a duplicate
 //! ```
-//! What is stored is never told to be refused: whoever is refused first waits for the other tries of
-//! the same numbers that may still be committed.
+//! The keeper never reports a stored statement as refused: a refused attempt first waits for all
+//! other attempts at the same numbers that may still commit.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,39 +21,40 @@ use stratalog_model::ProducerId;
 
 use super::outcome::Outcome;
 
-/// What to do with a statement that a producer wants to commit.
+/// The decision about a producer's statement before its commit.
 #[derive(Debug)]
 pub enum Admission {
-    /// New: the statement is now the one in flight.
+    /// New: the statement is now in flight.
     New,
     /// Committed before.
     Duplicate,
-    /// Of several statements some were committed before, and others not.
+    /// Several statements: some were committed before, and some were not.
     Overlap,
-    /// Another statement of the producer is in flight: wait for it, then ask again.
+    /// Another statement of the producer is in flight: wait for its end, then ask again.
     Wait(Arc<Outcome>),
 }
 
-/// What became of a statement that is refused now, in other tries.
+/// The outcome of other attempts at a refused statement.
 #[derive(Debug)]
 pub enum Earlier {
-    /// It is not known, and will not be: the refusal stands.
+    /// No outcome is known or will become known: the refusal stands.
     Nothing,
-    /// It was committed.
+    /// Committed.
     Committed,
-    /// Of several statements some were committed, and others not.
+    /// Several statements: some were committed, and some were not.
     Overlap,
-    /// One that is under way may be committed: wait for it, then ask again.
+    /// An attempt under way may commit: wait for its end, then ask again.
     UnderWay(Arc<Outcome>),
 }
 
-/// A try of the statements `from..=number`.
+/// An attempt at the statements `from..=number`.
 #[derive(Debug)]
 struct Try {
     from: u64,
     number: u64,
     outcome: Arc<Outcome>,
-    /// It only waits for what becomes of others: nobody needs to wait for it.
+    /// A refused attempt only waits for other attempts: no attempt needs to wait for a refused
+    /// attempt.
     refused: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct Producers {
     committed: HashMap<ProducerId, (u64, u64), RandomState>,
     by_age: BTreeMap<u64, ProducerId>,
     in_flight: HashMap<ProducerId, Arc<Outcome>, RandomState>,
-    /// From their begin on, also before they are in flight.
+    /// Attempts from their begin onward, including the time before flight.
     tries: HashMap<ProducerId, Vec<Try>, RandomState>,
     commits: u64,
     producers_max: usize,
@@ -90,7 +91,7 @@ impl Producers {
         list
     }
 
-    /// Whether statement `number` was committed before.
+    /// True if statement `number` was committed before.
     pub fn is_duplicate(&self, producer: ProducerId, number: u64) -> bool {
         if crate::sabotage::active("dedup-off") {
             return false;
@@ -98,7 +99,7 @@ impl Producers {
         self.committed.get(&producer).is_some_and(|(last, _)| number <= *last)
     }
 
-    /// A try of the statements `from..=number` begins, whose outcome is `outcome`; it lasts until
+    /// Begins an attempt at the statements `from..=number` with `outcome`; the attempt lasts until
     /// [`Self::leave`].
     pub fn begin(&mut self, producer: ProducerId, from: u64, number: u64, outcome: &Arc<Outcome>) {
         let outcome = Arc::clone(outcome);
@@ -106,7 +107,7 @@ impl Producers {
         self.tries.entry(producer).or_default().push(begun);
     }
 
-    /// The try whose outcome is `outcome` is refused: what is known of others.
+    /// Marks the attempt with `outcome` as refused. Returns the outcome of the other attempts.
     pub fn refused(
         &mut self,
         producer: ProducerId,
@@ -135,8 +136,7 @@ impl Producers {
         under_way.map_or(Earlier::Nothing, Earlier::UnderWay)
     }
 
-    /// Asks to commit the statements `from..=number`, all of them at once, whose outcome is
-    /// `outcome`.
+    /// Asks to commit the statements `from..=number` of the attempt with `outcome`, all at once.
     pub fn enter(
         &mut self,
         producer: ProducerId,
@@ -159,7 +159,7 @@ impl Producers {
         }
     }
 
-    /// A try has ended, one way or the other, whether or not it was in flight.
+    /// Ends an attempt, with any outcome, in flight or not.
     pub fn leave(&mut self, producer: ProducerId, outcome: &Outcome) {
         if self.in_flight.get(&producer).is_some_and(|other| other.id() == outcome.id()) {
             self.in_flight.remove(&producer);
@@ -172,7 +172,7 @@ impl Producers {
         }
     }
 
-    /// Statement `number` is committed.
+    /// Records the commit of statement `number`.
     pub fn committed(&mut self, producer: ProducerId, number: u64) {
         self.commits += 1;
         let last = match self.committed.get(&producer) {

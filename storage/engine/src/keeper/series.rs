@@ -1,13 +1,13 @@
-//! The series table: ChronoLog's tail map (F28) with an index from tick to event, which
-//! detects collisions (F25) and answers point reads.
+//! The series table: ChronoLog's tail map (F28) with an index from tick to event. The index detects
+//! collisions (F25) and answers point reads.
 //!
 //! ```text
 //!   key bytes ─► series id ─► in order: [(tick, seq) …]   at the end or close to it, O(1)
 //!                             late:     {(tick, seq) …}   O(log n)
 //! ```
 //!
-//! An entry is the newest event of its collision key, pending or committed. Under
-//! `collision = 'all'` every event has one.
+//! An entry is the newest event of its collision key, pending or committed. Every event has an
+//! entry under `collision = 'all'`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ use stratalog_model::TickRange;
 /// Number of a series within its chronicle.
 pub type SeriesId = u32;
 
-/// Bytes that a series takes besides its key and entries, about.
+/// Approximate bytes of a series without its key and entries.
 const SERIES_BYTES: usize = 160;
 
-/// Bytes of a run of taken ticks, about.
+/// Approximate bytes of a run of taken ticks.
 const RUN_BYTES: usize = 32;
 
-/// Entries from the end on among which a new one finds its place: connections that write to
-/// the same series are seldom further apart.
+/// Number of last entries searched for the place of a new entry: concurrent writers of a series are
+/// seldom further apart.
 const NEAR_END: usize = 64;
 
 /// All series of one chronicle.
@@ -33,10 +33,10 @@ const NEAR_END: usize = 64;
 pub struct SeriesTable {
     by_key: HashMap<Box<[u8]>, SeriesId, RandomState>,
     series: Vec<Series>,
-    /// Series without a key, to be used again.
+    /// Free series, for reuse.
     free: Vec<SeriesId>,
     key_bytes: usize,
-    /// Series that have an event.
+    /// Series with an event.
     occupied: usize,
     entries: usize,
     runs: usize,
@@ -47,14 +47,14 @@ pub struct SeriesTable {
 pub struct Series {
     in_order: Vec<(i64, u64)>,
     late: BTreeSet<(i64, u64)>,
-    /// Runs of ticks known to be taken, `start ─► end`, disjoint: what searches for a free
-    /// tick found out, so that the next one need not walk the same way.
+    /// Disjoint runs of taken ticks, `start ─► end`. A search for a free tick records its findings
+    /// here; the next search skips these runs.
     taken: BTreeMap<i64, i64>,
     superseded_through: u64,
 }
 
 impl SeriesTable {
-    /// The series of a key, made if missing.
+    /// The series of a key, created if missing.
     pub fn intern(&mut self, key: &[u8]) -> SeriesId {
         if let Some(id) = self.by_key.get(key) {
             return *id;
@@ -78,17 +78,17 @@ impl SeriesTable {
         self.series.get(id as usize)
     }
 
-    /// Series that have an event.
+    /// Number of series with an event.
     pub fn len(&self) -> usize {
         self.occupied
     }
 
-    /// Series, with an event or without.
+    /// Number of series, with or without an event.
     pub fn slots(&self) -> usize {
         self.series.len()
     }
 
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub fn bytes(&self) -> usize {
         self.key_bytes
             + self.series.len() * SERIES_BYTES
@@ -101,12 +101,12 @@ impl SeriesTable {
         self.change(id, |series| series.insert(tick, seq));
     }
 
-    /// The first free tick of a series at or after `tick`; `None` past the last one.
+    /// The first free tick of a series at or after `tick`; `None` past the last tick.
     pub fn next_free(&mut self, id: SeriesId, tick: i64) -> Option<i64> {
         self.change(id, |series| series.next_free(tick)).flatten()
     }
 
-    /// Makes `seq` the event of a tick in place of `old`, superseded at `gsn`.
+    /// Makes `seq` the event of a tick in place of `old`, replaced at `gsn`.
     pub fn replace(&mut self, id: SeriesId, tick: i64, old: u64, seq: u64, gsn: Option<u64>) {
         if let Some(series) = self.series.get_mut(id as usize) {
             series.renumber(tick, old, seq);
@@ -116,19 +116,20 @@ impl SeriesTable {
         }
     }
 
-    /// Removes the entries of a series from `tick` on whose seq is in `[start, end)`.
+    /// Removes the entries of a series with a tick from `tick` onward and a seq in `[start, end)`.
     pub fn remove_from(&mut self, id: SeriesId, tick: i64, start: u64, end: u64) {
         self.change(id, |series| series.remove_from(tick, start, end));
     }
 
-    /// Removes the entries with ticks in `range`, of all series, but those that `keep` wants.
+    /// Removes the entries of all series with ticks in `range`, unless `keep` returns true for
+    /// their seq.
     pub fn trim(&mut self, range: &TickRange, keep: impl Fn(u64) -> bool) {
         for id in 0..self.series.len() as SeriesId {
             self.change(id, |series| series.trim(range, &keep));
         }
     }
 
-    /// Changes a series, and counts what it holds then.
+    /// Changes a series, and updates the counts.
     fn change<T>(&mut self, id: SeriesId, change: impl FnOnce(&mut Series) -> T) -> Option<T> {
         let series = self.series.get_mut(id as usize)?;
         let (entries, runs) = (series.len(), series.taken.len());
@@ -139,8 +140,8 @@ impl SeriesTable {
         Some(result)
     }
 
-    /// Gives back the series without an event, but those that `keep` wants: whoever still
-    /// remembers the [`SeriesId`] of another may meet a new key there.
+    /// Frees the series without an event, unless `keep` returns true. A caller with the
+    /// [`SeriesId`] of a freed series may find a new key under this id.
     pub fn drop_empty(&mut self, keep: impl Fn(SeriesId) -> bool) {
         let (series, free, key_bytes) = (&mut self.series, &mut self.free, &mut self.key_bytes);
         self.by_key.retain(|key, id| {
@@ -161,23 +162,23 @@ impl SeriesTable {
 }
 
 impl Series {
-    /// Whether there is no event.
+    /// True without an event.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many events there are.
+    /// Number of entries.
     fn len(&self) -> usize {
         self.in_order.len() + self.late.len()
     }
 
-    /// Highest gsn at which an event of the series was replaced: older snapshots do not
-    /// find the replaced one here.
+    /// Highest gsn of a replacement in this series: older snapshots do not find the replaced event
+    /// here.
     pub fn superseded_through(&self) -> u64 {
         self.superseded_through
     }
 
-    /// The event of a tick.
+    /// The event at a tick.
     pub fn find(&self, tick: i64) -> Option<u64> {
         if self.in_order.last().is_some_and(|last| tick <= last.0) {
             let at = self.first_from(tick);
@@ -191,8 +192,8 @@ impl Series {
         self.late.range((tick, 0)..=(tick, u64::MAX)).next().map(|(_, seq)| *seq)
     }
 
-    /// The first free tick at or after `start`; `None` past the last one. Logarithmic,
-    /// amortized: each tick is walked over once, then it belongs to a run.
+    /// The first free tick at or after `start`; `None` past the last tick. Logarithmic, amortized:
+    /// a search walks over each tick once, and then the tick belongs to a run.
     fn next_free(&mut self, start: i64) -> Option<i64> {
         let mut tick = start;
         loop {
@@ -202,7 +203,7 @@ impl Series {
             }
             let at = self.in_order.partition_point(|entry| entry.0 < tick);
             let rest = self.in_order.get(at..).unwrap_or(&[]);
-            // Ticks only ascend, so "still without a gap" holds for a prefix of the rest.
+            // Ticks only ascend: the gapless entries are a prefix of the rest.
             let taken =
                 rest.first().filter(|entry| entry.0 == tick).map_or(0, |_| gapless(rest, tick));
             tick = tick.checked_add(i64::try_from(taken).ok()?)?;
@@ -217,7 +218,7 @@ impl Series {
         (tick < i64::MAX).then_some(tick)
     }
 
-    /// Remembers that all of `[start, end)` is taken.
+    /// Records `[start, end)` as taken.
     fn take(&mut self, start: i64, end: i64) {
         if start >= end {
             return;
@@ -232,7 +233,7 @@ impl Series {
         self.taken.insert(start, end);
     }
 
-    /// Forgets that `[start, end)` is taken.
+    /// Removes `[start, end)` from the taken ticks.
     fn release(&mut self, start: i64, end: i64) {
         while let Some((first, last)) = self.taken.range(..end).next_back().map(|r| (*r.0, *r.1))
             && start < last
@@ -247,7 +248,7 @@ impl Series {
         }
     }
 
-    /// How many entries have ticks in `range`; stops counting late ones at `enough`.
+    /// Number of entries with ticks in `range`; the count of late entries stops at `enough`.
     pub fn count(&self, range: &TickRange, enough: usize) -> usize {
         self.ordered_range(range).len() + self.late_range(range).take(enough).count()
     }
@@ -298,8 +299,8 @@ impl Series {
         }
     }
 
-    /// Where the entries in order with `tick` or a later one begin. It is looked for from the end
-    /// on, in growing steps: nearly always it is close.
+    /// Index of the first entry in order with `tick` or a later tick. The search starts at the end,
+    /// in growing steps: the place is nearly always close to the end.
     fn first_from(&self, tick: i64) -> usize {
         let (mut end, mut step) = (self.in_order.len(), 4);
         loop {
@@ -312,7 +313,7 @@ impl Series {
         }
     }
 
-    /// Ticks are unique where this is used, so the entry keeps its place.
+    /// Callers have unique ticks: the entry keeps its place.
     fn renumber(&mut self, tick: i64, old: u64, seq: u64) {
         if self.late.remove(&(tick, old)) {
             self.late.insert((tick, seq));
@@ -351,7 +352,7 @@ impl Series {
     }
 }
 
-/// How many entries from the first on have consecutive ticks, the first being `tick`.
+/// Number of leading entries with consecutive ticks, beginning with `tick`.
 fn gapless(entries: &[(i64, u64)], tick: i64) -> usize {
     let (mut low, mut high) = (1, entries.len());
     while low < high {

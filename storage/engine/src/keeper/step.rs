@@ -17,7 +17,7 @@ pub enum Step<E = Chunk, D = Deletion> {
 }
 
 impl Step<&Chunk, &Deletion> {
-    /// The chronicle concerned.
+    /// The chronicle of the step.
     pub fn chronicle(&self) -> &Arc<Chronicle> {
         match self {
             Step::Events(chunk) => &chunk.reserved.chronicle,
@@ -26,11 +26,11 @@ impl Step<&Chunk, &Deletion> {
     }
 }
 
-/// Ticks of events deleted by an append: later events of the append may have the same keys.
+/// Ticks of events deleted by an append: later events of the append may reuse the keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Vacated {
     /// The ticks.
     pub ticks: TickRange,
-    /// Events of the append from this arrival number on came after the delete.
+    /// Events of the append from this arrival number onward came after the delete.
     pub before_seq: u64,
 }

@@ -12,10 +12,10 @@ use arrow::{
 };
 use stratalog_model::{Error, ErrorKind, Result, Tick, TickScale};
 
-/// The ticks of a tick column without NULL, whose unit is `unit_ns` nanoseconds.
+/// The ticks of a tick column without NULL; the column's unit is `unit_ns` nanoseconds.
 ///
 /// # Errors
-/// `DatetimeOverflow` when a value has no tick.
+/// `DatetimeOverflow` for a value without a tick.
 pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64>> {
     let (base, granularity) = (scale.base_ns(), scale.granularity().ns());
     let mut ticks = Vec::with_capacity(values.len());
@@ -27,7 +27,7 @@ pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64
             None => scale.tick_of(time_ns)?.0,
         };
         if tick > Tick::MAX.0 {
-            // The largest i64 is the end of ranges, not a tick.
+            // The largest i64 is the end of ranges, and no tick.
             scale.tick_of(time_ns)?;
         }
         ticks.push(tick);
@@ -35,7 +35,7 @@ pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64
     Ok(ticks)
 }
 
-/// The values of a tick column that shows the start of each tick.
+/// The values of a tick column with the start of each tick.
 ///
 /// # Errors
 /// `DatetimeOverflow` when the start of a tick is out of the range of nanoseconds.
@@ -72,7 +72,7 @@ pub fn values(column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
     Ok(values.clone())
 }
 
-/// A timestamp column of `data_type` with these values.
+/// A timestamp column of `data_type` with the given values.
 pub fn column(values: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
     fn of<T: ArrowTimestampType>(values: Vec<i64>, data_type: &DataType) -> ArrayRef {
         let array = PrimitiveArray::<T>::new(values.into(), None);

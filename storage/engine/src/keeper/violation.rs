@@ -1,4 +1,4 @@
-//! What an event that is refused looks like to its sender: PostgreSQL's words.
+//! Errors for the sender of a refused event, in PostgreSQL's words.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Subject, Tick, TickSource,
 };
 
-/// Checks that `rows` is in the shape of the chronicle, without NULL where there must be none.
+/// Checks the shape of `rows` against the chronicle, and columns without NULL for NULL values.
 ///
 /// # Errors
 /// `DatatypeMismatch`, `NotNullViolation`.
@@ -59,7 +59,7 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
     }
     let constraint = definition.key_name();
     if definition.time_source == TickSource::Client {
-        // The client chose the tick, and can choose another one.
+        // The client chose the tick, and can choose another tick.
         return Error::new(
             ErrorKind::TickTaken,
             format!("the time of an event is that of another one in \"{}\"", definition.name),
@@ -76,7 +76,7 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
     .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 
-/// The error of row `row`, an event before `from`, the first tick that is accepted.
+/// The error of row `row`, an event before `from`, the first accepted tick.
 pub fn early(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -88,7 +88,7 @@ pub fn early(
         .with_detail(format!("Events are accepted from {} on.", tick_text(definition, from)))
 }
 
-/// The error of row `row`, an event behind `until`, the last tick that is accepted.
+/// The error of row `row`, an event after `until`, the last accepted tick.
 pub fn ahead(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -100,8 +100,8 @@ pub fn ahead(
         .with_detail(format!("Events are accepted up to {}.", tick_text(definition, until)))
 }
 
-/// The error of an event that `collision = 'next'` would move behind `until`, the last tick that is accepted:
-/// a later one may have room.
+/// The error of an event that `collision = 'next'` would move past `until`, the last accepted tick:
+/// a later event may have room.
 pub fn window_full(definition: &ChronicleDefinition, until: i64) -> Error {
     let name = &definition.name;
     outside(definition, format!("no tick is free in \"{name}\" before the acceptance window ends"))
@@ -118,7 +118,7 @@ fn outside(definition: &ChronicleDefinition, message: String) -> Error {
     )
 }
 
-/// The error of given times in a table with server time that has had events.
+/// The error for given times in a table with server time and earlier events.
 pub fn begun(definition: &ChronicleDefinition) -> Error {
     let column = definition.tick().map(|tick| tick.name.clone()).unwrap_or_default();
     let name = &definition.name;
@@ -133,7 +133,7 @@ pub fn begun(definition: &ChronicleDefinition) -> Error {
     .with_hint("leave the column out of COPY, or restore the rows into a new table")
 }
 
-/// When a tick begins, as microseconds of UTC have it.
+/// The start of a tick, in UTC.
 fn tick_text(definition: &ChronicleDefinition, tick: i64) -> String {
     let time =
         definition.scale.time_ns_of(Tick(tick)).map(|ns| TimestampNanosecondArray::from(vec![ns]));
@@ -152,7 +152,8 @@ fn time_text(definition: &ChronicleDefinition, columns: &[ArrayRef], row: usize)
     time.unwrap_or_default()
 }
 
-/// The error of row `row`, an event that is late, where `sealed` is the first tick that is not.
+/// The error of row `row`, a late event; `highest` is the chronicle's highest tick, the first tick
+/// not late.
 pub fn late(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -167,7 +168,7 @@ pub fn late(
         .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
 }
 
-/// The error of `collision = 'next'` when no later tick is free.
+/// The error of `collision = 'next'` without a free later tick.
 pub fn no_tick_left(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::DatetimeOverflow,

@@ -1,7 +1,7 @@
-//! Edits and states as the log has them: JSON, with a byte before it that says which version.
+//! Edits and states in the form of the log: JSON after a byte with the format version.
 //!
-//! Format 2 has deletes up to a gsn of their own (`raised`) and `lost`: who knows format 1 only would
-//! read past them, and show deleted events.
+//! Format 2 adds deletes with their own gsn (`raised`) and `lost`. A reader of format 1 alone would
+//! ignore both, and show deleted events.
 
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
@@ -11,7 +11,7 @@ use super::state::{Edit, ManifestState};
 
 const FORMAT: u8 = 2;
 
-/// The oldest format that is read; what it lacks is empty.
+/// The oldest readable format; fields missing in this format are empty.
 const FORMAT_MIN: u8 = 1;
 
 pub fn of_edit(edit: &Edit) -> Result<Bytes> {

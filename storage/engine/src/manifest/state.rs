@@ -1,4 +1,4 @@
-//! What the manifest says, and how an edit changes it: pure.
+//! The state of the manifest, and the effect of an edit: pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,68 +9,68 @@ use stratalog_model::{
 
 use crate::version::{Fence, lost::Lost};
 
-/// Who owns what.
+/// The owners of all events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestState {
-    /// What the pieces of each chronicle hold.
+    /// The events of the pieces, for each chronicle.
     pub chronicles: BTreeMap<ChronicleId, Owned>,
-    /// Where the journal begins.
+    /// The beginning of the journal.
     pub floor: Floor,
-    /// Highest number that a piece ever had.
+    /// Highest number ever given to a piece.
     pub last_piece: u64,
 }
 
-/// What the pieces of one chronicle hold.
+/// The events of the pieces of one chronicle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owned {
-    /// Events up to this gsn belong to the pieces, later ones to the journal.
+    /// Pieces own the events up to this gsn; the journal owns later events.
     pub through: Gsn,
-    /// Arrival numbers below this one were given.
+    /// The next arrival number: all lower numbers are taken.
     pub next_seq: u64,
-    /// No event of a piece has, or ever had, this tick or a later one.
+    /// No event of a piece has, or ever had, this tick or a later tick.
     pub sealed: Option<Tick>,
-    /// The highest tick that was ever committed, as of the last move. What earlier releases wrote lacks
-    /// it.
+    /// The highest tick ever committed, at the last move. Earlier releases did not write this
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Tick>,
     /// The pieces, by number.
     pub pieces: BTreeMap<u64, PieceRecord>,
-    /// Deletes up to `through` that hide rows of a piece.
+    /// Deletes up to `through` with hidden rows in a piece.
     pub fences: Vec<Fence>,
-    /// Events of the pieces, by arrival number, that were replaced by those of the gsn's.
+    /// Replaced events of the pieces: arrival number, and gsn of the replacement.
     pub replaced: BTreeMap<u64, u64>,
-    /// Positions of which events were deleted.
+    /// Positions of deleted events.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
     pub lost: Lost,
 }
 
-/// A file of events. All of it is compared with the file when that is opened.
+/// A file of events. The engine compares all fields with the file when the file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceRecord {
-    /// Its number; never used again.
+    /// The number; never used again.
     pub id: u64,
-    /// Shape of its events.
+    /// Shape of the events.
     pub schema_version: SchemaVersion,
     /// Length of the file.
     pub bytes: u64,
-    /// Bytes of its events when they are unpacked.
+    /// Bytes of the events without compression.
     pub unpacked_bytes: u64,
     /// Blocks or row groups in it.
     pub parts: u32,
-    /// Events in it, replaced and deleted ones included.
+    /// Events in the file, replaced and deleted events included.
     pub rows: u64,
-    /// Checksum of the checksums in it.
+    /// Checksum of the checksums in the file.
     pub checksum: u32,
-    /// Smallest range around its ticks.
+    /// Smallest range around the ticks.
     pub ticks: TickRange,
     /// Lowest and highest gsn.
     pub gsns: (Gsn, Gsn),
-    /// Deletes up to this gsn have been carried out in it.
+    /// Deletes up to this gsn are applied: the file leaves out their events.
     pub fenced_through: Gsn,
-    /// Nanoseconds since 1970 when its oldest events were committed, as far as was known when they left
-    /// the journal. Earlier releases wrote when they left it.
+    /// Commit time of the oldest events, in nanoseconds since 1970, as known when the events left
+    /// the journal. Earlier releases wrote the time of leaving the journal.
     pub since_ns: i64,
-    /// What kind of file it is.
+    /// Kind of the file.
     pub file: PieceFile,
 }
 
@@ -80,23 +80,23 @@ pub struct PieceRecord {
 pub enum PieceFile {
     /// Blocks, on this machine.
     Tablet,
-    /// Parquet.
+    /// A Parquet file.
     Story {
-        /// Where the row groups end.
+        /// End of the row groups.
         tail_at: u64,
     },
 }
 
-/// Where the journal begins: nothing before is needed.
+/// The beginning of the journal: earlier frames are not needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
-    /// First frame that is needed.
+    /// First needed frame.
     pub lsn: Lsn,
-    /// Highest gsn that was given before it.
+    /// Highest gsn given before this frame.
     pub gsn: Gsn,
-    /// Highest statement before it.
+    /// Highest statement before this frame.
     pub statement: StatementId,
-    /// Producers, and the last number committed of each before it (F68).
+    /// Producers, and the last committed number of each producer before this frame (F68).
     pub producers: Vec<(ProducerId, u64)>,
 }
 
@@ -104,51 +104,51 @@ pub struct Floor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// Events of a chronicle change hands (CL-3).
+    /// A change of the owner of a chronicle's events (CL-3).
     Move(Move),
-    /// The journal begins later.
+    /// A later beginning of the journal.
     Raise(Floor),
-    /// Chronicles that were dropped.
+    /// Dropped chronicles.
     Forget(Vec<ChronicleId>),
 }
 
-/// Events of a chronicle change hands.
+/// A change of the owner of a chronicle's events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Whose.
+    /// The chronicle.
     pub chronicle: ChronicleId,
     /// The new border between journal and pieces.
     pub through: Gsn,
-    /// Arrival numbers below this one were given.
+    /// The next arrival number: all lower numbers are taken.
     pub next_seq: u64,
     /// New pieces.
     pub added: Vec<PieceRecord>,
-    /// Pieces whose events the new ones hold, or nobody any more.
+    /// Pieces without remaining events: the new pieces hold the events, or the events are gone.
     pub removed: Vec<u64>,
-    /// Deletes that hide rows of the pieces that there are then.
+    /// Deletes with hidden rows in the pieces after the move.
     pub fences: Vec<Fence>,
-    /// Events of those pieces, by arrival number, that were replaced by others, besides those
-    /// that were known.
+    /// Newly known replaced events of these pieces: arrival number, and gsn of the replacement.
     pub replaced: Vec<(u64, u64)>,
-    /// Replaced events, by arrival number, that no piece holds any more.
+    /// Arrival numbers of replaced events no longer held by any piece.
     pub forgotten: Vec<u64>,
-    /// All positions of which events were deleted.
+    /// All positions of deleted events.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
     pub lost: Lost,
-    /// The highest tick that was ever committed.
+    /// The highest tick ever committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Tick>,
 }
 
 impl Owned {
-    /// The highest tick that was ever committed, as far as is known here.
+    /// The highest tick ever committed, according to this record.
     pub fn highest(&self) -> Option<Tick> {
         let sealed = self.sealed.map(|end| Tick(end.0.saturating_sub(1)));
         self.highest.max(sealed)
     }
 
-    /// Highest gsn that is told of here. The journal reaches it: events that it gives a lower
-    /// one would be taken for deleted, or for those that the pieces hold.
+    /// Highest gsn in this record. The journal must reach this gsn: otherwise the journal would
+    /// give a lower gsn to new events, and these events would count as deleted or as owned by
+    /// pieces.
     pub fn last_gsn(&self) -> Gsn {
         let carried_out = self.pieces.values().map(|piece| piece.fenced_through);
         let deleted = self.fences.iter().map(Fence::raised);
@@ -158,7 +158,7 @@ impl Owned {
 }
 
 impl ManifestState {
-    /// Entries that a snapshot has.
+    /// Number of entries in a snapshot.
     pub fn records(&self) -> usize {
         let of = |owned: &Owned| 1 + owned.pieces.len() + owned.fences.len() + owned.replaced.len();
         self.chronicles.values().map(of).sum()
@@ -173,7 +173,7 @@ impl ManifestState {
     /// The state after an edit.
     ///
     /// # Errors
-    /// `Internal` for an edit that cannot follow this state.
+    /// `Internal` for an edit in contradiction to this state.
     pub fn after(&self, edit: &Edit) -> Result<Self> {
         let mut next = self.clone();
         match edit {

@@ -1,4 +1,4 @@
-//! The last step of recovery: frames become what readers see, in the order of their commits.
+//! The last step of recovery: makes events visible to readers, in the order of their commits.
 
 use std::sync::{Arc, mpsc::Receiver};
 
@@ -24,26 +24,27 @@ use crate::{
 /// Part of the memory budget for frames without a commit frame so far.
 const OPEN_SHARE: u64 = 16;
 
-/// What the applier knows.
+/// The state of the last step.
 struct Applier<'a> {
     core: &'a Core,
     gsn: u64,
-    /// Frames of statements whose commit frame was not met yet.
+    /// Frames of statements without a commit frame so far.
     open: HashMap<StatementId, Vec<Decoded>, RandomState>,
-    /// Bytes of their payloads.
+    /// Bytes of the payloads in `open`.
     open_bytes: usize,
-    /// Statements with a commit frame, and statements of the decision. `None` until the second pass over the log.
+    /// Statements with a commit frame, and statements of the decision. `None` until the second pass
+    /// over the log.
     committed: Option<HashSet<StatementId, RandomState>>,
     /// The catalog's last decision.
     decision: Option<&'a Decision>,
     /// Dropped events, of statements without a commit frame.
     dropped_rows: u64,
-    /// Chronicles with versions that are not shown yet, and how many batches came in.
+    /// Chronicles with versions not shown yet, and the number of their new batches.
     unshown: Vec<Arc<Chronicle>>,
     unshown_batches: usize,
 }
 
-/// Applies all frames. Returns the commit frame that a decided append still lacks.
+/// Applies all frames. Returns the missing commit frame of a decided append.
 pub fn apply_all(
     core: &Core,
     parcels: Receiver<Vec<Decoded>>,
@@ -123,11 +124,11 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Commits the statements of the catalog's decision, if the log has no commit frame of them.
-    /// Returns that frame.
+    /// Commits the statements of the catalog's decision if the log has no commit frame for them.
+    /// Returns the missing frame.
     ///
     /// # Errors
-    /// `DataCorrupted` when the log has a part of these statements only.
+    /// `DataCorrupted` when the log has only a part of these statements.
     fn complete(&mut self) -> Result<Option<Frame>> {
         let decision = self.decision.filter(|_| !crate::sabotage::active("decision-ignored"));
         let Some(Decision { statements, rows }) = decision else { return Ok(None) };
@@ -157,7 +158,7 @@ impl Applier<'_> {
         Ok(Some(commit_frame(*first, others, None)))
     }
 
-    /// Keeps a frame until the commit frame of its statement comes.
+    /// Keeps a frame until the commit frame of its statement.
     fn hold(&mut self, decoded: Decoded) -> Result<()> {
         let statement = decoded.frame.statement;
         if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
@@ -199,7 +200,7 @@ impl Applier<'_> {
         self.gsn += u64::from(frame.count);
         let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
         if self.gsn <= chronicle.leaving() {
-            // Pieces have them.
+            // Pieces own these events.
             return Ok(());
         }
         let events = events?;
@@ -225,7 +226,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Makes what was applied visible, and merges small batches before there are many.
+    /// Makes the applied events visible, and merges small batches before their number grows.
     fn show(&mut self) {
         self.unshown_batches = 0;
         self.core.set_committed(self.gsn);
@@ -242,7 +243,7 @@ fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
     frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
 }
 
-/// The statements of several frames that count.
+/// The committed statements of the log.
 fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>> {
     let mut statements = HashSet::default();
     core.log.replay(&mut |_, frame| {

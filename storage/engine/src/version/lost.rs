@@ -1,25 +1,25 @@
-//! Where events of a chronicle were deleted: what a reader in the order of commits is told of,
-//! also when no fence and no piece tells of it any more.
+//! Positions of deleted events. A reader in the order of commits learns of these gaps even after
+//! the last fence and piece with a trace of the delete is gone.
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, GsnRange};
 
-/// Ranges that are kept apart; the closest ones are told as one then.
+/// Most ranges of one chronicle; beyond this number, the two closest ranges become one range.
 const RANGES_MAX: usize = 64;
 
-/// Positions of which events were deleted, others may lie between them: first and last, ascending,
-/// with positions between each two that are no such ones.
+/// Positions of deleted events as ranges (first, last), ascending and never adjacent. A range may
+/// also contain positions of events not deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lost(Vec<(Gsn, Gsn)>);
 
 impl Lost {
-    /// Whether nothing was ever deleted.
+    /// True before the first delete.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// These, and those of one more delete.
+    /// The ranges with the positions of one more delete.
     #[must_use]
     pub fn with(&self, gone: GsnRange) -> Self {
         if gone.is_empty() {
@@ -43,7 +43,7 @@ impl Lost {
         Self(joined)
     }
 
-    /// The ranges that have a position of `gsns`, ascending.
+    /// The ranges overlapping `gsns`, ascending.
     pub fn within(&self, gsns: GsnRange) -> impl Iterator<Item = GsnRange> {
         let all = self.0.iter().map(|(first, last)| GsnRange::between(*first, *last));
         all.filter(move |range| range.overlaps(&gsns))

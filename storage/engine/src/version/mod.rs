@@ -1,12 +1,12 @@
-//! Versions: which batches hold the events of a chronicle. Immutable; a commit, a merge
-//! of batches and a delete each make a new one.
+//! Versions: the batches with the events of a chronicle. A version is immutable; a commit, a merge
+//! of batches and a delete each make a new version.
 //!
 //! ```text
 //!   sealed: [batch][batch][batch] …       large, shared by all later versions
-//!   tail:   [batch][b][b][b]              what was committed last; copied by each commit
-//!   fences: (ticks < 500, gsn ≤ 90)       deleted: no event behind one is read
-//!   lost:   gsn 1 to 70                   where events were deleted, also once nothing is hidden
-//!   pieces: [tablet][tablet] …            what the journal owns no more
+//!   tail:   [batch][b][b][b]              the latest commits; copied by each commit
+//!   fences: (ticks < 500, gsn ≤ 90)       deleted: reads hide the events behind a fence
+//!   lost:   gsn 1 to 70                   positions of deleted events, kept without a fence
+//!   pieces: [tablet][tablet] …            events no longer owned by the journal
 //!
 //!   one publisher at a time ─► new version of each chronicle ─► Published {gsn, versions}
 //!                                                                  ▲ snapshots clone the Arc
@@ -25,24 +25,25 @@ pub mod numberings;
 pub mod published;
 pub mod survey;
 
-/// Tail batches after which the older half is sealed, whatever their size.
+/// Most batches of the tail. Beyond this number, the leading large batches are sealed; if the first
+/// batch is small, the older half of the tail is sealed.
 const TAIL_BATCHES_MAX: usize = 128;
 
-/// Deleted events: those with a tick inside, committed at or before `gsn`.
+/// Deleted events: the events with a tick inside `ticks`, committed at or before `gsn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
     /// The ticks.
     pub ticks: TickRange,
-    /// Highest gsn of the events that are deleted.
+    /// Highest gsn of the deleted events.
     pub gsn: Gsn,
-    /// Highest gsn when the delete became durable, where that is another: of a TRIM.
+    /// Highest gsn when the delete became durable, if different from `gsn`: for a TRIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Gsn>,
 }
 
 impl Fence {
-    /// Highest gsn when the delete became durable: pieces that were made of what was seen before
-    /// that may hold events that it hides.
+    /// Highest gsn when the delete became durable. Pieces made from an earlier version may hold
+    /// events hidden by the delete.
     pub fn raised(&self) -> Gsn {
         self.raised.unwrap_or(self.gsn)
     }
@@ -57,7 +58,7 @@ pub struct Version {
     pieces: Arc<PieceSet>,
     lost: Arc<Lost>,
     epoch: u64,
-    /// The first tick at which events could still come, where that was asked for.
+    /// The first tick still open for events, at the last seal; `None` before a seal.
     open_from: Option<Tick>,
 }
 
@@ -67,27 +68,27 @@ impl Version {
         self.sealed.iter().chain(&self.tail)
     }
 
-    /// Deletes that still hide rows of a batch.
+    /// Deletes still hiding rows of a batch or a piece.
     pub fn fences(&self) -> &[Fence] {
         &self.fences
     }
 
-    /// What the journal owns no more.
+    /// The pieces: files with the events no longer owned by the journal.
     pub fn pieces(&self) -> &Arc<PieceSet> {
         &self.pieces
     }
 
-    /// Positions in the log of which events were deleted.
+    /// Positions in the log of deleted events.
     pub fn lost(&self) -> &Lost {
         &self.lost
     }
 
-    /// Counts deletes and moves: the tick index serves versions of the current epoch only.
+    /// Counts deletes and moves: the tick index serves only versions of the current epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The batch that holds a gsn.
+    /// The batch with the event of a gsn.
     pub fn batch_of(&self, gsn: u64) -> Option<&Arc<MemoryBatch>> {
         let list = match self.tail.first() {
             Some(first) if first.first_gsn() <= gsn => &self.tail,
@@ -97,7 +98,7 @@ impl Version {
         list.get(at).filter(|batch| gsn <= batch.last_gsn())
     }
 
-    /// The version with one more batch, committed after all others.
+    /// The version with one more batch, committed after all batches of this version.
     #[must_use]
     pub fn with_batch(&self, batch: Arc<MemoryBatch>, rows_sealed: usize) -> Self {
         let mut next = self.clone();
@@ -105,7 +106,8 @@ impl Version {
         next
     }
 
-    /// Adds a batch, committed after all others, to a version that nobody has seen.
+    /// Adds a batch, committed after all batches of this version. Only for a version without
+    /// readers.
     pub fn push(&mut self, batch: Arc<MemoryBatch>, rows_sealed: usize) {
         self.tail.push(batch);
         if self.tail.len() > TAIL_BATCHES_MAX {
@@ -119,18 +121,19 @@ impl Version {
         }
     }
 
-    /// The batches that are merged no more, by ascending gsn.
+    /// The sealed batches, by ascending gsn. Only worn sealed batches and their small copies are
+    /// merged again.
     pub fn sealed(&self) -> &[Arc<MemoryBatch>] {
         &self.sealed
     }
 
-    /// The batches that may still be merged.
+    /// The batches still open to merges.
     pub fn tail(&self) -> &[Arc<MemoryBatch>] {
         &self.tail
     }
 
-    /// The version in which the neighbours `old` are one batch (or none); `None` when they
-    /// are not all there, next to each other.
+    /// The version with the neighbours `old` replaced by one batch (or by no batch); `None` unless
+    /// all of `old` are present, next to each other.
     pub fn with_merged(
         &self,
         old: &[Arc<MemoryBatch>],
@@ -154,10 +157,10 @@ impl Version {
         Some(next)
     }
 
-    /// The version without the events that `fence` deletes, whose positions are `gone`: batches
-    /// wholly behind it are dropped, the rest is hidden by it. Batches up to the gsn `leaving` are on their way into
-    /// pieces that know nothing of the fence: they stay, and with them the fence, which will hide
-    /// the rows of the pieces.
+    /// The version without the events deleted by `fence`; `gone` are the positions of these events.
+    /// A batch entirely behind the fence is dropped; the fence hides the deleted rows of all other
+    /// batches. Batches up to the gsn `leaving` are moving into pieces written without knowledge of
+    /// the fence: these batches stay, and the fence stays with them to hide the rows of the pieces.
     #[must_use]
     pub fn with_fence(&self, fence: Fence, gone: GsnRange, leaving: u64) -> Self {
         let kept = |batch: &&Arc<MemoryBatch>| {
@@ -171,7 +174,7 @@ impl Version {
                 self.fences
                     .iter()
                     .copied()
-                    // It hides all that those hid.
+                    // The new fence hides all events hidden by the known fence.
                     .filter(|known| !(fence.ticks.covers(&known.ticks) && known.gsn <= fence.gsn))
                     .chain([fence])
                     .collect(),
@@ -185,7 +188,7 @@ impl Version {
         next
     }
 
-    /// The version without the fences behind which no batch has a row.
+    /// The version without idle fences: fences with no row of a batch or a piece behind them.
     #[must_use]
     pub fn without_idle_fences(&self) -> Self {
         let mut next = self.clone();
@@ -193,8 +196,8 @@ impl Version {
         next
     }
 
-    /// The version whose events up to the gsn `pieces.through` are in pieces, and no more in
-    /// batches.
+    /// The version after a move: events up to the gsn `pieces.through` are in pieces, and no longer
+    /// in batches.
     #[must_use]
     pub fn with_moved(&self, pieces: PieceSet) -> Self {
         let through = pieces.through.0;
@@ -212,32 +215,32 @@ impl Version {
         next
     }
 
-    /// The version with other pieces, which hold the same events.
+    /// The version with other pieces for the same events.
     #[must_use]
     pub fn with_pieces(&self, pieces: PieceSet) -> Self {
         Self { pieces: Arc::new(pieces), ..self.clone() }
     }
 
-    /// The first tick at which events could still come when it was asked for last (CL-5): nothing
-    /// before it changes any more but by a delete.
+    /// The first tick still open for events, at the last seal (CL-5). After the seal, only a delete
+    /// changes events before this tick.
     pub fn open_from(&self) -> Option<Tick> {
         self.open_from
     }
 
-    /// The version that tells up to where nothing comes any more.
+    /// The version with a new first open tick.
     #[must_use]
     pub fn with_open_from(&self, open_from: Tick) -> Self {
         Self { open_from: Some(open_from), ..self.clone() }
     }
 
-    /// The version with these fences, and of which events were deleted before.
+    /// The version with the fences and with the positions of deleted events.
     #[must_use]
     pub fn with_fences(&self, fences: Vec<Fence>, lost: Lost) -> Self {
         Self { fences: Arc::new(fences), lost: Arc::new(lost), ..self.clone() }
     }
 
-    /// The version with other batches, pieces and fences, for one transaction alone. The tick index does
-    /// not serve such a version.
+    /// The version with the given batches, pieces and fences, for one transaction alone. The tick
+    /// index does not serve a private version.
     #[must_use]
     pub fn private(
         &self,
@@ -295,7 +298,7 @@ impl Version {
                 extent.rows += rows as u64;
                 extent.ticks = extent.ticks.hull(&ticks);
             }
-            // Its share of the batch's bytes.
+            // The visible rows' share of the batch's bytes.
             let all = batch.rows().max(1) as u128;
             let share = u128::from(batch.bytes()) * rows as u128 / all;
             extent.bytes += u64::try_from(share).unwrap_or(u64::MAX);
@@ -309,7 +312,7 @@ fn rows_behind(batch: &MemoryBatch, fence: &Fence) -> usize {
     batch.ticks().iter().take(before).filter(|tick| fence.ticks.contains(Tick(**tick))).count()
 }
 
-/// The rows that are seen, one by one: for batches at the edge of a range or a fence.
+/// Counts the visible rows row by row: for batches at the edge of a range or a fence.
 fn count_rows(
     batch: &MemoryBatch,
     ranges: &TickRanges,
@@ -356,7 +359,7 @@ fn count_rows(
     (rows - replaced, hull)
 }
 
-/// How many of `ticks` lie in `range`, and the hull of those.
+/// The number of `ticks` in `range`, and the hull of these ticks.
 fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRange) {
     let (start, end) = (range.start.0, range.end.0);
     if sorted {
@@ -372,7 +375,7 @@ fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRa
     }
     let (mut count, mut low, mut high) = (0, i64::MAX, i64::MIN);
     for tick in ticks {
-        // Without branches: whole registers of ticks at a time.
+        // Branch-free: the compiler can vectorize the loop.
         let inside = start <= *tick && *tick < end;
         count += usize::from(inside);
         low = low.min(if inside { *tick } else { i64::MAX });

@@ -1,4 +1,4 @@
-//! Numbers of the series of a chronicle, so that their newest events are compared by number.
+//! Numbers for the series of a chronicle, to compare the newest events by number.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use stratalog_model::{
 
 use crate::budget::{Budget, Claim};
 
-/// Bytes that the numbers of all chronicles may take together.
+/// Most bytes of the numbers of all chronicles together.
 pub const BYTES_MAX: u64 = 128 << 20;
 
-/// The numbers that the last query for the newest events had. Those that find no room among all
-/// others are forgotten with the query that they were given for.
+/// The numbers of the last query for the newest events. Numbers without room in the budget are
+/// dropped at the end of their query.
 #[derive(Debug)]
 pub struct Numberings {
     budget: Arc<Budget>,
     last: Mutex<Option<Numbering>>,
 }
 
-/// Of groups of these key columns.
+/// Numbers for groups by the key columns `keys`.
 #[derive(Debug)]
 struct Numbering {
     keys: Vec<ColumnId>,
@@ -30,7 +30,7 @@ struct Numbering {
 }
 
 impl Numberings {
-    /// None yet; `budget` is that of all chronicles' numbers.
+    /// Without numbers; the numbers of all chronicles share `budget`.
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self { budget: Arc::clone(budget), last: Mutex::default() })
     }
@@ -40,7 +40,7 @@ impl Numberings {
         &self.budget
     }
 
-    /// Those of groups of key columns.
+    /// The numbers for groups by `keys`.
     pub fn of(self: &Arc<Self>, keys: Vec<ColumnId>) -> Lent {
         let mut last = self.last.lock();
         let numbers = match last.as_ref().filter(|last| last.keys == keys) {
@@ -56,7 +56,7 @@ impl Numberings {
     }
 }
 
-/// Numbers, for one query.
+/// The numbers, lent to one query.
 #[derive(Debug)]
 pub struct Lent {
     numberings: Arc<Numberings>,
@@ -68,7 +68,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let bytes = self.numbers.bytes() as u64;
         let finds_no_room = |last: &mut Numbering| {
-            // Given to others since, or claimed already.
+            // The last numbering is another numbering by now, or the bytes are claimed already.
             if !Arc::ptr_eq(&last.numbers, &self.numbers) || bytes <= last.claim.bytes() {
                 return false;
             }
@@ -89,23 +89,23 @@ impl Drop for Lent {
 pub struct Numbered(Mutex<Option<(u64, Arc<[u32]>)>>);
 
 impl Numbered {
-    /// Series whose numbers were found already.
+    /// Series with known numbers.
     pub fn known(best: &Best, numbers: Arc<[u32]>) -> Self {
         Self(Mutex::new(Some((best.numbers().id(), numbers))))
     }
 
-    /// The numbers, where they are those that `best` has.
+    /// The numbers, if they belong to the numbering of `best`.
     pub fn get(&self, best: &Best) -> Option<Arc<[u32]>> {
         let known = self.0.lock();
         let (id, numbers) = known.as_ref()?;
         (*id == best.numbers().id()).then(|| Arc::clone(numbers))
     }
 
-    /// The numbers that `best` has for the series; `find` has to find them when these are others
-    /// than the last time.
+    /// The numbers of the series in the numbering of `best`; calls `find` for a numbering different
+    /// from the last one.
     ///
     /// # Errors
-    /// Those of `find`.
+    /// The errors of `find`.
     pub fn of(
         &self,
         best: &Best,

@@ -1,4 +1,4 @@
-//! What everybody sees: one gsn and the version of each chronicle that belongs to it.
+//! The published state: one gsn and the matching version of each chronicle.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::keeper::chronicle::Chronicle;
 /// A chronicle and one of its versions.
 #[derive(Debug, Clone)]
 pub struct Pinned {
-    /// The chronicle: its tick index, for versions that it still serves.
+    /// The chronicle: its tick index serves versions of the current epoch.
     pub chronicle: Arc<Chronicle>,
     /// The version.
     pub version: Arc<Version>,
 }
 
-/// The head of the log and the versions that belong to it. A snapshot is a clone of the
-/// `Arc` around it; a commit changes it in place when no snapshot holds it.
+/// The head of the log and the matching versions. A snapshot clones the surrounding `Arc`; a commit
+/// changes the state in place unless a snapshot holds it.
 #[derive(Debug, Clone, Default)]
 pub struct Published {
     /// Highest committed gsn.

@@ -1,4 +1,4 @@
-//! Events that are about to be deleted: how many they are, and where.
+//! Counts the events of a planned delete and finds their ticks and positions.
 
 use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange};
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Ticks and positions that are looked at.
+/// The ticks and positions under survey.
 #[derive(Debug, Clone, Copy)]
 pub struct Area {
     /// The ticks.
@@ -23,11 +23,11 @@ pub struct Area {
 /// The visible events of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// How many.
+    /// Number of events.
     pub rows: u64,
-    /// Smallest range around their ticks.
+    /// Smallest range around the ticks.
     pub ticks: TickRange,
-    /// Smallest range around their gsn's.
+    /// Smallest range around the gsn's.
     pub gsns: GsnRange,
 }
 
@@ -47,7 +47,8 @@ impl Found {
 }
 
 impl Version {
-    /// The events of an area that are seen at `visible`, reading what must be read.
+    /// The events of an area visible at `visible`. Reads parts of pieces where their records are
+    /// not enough.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -103,7 +104,8 @@ impl Version {
         Ok(())
     }
 
-    /// The lowest gsn of the visible events with `tick` or a later one, reading what must be read.
+    /// The lowest gsn of the visible events at `tick` or later. Reads parts of pieces where their
+    /// records are not enough.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -119,7 +121,7 @@ impl Version {
                 continue;
             }
             for part in piece.parts().await? {
-                // Only what may come before what is known.
+                // Only events before the lowest gsn found so far.
                 let end = if found.rows > 0 { found.gsns.start } else { gsns.end };
                 let area = Area { ticks, gsns: GsnRange::new(gsns.start, end) };
                 self.survey_part(piece, part, area, &behind, visible, &mut found).await?;
@@ -128,7 +130,7 @@ impl Version {
         Ok((found.rows > 0).then_some(found.gsns.start))
     }
 
-    /// As [`Self::survey`], of the events in memory.
+    /// Like [`Self::survey`], for the events in memory.
     pub fn survey_memory(&self, area: Area, visible: Gsn) -> Found {
         let mut found = Found::NOTHING;
         for batch in self.batches() {

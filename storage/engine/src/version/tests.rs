@@ -89,7 +89,7 @@ fn a_delete_of_everything_leaves_nothing() {
     assert!(empty.fences().is_empty());
 }
 
-/// Or else their pieces would show what was deleted.
+/// Without the fence, the pieces of leaving batches would show deleted events.
 #[test]
 fn batches_that_are_leaving_keep_the_fence_that_hides_them() {
     let version = Version::default().with_batch(batch(&[1, 2], 1), 9).with_batch(batch(&[3], 3), 9);
@@ -121,7 +121,7 @@ fn a_later_delete_takes_the_place_of_those_it_covers() {
     let many = (2..800).fold(version, |version, end| prefix(&version, end, 4 + end as u64));
     assert_eq!(many.fences().len(), 1);
     assert_eq!(many.extent(&TickRanges::all(), Gsn(2000)).rows, 1);
-    // A smaller one hides what came since.
+    // A smaller fence hides later events.
     let later = prefix(&many.with_batch(batch(&[2], 2000), 9), 3, 2000);
     assert_eq!(later.fences().len(), 2);
     assert_eq!(later.extent(&TickRanges::all(), Gsn(2000)).rows, 1);

@@ -1,5 +1,4 @@
-//! Ticks that go by the clock (F24, F75): the acceptance window, times of arrival, and S, up to where
-//! nothing comes any more (CL-5).
+//! Clocked ticks (F24, F75): the acceptance window, times of arrival, and the sealed tick S (CL-5).
 
 use std::{
     sync::{
@@ -20,7 +19,7 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// A clock that is set by hand: microseconds, which are the ticks of the fixture.
+/// A clock set by hand, in microseconds; the ticks of the fixture are microseconds, too.
 #[derive(Debug, Default, Clone)]
 struct Hand(Arc<AtomicI64>);
 
@@ -51,7 +50,7 @@ impl Clock for Hand {
 const MS: i64 = 1_000;
 const SECOND: i64 = 1_000 * MS;
 
-/// The fixture's chronicle; ticks go by the clock, with a floor of 100 ms.
+/// The fixture's chronicle with clocked ticks and a floor of 100 ms.
 fn clocked(collision: Collision, source: TickSource) -> Arc<ChronicleDefinition> {
     let mut definition = definition(1, collision, true);
     definition.time_source = source;
@@ -90,7 +89,7 @@ async fn write(
     Ok(ticks)
 }
 
-/// The same, under a number of its producer.
+/// The same write, under a number of its producer.
 async fn send(
     engine: &Engine,
     definition: &Arc<ChronicleDefinition>,
@@ -103,12 +102,12 @@ async fn send(
     append.commit().await
 }
 
-/// The events up to S, as a snapshot that tells S has them.
+/// The events up to S, in a snapshot with S.
 async fn sealed(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> (i64, Vec<Read>) {
     let told = engine.seal(definition).unwrap();
     let snapshot = engine.snapshot();
     let Some(told) = told else {
-        // There never was an event.
+        // Before the first event.
         assert_eq!(snapshot.sealed(definition), None);
         let all = scan(snapshot.as_ref(), request(definition, ScanOrder::Ascending)).await;
         assert_eq!(all, []);
@@ -142,11 +141,11 @@ async fn f24_events_outside_of_the_window_are_refused_whole() {
     assert!(told.detail().unwrap().contains("1970-01-01 00:00:59.9"), "{told}");
     let told = refused(since(begun, 0), now + 100 * MS + 1).await;
     assert!(told.message().contains("ahead"), "{told}");
-    // Twice the latency, but not from before the session, and not ahead.
+    // Twice the latency, but neither before the session nor ahead.
     refused(since(begun, 500 * MS), now - 500 * MS - 1).await;
     refused(since(now - 50 * MS, 500 * MS), now - 50 * MS - 1).await;
     refused(since(begun, 500 * MS), now + 100 * MS + 1).await;
-    // Nobody widens it by telling more than a minute.
+    // A reported latency above one minute does not widen the window.
     refused(since(0, 3_600 * SECOND), now - 60 * SECOND).await;
     assert_eq!(rows(&engine, &cpu).await, []);
     for (options, tick) in [
@@ -158,7 +157,7 @@ async fn f24_events_outside_of_the_window_are_refused_whole() {
         write(&engine, &cpu, options, &[row(tick, "a", 1.0)]).await.unwrap();
     }
     assert_eq!(rows(&engine, &cpu).await.len(), 4);
-    // Nothing of before a start is accepted after it.
+    // After a start, no event from before the start is accepted.
     drop(engine);
     hand.pass(10 * MS);
     let engine = open(&MemoryLog::with_frames(log.frames()), &stored, &cpu, &hand);
@@ -175,7 +174,7 @@ async fn f24_what_is_sealed_never_changes() {
         let cpu = clocked(Collision::All, source);
         let engine = open(&log, &stored, &cpu, &hand);
         assert_eq!(engine.snapshot().sealed(&cpu), None, "nobody asked");
-        // Before the first event: any time can come, from a dump.
+        // Before the first event: a dump may bring any time.
         assert_eq!(engine.seal(&cpu).unwrap(), None);
         for _ in 0..40 {
             hand.pass(10 * MS);
@@ -189,9 +188,9 @@ async fn f24_what_is_sealed_never_changes() {
             let refused = error(write(&engine, &cpu, since(0, 5 * SECOND), &early).await);
             assert_eq!(refused.kind(), ErrorKind::OutsideWindow, "wide windows do not undo it");
         }
-        // A pinned snapshot tells what it told.
+        // A pinned snapshot keeps its seal.
         let pinned = engine.snapshot();
-        // In every tier, and after a restart.
+        // The seal is the same in every tier, and after a restart.
         engine.flush(cpu.id).await.unwrap();
         assert_eq!(sealed(&engine, &cpu).await, (told, before.clone()));
         engine.compact(cpu.id).await.unwrap();
@@ -232,7 +231,7 @@ async fn f24_an_open_statement_holds_up_what_is_sealed() {
     assert_eq!(found.len(), 3);
 }
 
-/// A dump brings its times into a chronicle that never had an event, and into no other.
+/// A dump brings its times only into a chronicle that never had an event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_old_times_are_restored_before_the_first_event() {
     for (source, refusal) in [
@@ -256,7 +255,7 @@ async fn f24_old_times_are_restored_before_the_first_event() {
             .await
             .unwrap();
         assert_eq!(engine.seal(&cpu).unwrap(), None);
-        // Somebody is faster. What is on its way is not sealed.
+        // A live event comes first. Pending events are not sealed.
         write(&engine, &cpu, since(0, 0), &[row(hand.now(), "live", 3.0)]).await.unwrap();
         assert_eq!(sealed(&engine, &cpu).await, (-5 * SECOND - 1, vec![]));
         let mut late = restoring();
@@ -277,7 +276,7 @@ async fn f24_old_times_are_restored_before_the_first_event() {
     }
 }
 
-/// Who has acquired the chronicle is not heard from before that.
+/// A session writes no events from before its acquisition of the chronicle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_nothing_from_before_the_acquisition_is_accepted() {
     let (log, stored, hand) = (MemoryLog::default(), Stored::new(7), Hand::at(SECOND));
@@ -290,7 +289,7 @@ async fn f24_nothing_from_before_the_acquisition_is_accepted() {
         (None, acquired - 1, true),
         (at(acquired), acquired - 1, false),
         (at(acquired), acquired, true),
-        // It widens nothing.
+        // An acquisition does not widen the window.
         (at(0), now - 100 * MS - 1, false),
     ] {
         let mut append = engine.begin(since(0, 0)).unwrap();
@@ -301,7 +300,7 @@ async fn f24_nothing_from_before_the_acquisition_is_accepted() {
             false => assert_eq!(error(pushed).kind(), ErrorKind::OutsideWindow),
         }
     }
-    // Another one, or one that was released, is of no concern.
+    // Acquisitions of other chronicles, and released acquisitions, have no effect.
     let mut append = engine.begin(since(0, 0)).unwrap();
     append.acquired(ChronicleId(2), at(now + 1));
     append.acquired(cpu.id, at(now + 1));
@@ -309,8 +308,8 @@ async fn f24_nothing_from_before_the_acquisition_is_accepted() {
     push(&mut append, &cpu, &[row(now, "a", 1.0)]).await.unwrap();
 }
 
-/// The connection broke, and the batch comes again under its number, too late by now: it is told what
-/// becomes of the try that is under way.
+/// The connection broke, and the batch comes again under its number, too late by now: the retry
+/// receives the outcome of the attempt under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
     for collision in [Collision::All, Collision::Last, Collision::First, Collision::Next] {
@@ -324,7 +323,7 @@ async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
                 let given = [row(tick, "a", 1.0)];
                 tokio::spawn(async move { send(&engine, &cpu, number, &given).await })
             };
-            // It is in the log's hands.
+            // The first attempt is in the log's hands.
             log.hold();
             let tick = hand.now();
             let first = begin(1, tick);
@@ -350,7 +349,7 @@ async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
             }
             assert_eq!(rows(&engine, &cpu).await.len(), usize::from(!fails), "{collision}");
 
-            // Or it has only been taken; then it is committed, or given up.
+            // Or the first attempt is only admitted; then the attempt is committed, or given up.
             let options = AppendOptions { producer: Some((ProducerId(7), 2)), ..since(0, 0) };
             let mut open = engine.begin(options).unwrap();
             let tick = hand.now();
@@ -359,7 +358,7 @@ async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
             let again = begin(2, tick);
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(!again.is_finished(), "{collision}");
-            // Others do not wait for it.
+            // Other statements do not wait for this attempt.
             let refused = error(begin(3, tick).await.unwrap());
             assert_eq!(refused.kind(), ErrorKind::OutsideWindow);
             match fails {
@@ -383,12 +382,12 @@ async fn f75_the_keeper_gives_the_time_of_arrival() {
         let cpu = clocked(collision, TickSource::Server);
         let engine = open(&log, &stored, &cpu, &hand);
         hand.pass(SECOND);
-        // Whatever is in the tick column is not looked at.
+        // The given values of the tick column have no effect.
         let given = [row(7, "a", 1.0), row(i64::MAX / 2_000, "b", 2.0)];
         let now = hand.now();
         assert_eq!(write(&engine, &cpu, since(0, 0), &given).await.unwrap(), [now, now]);
         assert_eq!(rows(&engine, &cpu).await, [row(now, "a", 1.0), row(now, "b", 2.0)]);
-        // Also where a piece has the time already.
+        // Also with an event of the same time in a piece.
         engine.flush(cpu.id).await.unwrap();
         let again = write(&engine, &cpu, since(0, 0), &[row(7, "a", 3.0)]).await;
         match collision {
@@ -404,8 +403,8 @@ async fn f75_the_keeper_gives_the_time_of_arrival() {
     }
 }
 
-/// A series has a tick for each event that arrives at once, and no more than the window has: that is no
-/// matter of clocks.
+/// A series has a tick for each event of one arrival, up to the length of the window: the refusal
+/// does not blame the clocks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f25_events_that_arrive_together_fill_the_window() {
     let (log, stored, hand) = (MemoryLog::default(), Stored::new(8), Hand::at(SECOND));
@@ -421,7 +420,7 @@ async fn f25_events_that_arrive_together_fill_the_window() {
     assert!(refused.message().contains("no tick is free"), "{refused}");
     assert!(refused.hint().unwrap().contains("granularity"), "{refused}");
     assert_eq!(rows(&engine, &cpu).await, []);
-    // Of other series there is room.
+    // Other series have room.
     let (now, apart) = (hand.now(), [row(0, "b", 1.0), row(0, "c", 2.0), row(0, "b", 3.0)]);
     let ticks = write(&engine, &cpu, since(0, 0), &apart).await.unwrap();
     assert_eq!(ticks, [now, now, now + 1]);
@@ -444,7 +443,7 @@ async fn f25_collisions_of_times_of_the_clock() {
     assert_eq!((refused.kind(), refused.kind().sqlstate()), (ErrorKind::TickTaken, "SL002"));
     assert!(refused.kind().is_retryable());
     write(&engine, &cpu, since(0, 0), &[row(now + 1, "a", 2.0)]).await.unwrap();
-    // next: not behind the end of the window.
+    // next: not past the end of the window.
     let (engine, cpu, hand, _stored) = of(Collision::Next);
     let last = hand.now() + 100 * MS;
     let ticks: Vec<Row> = (0..3).map(|at| row(last - 2, "a", f64::from(at))).collect();
@@ -455,7 +454,7 @@ async fn f25_collisions_of_times_of_the_clock() {
     hand.pass(1);
     let given = write(&engine, &cpu, since(0, 0), &[row(last - 2, "a", 9.0)]).await.unwrap();
     assert_eq!(given, [last + 1]);
-    // last: seen at once, and replaced until it is sealed.
+    // last: visible at once, and replaceable before the seal.
     let (engine, cpu, hand, _stored) = of(Collision::Last);
     let tick = hand.now();
     for value in [1.0, 2.0] {
@@ -470,8 +469,8 @@ async fn f25_collisions_of_times_of_the_clock() {
     assert_eq!(refused.kind(), ErrorKind::OutsideWindow);
 }
 
-/// CL-5: whatever is written, committed, rolled back and moved, a range below S reads the same
-/// forever, and S never goes back.
+/// CL-5: after any write, commit, rollback and move, a range below S reads the same forever, and S
+/// never goes back.
 #[test]
 fn cl_5_sealed_ranges_read_the_same() {
     let seeds = match std::env::var("STRATALOG_SEED") {
@@ -510,7 +509,7 @@ async fn random_steps(seed: u64) {
         match between(0, 16) {
             0..3 => hand.pass(between(0, 80 * MS)),
             3..9 => {
-                // Keys of the open statement are not waited for.
+                // The test does not wait for keys of the open statement.
                 let host = format!("h{}", between(0, 3));
                 let given = [row(hand.now() + between(-300 * MS, 200 * MS), &host, at as f64)];
                 let _ = write(&engine, &cpu, since(0, between(0, 400 * MS)), &given).await;

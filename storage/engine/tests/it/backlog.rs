@@ -1,4 +1,4 @@
-//! Events that are in tablets and, while there is room, in memory as well (F12, F29).
+//! Events in tablets and, while the budget has room, in memory as well (F12, F29).
 
 use std::{path::Path, sync::Arc};
 
@@ -30,7 +30,7 @@ fn open(
     Engine::open_with(Arc::new(log.clone()), clock, settings, &find, Some(files)).unwrap()
 }
 
-/// First ticks of the tablets in memory, and those of the others.
+/// First ticks of the tablets in memory, and first ticks of the other tablets.
 fn tablets(engine: &Engine, definition: &ChronicleDefinition) -> (Vec<i64>, Vec<i64>) {
     let all = engine.pieces();
     let tablets = all
@@ -51,7 +51,7 @@ async fn what_is_in_memory_is_read_without_its_file() {
         let engine = open(&stored, &log, std::slice::from_ref(&cpu), bytes);
         append(&engine, &cpu, &many(0)).await.unwrap();
         engine.flush(cpu.id).await.unwrap();
-        // What comes later hides what is in memory as well.
+        // Later events and deletes hide rows in memory as well.
         append(&engine, &cpu, &[row(7, "a", -1.0)]).await.unwrap();
         engine.delete(&cpu, ranges(&[(i64::MIN, 3)]).hull()).await.unwrap();
         let mut expected = many(0).split_off(3);
@@ -100,7 +100,7 @@ async fn the_oldest_go_first_and_those_of_pinned_tables_last() {
         .map(|piece| piece.memory_bytes)
         .sum();
     assert!(bytes > 0 && bytes <= 60_000, "{bytes}");
-    // Among pinned ones, the oldest go: there is never more than there is room for.
+    // Among pinned tablets, the oldest go: the bytes never exceed the budget.
     for at in 1..4 {
         append(&engine, &pinned, &many(at * ROWS)).await.unwrap();
         engine.flush(pinned.id).await.unwrap();
@@ -136,7 +136,7 @@ async fn pinned_tablets_become_no_stories_by_themselves() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(has_stories(&plain) && !has_stories(&pinned));
-    // Whoever asks for it gets it.
+    // An explicit compaction moves pinned events, too.
     engine.compact(pinned.id).await.unwrap();
     assert!(has_stories(&pinned));
     assert_eq!(rows(&engine, &pinned).await, many(0));

@@ -26,7 +26,7 @@ async fn what_is_committed_is_read_and_survives() {
     let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert_eq!(read(again.snapshot().as_ref(), &cpu).await, before);
     assert_eq!(again.snapshot().gsn(), Gsn(4));
-    // Numbers go on.
+    // The numbers continue.
     let next = append(&again, &cpu, &[row(10, "a", 5.0)]).await.unwrap();
     assert_eq!(next.first_gsn, Some(Gsn(5)));
     assert_eq!(read(again.snapshot().as_ref(), &cpu).await.last().unwrap().seq, 5);
@@ -55,7 +55,7 @@ async fn a_large_statement_streams_and_becomes_visible_at_once() {
     let all = read(engine.snapshot().as_ref(), &cpu).await;
     assert_eq!(all.len(), 3001);
 
-    // Without the commit frame nothing of it is seen, and its id is not used again.
+    // Without the commit frame, the statement is invisible, and its id is not used again.
     let cut = MemoryLog::with_frames(frames[..frames.len() - 1].to_vec());
     let engine = open(&cut, std::slice::from_ref(&cpu));
     assert_eq!(rows_of(&engine, &cpu).await, [row(7, "x", 0.0)]);
@@ -90,7 +90,7 @@ async fn statements_span_chronicles() {
     let now = engine.snapshot();
     assert_eq!(gsns(read(now.as_ref(), &a).await), [1, 4]);
     assert_eq!(gsns(read(now.as_ref(), &b).await), [2, 3]);
-    // With one of them dropped, the other keeps its numbers.
+    // After the drop of one chronicle, the other keeps its numbers.
     let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&b));
     assert_eq!(gsns(read(reopened.snapshot().as_ref(), &b).await), [2, 3]);
     assert_eq!(reopened.snapshot().gsn(), Gsn(4));

@@ -31,7 +31,7 @@ async fn over_the_budget_only_that_statement_fails() {
     assert!(refused.message().contains("500000 bytes"), "{refused}");
     assert!(refused.hint().is_some());
     assert_eq!(engine.status().memory_bytes, used);
-    // Small ones still fit, reads go on.
+    // Small appends still fit, and reads continue.
     append(&engine, &cpu, &many(1000, 10)).await.unwrap();
     assert_eq!(rows(&engine, &cpu).await.len(), 1010);
 }
@@ -122,7 +122,7 @@ async fn replaced_events_make_room_once_no_snapshot_needs_them() {
         read(old.as_ref(), &cpu).await.into_iter().map(|read| read.row).collect::<Vec<_>>();
     assert_eq!(before, many(0, 5000));
     drop(old);
-    // A hundred times the budget in all, large and small.
+    // A hundred times the budget in all, with large and small appends.
     for round in 0..60 {
         append(&engine, &cpu, &again(f64::from(round))).await.unwrap();
         for at in 0..40 {
@@ -156,12 +156,12 @@ async fn recovery_does_not_hold_what_was_rolled_back() {
     let expected = rows(&engine, &cpu).await;
     assert_eq!(expected.len(), 320);
 
-    // Room for all: the log is read once.
+    // With room for all frames, the log is read once.
     let copy = MemoryLog::with_frames(log.frames());
     let roomy = open(&copy, std::slice::from_ref(&cpu));
     assert_eq!(rows(&roomy, &cpu).await, expected);
     assert_eq!(copy.replays(), 1);
-    // Little room: a second reading says which statements count.
+    // With little room, a second reading finds the committed statements.
     let copy = MemoryLog::with_frames(log.frames());
     let tight = open_with(&copy, std::slice::from_ref(&cpu), settings(200_000)).unwrap();
     assert_eq!(rows(&tight, &cpu).await, expected);
@@ -180,7 +180,7 @@ async fn upserts_that_take_turns_leave_nothing_behind() {
     let engine = open(&log, &both);
     let mut settled = 0;
     for round in 0..12_000_i64 {
-        // The other's events are in between, so no two of these are neighbours.
+        // Events of the other chronicle lie between these events: no two batches are neighbours.
         for cpu in &both {
             append(&engine, cpu, &[row(round % 50, "a", round as f64)]).await.unwrap();
         }
@@ -218,7 +218,7 @@ async fn keys_of_what_was_rolled_back_are_forgotten() {
     for collision in [Collision::All, Collision::First, Collision::Last, Collision::Next] {
         let (_, cpu, engine) = opened(collision, true);
         append(&engine, &cpu, &[row(0, "stays", 1.0)]).await.unwrap();
-        // Something is pending all the while.
+        // One statement is pending during the whole test.
         let mut long = engine.begin(AppendOptions::default()).unwrap();
         push(&mut long, &cpu, &[row(1, "long", 1.0)]).await.unwrap();
         for round in 0..30 {
@@ -242,7 +242,7 @@ async fn a_key_that_an_event_waits_to_take_is_not_forgotten() {
     let mut later = engine.begin(AppendOptions::default()).unwrap();
     push(&mut later, &cpu, &[row(1, "a", 2.0)]).await.unwrap();
     engine.delete(&cpu, ranges(&[(i64::MIN, i64::MAX)]).hull()).await.unwrap();
-    // Would get the place of the key "a", were it free.
+    // A free series would take the place of the key "a".
     append(&engine, &cpu, &[row(1, "b", 3.0)]).await.unwrap();
     later.commit().await.unwrap();
     assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 2.0), row(1, "b", 3.0)]);
@@ -278,11 +278,11 @@ async fn appends_wait_while_events_move_out() {
     let found = rows(&engine, &cpu).await;
     assert_eq!(found.len(), 100_000);
     assert_eq!(found, many(0, 100_000));
-    // What does not fit whatever leaves is refused at once, and nothing of it is kept.
+    // An append larger than the budget is refused at once, and no part of the append is kept.
     let refused = error(append(&engine, &cpu, &many(1 << 30, 30_000)).await);
     assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
     append(&engine, &cpu, &many(1 << 30, 500)).await.unwrap();
-    // Without a grapher nobody waits.
+    // Without a grapher no append waits.
     drop(grapher);
     let mut at = 1 << 31;
     let refused = loop {

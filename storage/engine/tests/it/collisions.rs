@@ -1,4 +1,4 @@
-//! Collision semantics (F25), also against keys that are pending.
+//! Collision semantics (F25), also against pending keys.
 
 use std::{sync::Arc, time::Duration};
 
@@ -46,7 +46,7 @@ async fn first_refuses_or_skips() {
         refused.detail(),
         Some("Key (host, time)=(a, 1970-01-01 00:00:01.500+00) already exists.")
     );
-    // Nothing of the statement was stored, and its other keys are free.
+    // No row of the statement was stored, and the other keys of the statement are free.
     let twice = append(&engine, &cpu, &[row(1, "b", 1.0), row(1, "b", 2.0)]).await;
     assert_eq!(error(twice).kind(), ErrorKind::UniqueViolation);
     let (appended, skipped) = append_on(
@@ -74,7 +74,7 @@ async fn last_supersedes_and_older_snapshots_do_not_change() {
     let seen: Vec<Row> = read(before.as_ref(), &cpu).await.into_iter().map(|r| r.row).collect();
     assert_eq!(seen, [row(1, "a", 1.0), row(1, "b", 3.0), row(2, "a", 2.0)]);
     assert_eq!(before.extent(&cpu, &stratalog_model::TickRanges::all()).unwrap().rows, 3);
-    // Also by key: the index knows only the newest.
+    // Also by key: the index knows only the newest event.
     let mut by_key = request(&cpu, stratalog_model::tier::ScanOrder::Ascending);
     by_key.keys = vec![host_filter(&["a"])];
     let old: Vec<f64> =
@@ -197,7 +197,7 @@ async fn a_tick_that_is_unique_without_keys() {
     );
 }
 
-/// The conflict with a pending key waits for the outcome: taken, or free again.
+/// A conflict with a pending key waits for the outcome: the key is taken, or free again.
 #[tokio::test]
 async fn pending_keys_are_waited_for() {
     for (committed, on_conflict) in [
@@ -217,7 +217,7 @@ async fn pending_keys_are_waited_for() {
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!waiter.is_finished());
-        // While it waits it reserves nothing.
+        // A waiting statement reserves nothing.
         append(&engine, &cpu, &[row(3, "a", 3.0)]).await.unwrap();
         if committed {
             // Durable comes before decided.

@@ -95,7 +95,7 @@ async fn hot_key(engine: &Arc<Engine>, cpu: &Arc<ChronicleDefinition>) {
         Collision::All => assert_eq!(found.len() as u64, stored),
         Collision::Last => {
             assert_eq!(keys.len(), found.len());
-            // The newest commit of each key is what is seen.
+            // The newest commit of each key is visible.
             let hot: Vec<_> = found.iter().filter(|read| read.row.host == "hot").collect();
             assert_eq!(hot.len(), 6);
         }
@@ -118,7 +118,7 @@ async fn overlapping_statements_neither_hang_nor_lose() {
                 let mut committed = Vec::new();
                 for round in 0..40 {
                     let mut append = engine.begin(AppendOptions::default()).unwrap();
-                    // Keys in an order of its own, over several pushes: circles arise.
+                    // Each task has its own order of keys, over several pushes: deadlocks arise.
                     let keys: Vec<i64> =
                         (0..4).map(|at| (at * (task + 1) + round) % 9 + round * 9).collect();
                     let mut pushed = Ok(());

@@ -83,8 +83,8 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
     }
 }
 
-/// One transaction: rows, a delete of earlier rows and of some of these, a delete of another chronicle,
-/// and rows with the keys that are free again.
+/// One transaction: rows, a delete of earlier rows and of some of the transaction's rows, a delete
+/// of another chronicle, and rows with freed keys.
 #[tokio::test]
 async fn a_delete_without_its_commit_frame_is_dropped() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
@@ -139,14 +139,14 @@ async fn keys_that_a_statement_deletes_are_taken_for_others_until_it_commits() {
     let taken = error(append(&engine, &cpu, &[row(1, "a", 2.0)]).await);
     assert_eq!(taken.kind(), ErrorKind::UniqueViolation);
     push(&mut first, &cpu, &[row(1, "a", 3.0)]).await.unwrap();
-    // Whoever comes now waits for the statement that took the key over.
+    // A new statement waits for the statement with the pending key.
     let waiting = tokio::spawn({
         let (engine, cpu) = (engine.clone(), cpu.clone());
         async move { append(&engine, &cpu, &[row(1, "a", 4.0)]).await.map(drop) }
     });
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert!(!waiting.is_finished());
-    // The event goes before the statement commits: its key is still not free.
+    // The event goes before the statement commits: the key is still not free.
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert!(!waiting.is_finished());
@@ -204,8 +204,8 @@ async fn a_delete_that_fails_deletes_nothing() {
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
 }
 
-/// The flush has built a tablet, and its edit is not yet durable: what is deleted now must be
-/// hidden in the tablet, too.
+/// The flush has built a tablet, and its edit is not yet durable: a delete must also hide the
+/// events in the tablet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_on_its_way_into_a_tablet_is_deleted_there() {
     for collision in [Collision::First, Collision::Last, Collision::Next] {

@@ -1,10 +1,10 @@
-//! Every call to the disk of a short scenario fails once: the first, the second, … until the
-//! scenario ends without having met the failure.
+//! Every disk call of a short scenario fails once: the first call, the second call, … until the
+//! scenario ends without a failure.
 //!
 //! ```text
 //!   EIO, ENOSPC ─► the step says so ─► done again ─► goes on ─► restart
 //!   kill, power cut ─► restart                                    │
-//!     the acknowledged rows, exactly; no file that nobody names ◄─┘ and everything goes on
+//!     the acknowledged rows, exactly; no file without a record  ◄─┘ and everything works
 //! ```
 
 use stratalog_model::{Durability, ErrorKind};
@@ -110,8 +110,8 @@ async fn a_power_cut_at_every_call_leaves_what_was_made_durable_of_relaxed_event
     assert!(calls > 80, "{calls}");
 }
 
-/// Starts that fail or die at each of their calls, one after another, on what the scenario
-/// left when it died.
+/// Starts with a failure or a death at each of their calls, one after another, on the disk left by
+/// a dead scenario.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_fails_or_dies_at_any_call_is_repeated() {
     let mut starts = 0;
@@ -200,7 +200,7 @@ async fn a_disk_that_becomes_read_only_is_read_and_told() {
                 assert_eq!(error.kind(), ErrorKind::Io, "{step:?}: {error}");
                 refused += 1;
                 if !step.moves() {
-                    // Writing failed, and so did taking it back.
+                    // The write failed, and its undo failed, too.
                     world.possible.push(world.after(*step));
                 }
             }
@@ -256,7 +256,7 @@ async fn a_failed_sync_poisons_only_whose_it_is() {
         world.check().await;
         assert!(!world.poisoned()[0], "the journal has nothing to do with it");
         match world.poisoned()[1] {
-            // A tablet that is not durable is made again, under another number.
+            // A tablet that is not durable is built again, under another number.
             false => {
                 files += 1;
                 world.act(Step::Flush(0)).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_failed_sync_poisons_only_whose_it_is() {
                 assert!(again.message().contains("has stopped for good"), "{again}");
             }
         }
-        // Appends go on.
+        // Appends still work.
         world.act(Step::Append(0, "b", 100, 103)).await.unwrap();
         world.check().await;
         world.restart(Crash::PowerCut).await;

@@ -1,4 +1,4 @@
-//! What a failing log means (CL-1, CL-7, CL-10).
+//! Effects of a failing log (CL-1, CL-7, CL-10).
 
 use stratalog_model::{Collision, ErrorKind, EventStore, store::AppendOptions};
 
@@ -21,7 +21,7 @@ async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
     let (log, cpu, _) = opened(Collision::First, true);
     let engine = open_with(&log, std::slice::from_ref(&cpu), small()).unwrap();
     let mut large = engine.begin(AppendOptions::default()).unwrap();
-    // About two thirds of what is kept at most.
+    // About two thirds of the bytes kept before streaming.
     let rows = |from: i64| (from..from + 50).map(|at| row(at, "a", 1.0)).collect::<Vec<_>>();
     push(&mut large, &cpu, &rows(0)).await.unwrap();
     assert!(log.frames().is_empty());
@@ -74,7 +74,7 @@ async fn a_commit_that_nobody_waits_for_is_whole() {
     let gone =
         tokio::time::timeout(std::time::Duration::from_millis(20), append_one.commit()).await;
     assert!(gone.is_err());
-    // Its keys stay reserved until the log has spoken.
+    // The keys stay reserved until the log completes the frame.
     let waiter = tokio::spawn({
         let (engine, cpu) = (engine.clone(), cpu.clone());
         async move { append(&engine, &cpu, &[row(2, "a", 2.0)]).await }

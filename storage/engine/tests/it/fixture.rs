@@ -1,4 +1,4 @@
-//! Chronicles, rows and short ways to say append and read.
+//! Chronicles, rows, and short helpers for appends and reads.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use stratalog_tablet::Tablets;
 
 use crate::memory_log::MemoryLog;
 
-/// A clock that stands still.
+/// A clock with a fixed time.
 #[derive(Debug)]
 pub struct StillClock;
 
@@ -94,7 +94,7 @@ pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefini
     }
 }
 
-/// One event as the tests see it.
+/// An event in the form of the tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub tick: i64,
@@ -126,7 +126,7 @@ pub fn batch(definition: &ChronicleDefinition, rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
 }
 
-/// An engine of one chronicle, and its log.
+/// An engine of one chronicle, with its log.
 pub fn opened(
     collision: Collision,
     keyed: bool,
@@ -162,7 +162,7 @@ pub async fn append(
     append_on(engine, definition, rows, OnConflict::Error).await.map(|(appended, _)| appended)
 }
 
-/// Appends rows as one statement; also tells how many were skipped.
+/// Appends rows as one statement; also returns the number of skipped rows.
 pub async fn append_on(
     engine: &Engine,
     definition: &Arc<ChronicleDefinition>,
@@ -182,7 +182,7 @@ pub async fn push(
     append.push(definition, batch(definition, rows), OnConflict::Error).await.map(|_| ())
 }
 
-/// An event with its numbers, as read.
+/// A read event with its numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read {
     pub row: Row,
@@ -218,7 +218,7 @@ pub fn ranges(ranges: &[(i64, i64)]) -> TickRanges {
     TickRanges::from_ranges(ranges.iter().map(|(a, b)| TickRange::new(Tick(*a), Tick(*b))))
 }
 
-/// Runs a scan made by [`request`] and checks what holds for every scan.
+/// Runs a scan made by [`request`], and checks the properties of every scan.
 pub async fn scan(snapshot: &dyn Snapshot, request: ScanRequest) -> Vec<Read> {
     let ordered = request.order != ScanOrder::Any;
     let schema = request.schema();
@@ -257,12 +257,12 @@ pub async fn read(snapshot: &dyn Snapshot, definition: &Arc<ChronicleDefinition>
     scan(snapshot, request(definition, ScanOrder::Ascending)).await
 }
 
-/// Every event now, as (tick, host, value).
+/// Every current event, as (tick, host, value).
 pub async fn rows(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> Vec<Row> {
     read(engine.snapshot().as_ref(), definition).await.into_iter().map(|read| read.row).collect()
 }
 
-/// The error of something that must fail.
+/// The error of an operation that must fail.
 pub fn error<T>(result: Result<T>) -> Error {
     match result {
         Ok(_) => panic!("an error was expected"),
@@ -276,7 +276,7 @@ pub fn integers(batch: &RecordBatch, at: usize) -> Vec<Option<i64>> {
     (0..array.len()).map(|row| array.is_valid(row).then(|| array.value(row))).collect()
 }
 
-/// Small, so that merging, splitting and moving happen all the time.
+/// Small sizes: merges, splits and moves happen all the time.
 pub fn small() -> EngineSettings {
     EngineSettings {
         compaction_fan_in: 4,
@@ -288,7 +288,7 @@ pub fn small() -> EngineSettings {
         slice_rows_max: 40,
         cell_rows: 4,
         story_rows_max: 150,
-        // A few tablets: most are read from their files.
+        // Room for a few tablets: most tablets are read from their files.
         backlog_bytes_max: 15_000,
         ..Default::default()
     }
@@ -313,7 +313,7 @@ pub fn shelves(disk: &FaultyDisk) -> Result<Shelves> {
     Ok(Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) })
 }
 
-/// What lies beside a log.
+/// The files beside a log.
 pub struct Stored {
     disk: FaultyDisk,
     manifest: MemoryLog,
@@ -326,14 +326,14 @@ impl Stored {
         Self { disk, manifest, definitions: Arc::default() }
     }
 
-    /// The chronicle is what `definition` says from now on.
+    /// Replaces the definition of a chronicle.
     pub fn define(&self, definition: &Arc<ChronicleDefinition>) {
         let mut known = self.definitions.lock().unwrap();
         known.retain(|other| other.id != definition.id);
         known.push(Arc::clone(definition));
     }
 
-    /// All chronicles are dropped.
+    /// Drops all chronicles.
     pub fn forget(&self) {
         self.definitions.lock().unwrap().clear();
     }
@@ -343,12 +343,12 @@ impl Stored {
         &self.manifest
     }
 
-    /// Where the files are.
+    /// The disk of the files.
     pub fn disk(&self) -> FaultyDisk {
         self.disk.clone()
     }
 
-    /// As the next process finds it.
+    /// The state found by the next process.
     pub fn reopen(&mut self) {
         self.manifest = MemoryLog::with_frames(self.manifest.frames());
     }
@@ -365,7 +365,7 @@ impl Stored {
         }
     }
 
-    /// An engine of one chronicle that moves little at a time.
+    /// An engine of one chronicle with small moves.
     pub fn open(&self, log: &MemoryLog, definition: &Arc<ChronicleDefinition>) -> Arc<Engine> {
         let find = |id| (id == definition.id).then(|| Arc::clone(definition));
         let (log, files) = (Arc::new(log.clone()), Some(self.files(definition)));

@@ -1,7 +1,7 @@
-//! One bit of one file is flipped while nobody has it open: what is read then is right, or an
-//! error that names the file and where (CL-6).
+//! One bit of one closed file is flipped: a later read is right, or returns an error with the file
+//! and the place (CL-6).
 //!
-//! `STRATALOG_FLIPS` chooses how many, `STRATALOG_SEEDS=FIRST..END` which.
+//! `STRATALOG_FLIPS` sets the number of flips, `STRATALOG_SEEDS=FIRST..END` the seeds.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use crate::{life::*, scenario::*};
 
-/// Files, and what is in them.
+/// Files and their contents.
 pub type Image = BTreeMap<PathBuf, Vec<u8>>;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.split("..").next()?.parse().ok()
 }
 
-/// What the scenario leaves when the server is closed, or killed, and what is in it.
+/// The files left by the scenario after a close or a kill of the server, and the scenario's events.
 pub async fn image(killed: bool, last: &[Step]) -> (Image, World) {
     let mut world = World::new(1, Durability::Disk);
     for step in SCENARIO.into_iter().chain(last.iter().copied()) {
@@ -46,7 +46,8 @@ pub fn disk_of(image: &Image) -> FaultyDisk {
     disk
 }
 
-/// Damage is told with the file and, but for what stands at its beginning, the offset.
+/// Checks an error: damage is reported with the file and, except at the beginning of a file, with
+/// the offset.
 fn assert_told(error: &Error, path: &Path) {
     assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
     let (message, name) = (error.message(), path.file_name().unwrap().to_string_lossy());
@@ -54,10 +55,10 @@ fn assert_told(error: &Error, path: &Path) {
     assert!(message.contains("offset") || message.contains("header"), "{error}");
 }
 
-/// Folders with files in which bits are flipped.
+/// Folders of the files with flipped bits.
 const KINDS: [&str; 4] = ["journal", "manifest", "tablets", "stories"];
 
-/// What a flip led to.
+/// The effect of a flip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Harmless,
@@ -65,10 +66,10 @@ enum Outcome {
     NotRead,
 }
 
-/// How often what a flip in a kind of file led to what.
+/// Number of each outcome, by kind of file.
 type Outcomes = BTreeMap<(&'static str, Outcome), u64>;
 
-/// A file, a place in it that was written, and a bit.
+/// A file, a written place in the file, and a bit.
 #[derive(Debug)]
 struct Flip {
     path: PathBuf,
@@ -77,7 +78,7 @@ struct Flip {
 }
 
 impl Flip {
-    /// Somewhere in a folder.
+    /// A random place in a folder.
     fn somewhere(image: &Image, folder: &str, random: &mut Random) -> Self {
         let folder = Path::new("/data").join(folder);
         let used = |(path, bytes): (&PathBuf, &Vec<u8>)| {
@@ -96,12 +97,12 @@ impl Flip {
     }
 }
 
-/// Flips bits, each kind of file as often as the others.
+/// Flips bits, equally often in each kind of file.
 async fn flip_each(
     killed: bool,
     check: impl AsyncFn(&Flip, &FaultyDisk, &World) -> Outcome,
 ) -> (u64, Outcomes) {
-    // All tiers have something then.
+    // All tiers have events then.
     let last = [Step::Append(0, "a", 25, 50), Step::Flush(0), Step::Append(0, "b", 50, 55)];
     let (image, known) = image(killed, &last).await;
     let flips = setting("STRATALOG_FLIPS").unwrap_or(900);
@@ -140,7 +141,7 @@ async fn a_flipped_bit_of_any_file_never_becomes_a_wrong_row() {
             }
             Err(error) => {
                 assert_told(&error, path);
-                // Nothing is made of it: it stays as it is.
+                // A compaction makes no piece from the damaged file: the file stays.
                 if let Err(error) = life.engine.compact(definition.id).await {
                     assert_told(&error, path);
                 }
@@ -158,7 +159,7 @@ async fn a_flipped_bit_of_any_file_never_becomes_a_wrong_row() {
     assert!(enough("stories", Outcome::NotRead), "{outcomes:?}");
 }
 
-/// Then a flip in what was written last may pass for a torn tail.
+/// After a kill, a flip in the last write may look like a torn tail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
     let (flips, outcomes) = flip_each(true, async |_, disk, known| {
@@ -167,7 +168,7 @@ async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
             Ok(life) => life,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
-                // What does not open may be mended by hand, with all that was there.
+                // A directory that does not open keeps all files for a repair by hand.
                 assert_eq!(files(disk), before, "{error}");
                 return Outcome::NotOpened;
             }
@@ -195,8 +196,8 @@ async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
     assert!(enough("stories", Outcome::NotRead), "{outcomes:?}");
 }
 
-/// The disk has lost its last sector of edits: by what is left, tablets that were merged are
-/// missing, and what they were merged into is of no use. It stays there.
+/// The disk has lost its last sector of edits. By the remaining edits, merged tablets are missing,
+/// and the result of their merge is not named. The result stays on the disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_misses_tablets_removes_none() {
     let (mut image, known) = image(true, &[Step::Compact(0)]).await;

@@ -1,4 +1,4 @@
-//! Subscriptions: a chronicle in the order of commits, out of any tier, and then as it grows (F104).
+//! Subscriptions: a chronicle in the order of commits, from any tier, and then live (F104).
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use stratalog_model::{
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// What a subscriber was told.
+/// An update received by a subscriber.
 #[derive(Debug, Clone, PartialEq)]
 enum Told {
     Event(u64, Row),
@@ -57,7 +57,7 @@ async fn next(subscription: &mut Subscription) -> Vec<Told> {
     }
 }
 
-/// So many updates at least, one for each event and gap.
+/// At least `count` updates, one for each event and gap.
 async fn told(subscription: &mut Subscription, count: usize) -> Vec<Told> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -79,7 +79,7 @@ async fn silent(subscription: &mut Subscription) {
     assert!(update.is_err(), "{update:?}");
 }
 
-/// Events in another order of time than of commits.
+/// Events with an order of time different from the order of commits.
 pub fn shuffled(rows: i64) -> Vec<Row> {
     (0..rows).map(|at| row(at * 37 % rows, ["a", "b", "c"][at as usize % 3], at as f64)).collect()
 }
@@ -110,7 +110,7 @@ async fn history_comes_out_of_every_tier_in_the_order_of_commits() {
             assert_eq!(told(&mut whole, 600).await, all, "{place}");
             let mut rest = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(345)));
             assert_eq!(told(&mut rest, 256).await, all[344..], "{place}");
-            // Live, behind both.
+            // Live, for both followers.
             append(&engine, &cpu, &[row(9_000, "a", 1.0), row(9_001, "b", 2.0)]).await.unwrap();
             let live = numbered(&[row(9_000, "a", 1.0), row(9_001, "b", 2.0)], 601);
             assert_eq!(told(&mut whole, 2).await, live, "{place}");
@@ -133,7 +133,7 @@ async fn a_subscription_begins_where_it_is_told_to() {
     silent(&mut live).await;
     append(&engine, &cpu, &[row(5, "a", 1.0), row(9, "a", 2.0), row(1, "a", 3.0)]).await.unwrap();
     assert_eq!(told(&mut live, 3).await.len(), 3);
-    // With the first commit of that time or later, and then all that were committed behind it.
+    // From the first commit of this time or later, with all later commits.
     let mut timed = follow(&engine, &cpu, SubscribeFrom::Tick(Tick(6)));
     let behind = numbered(&[row(9, "a", 2.0), row(1, "a", 3.0)], 2);
     assert_eq!(told(&mut timed, 2).await, behind);
@@ -172,7 +172,7 @@ async fn who_is_slow_reads_history_and_misses_nothing() {
     let engine = stored.open(&log, &cpu);
     let mut slow = follow(&engine, &cpu, SubscribeFrom::Live);
     let mut quick = follow(&engine, &cpu, SubscribeFrom::Live);
-    // More commits than the ring has room for.
+    // More commits than the ring holds.
     let events: Vec<Row> = (0..5_000).map(|at| row(at, "a", at as f64)).collect();
     for (number, event) in events.iter().enumerate() {
         append(&engine, &cpu, std::slice::from_ref(event)).await.unwrap();
@@ -186,8 +186,7 @@ async fn who_is_slow_reads_history_and_misses_nothing() {
     assert_eq!(told(&mut slow, 1).await, numbered(&[row(9_000, "a", 1.0)], 5_001));
 }
 
-/// Followers that are looked at once and left, as cursors are from which nobody fetches again, keep
-/// no place from others.
+/// Abandoned followers, like cursors without further fetches, take no place from other followers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_come_back_takes_no_place() {
     let (log, stored) = (MemoryLog::default(), Stored::new(3));
@@ -197,7 +196,7 @@ async fn who_does_not_come_back_takes_no_place() {
     for chunk in events.chunks(50) {
         append(&engine, &cpu, chunk).await.unwrap();
     }
-    // What lies in stories is waited for.
+    // Reads of stories wait for the file.
     engine.compact(cpu.id).await.unwrap();
     let mut left = Vec::new();
     for from in [SubscribeFrom::Gsn(Gsn(1)), SubscribeFrom::Tick(Tick(5))].repeat(10) {
@@ -207,7 +206,7 @@ async fn who_does_not_come_back_takes_no_place() {
     }
     let mut whole = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
     assert_eq!(told(&mut whole, 600).await, numbered(&events, 1));
-    // They go on where they were.
+    // The abandoned followers can continue at their place.
     assert!(told(left.last_mut().unwrap(), 100).await.len() >= 100);
 }
 
@@ -237,7 +236,7 @@ async fn gaps_are_told_once_and_before_what_follows() {
     }
 }
 
-/// Who comes after a TRIM is not told of what it removed by the ring that others read.
+/// A follower after a TRIM does not receive the removed events from the shared ring.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_trimmed_is_told_to_nobody_who_comes_later() {
     let (_, cpu, engine) = opened(Collision::All, true);
@@ -282,7 +281,7 @@ async fn a_position_is_reached_when_it_is_visible() {
     appending.await.unwrap().unwrap();
 }
 
-/// Thousands share what is decoded once, and each commit wakes all of them.
+/// Thousands of followers share the decoded batch of a commit, and each commit wakes all followers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_follow_at_once() {
     let (_, cpu, engine) = opened(Collision::All, true);

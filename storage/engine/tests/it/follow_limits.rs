@@ -1,4 +1,4 @@
-//! Subscriptions where memory is short, bytes are damaged, or the chronicle goes (F104).
+//! Subscriptions with little memory, damaged bytes, or a dropped chronicle (F104).
 
 use std::{ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
 /// Bytes of the note of a large event.
 const NOTE_BYTES: usize = 32 << 10;
 
-/// Large events in all.
+/// Number of large events.
 const LARGE: usize = 800;
 
 /// Rows of a batch of large events.
@@ -34,13 +34,13 @@ async fn next(subscription: &mut Subscription) -> Update {
     update.expect("nothing came").unwrap().unwrap()
 }
 
-/// The positions of a batch, which are its first column.
+/// The positions of a batch: its first column.
 fn positions(batch: &RecordBatch) -> Vec<u64> {
     let gsns = batch.column(0).as_primitive::<Int64Type>().values();
     gsns.iter().map(|gsn| gsn.cast_unsigned()).collect()
 }
 
-/// The positions up to the first gap, and that.
+/// The positions up to the first gap, and the gap.
 async fn until_gap(subscription: &mut Subscription) -> (Vec<u64>, Gap) {
     let mut all = Vec::new();
     loop {
@@ -90,12 +90,13 @@ async fn who_reads_on_in_the_ring_and_falls_behind_again_gets_nothing_twice() {
     let (_stored, cpu, engine) = with_large(256 << 20, false).await;
     let mut slow = follow_large(&engine, &cpu);
     let (mut all, mut appended) = (Vec::new(), LARGE);
-    // Some of them are a window and a little more: that is in the ring, while the sweep rests there.
+    // Some of these commits are a little larger than a window: the excess is in the ring while the
+    // sweep rests.
     let mut more = [350, 400, 300, 450, 250, 350, 400].into_iter();
     loop {
         let Update::Events(batch) = next(&mut slow).await else { panic!("nothing is missing") };
         all.extend(positions(&batch));
-        // When some of it was read from the ring, it is not there any more.
+        // Events read from the ring have left the ring by then.
         if all.len() + 5 * BATCH_ROWS > appended {
             let Some(count) = more.next() else { break };
             append_large(&engine, &cpu, appended..appended + count).await;
@@ -105,7 +106,7 @@ async fn who_reads_on_in_the_ring_and_falls_behind_again_gets_nothing_twice() {
     assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>());
 }
 
-/// With the notes.
+/// A subscription with the notes.
 fn follow_large(engine: &Engine, cpu: &Arc<ChronicleDefinition>) -> Subscription {
     let request = SubscribeRequest {
         chronicle: Arc::clone(cpu),
@@ -116,8 +117,8 @@ fn follow_large(engine: &Engine, cpu: &Arc<ChronicleDefinition>) -> Subscription
     engine.subscribe(request).unwrap()
 }
 
-/// Removes all there is; who has read on before that is told of it all the same. Not before sweeps
-/// have given up waiting for more to be asked of them.
+/// Removes all events; a subscriber still receives the events already read for it. Waits first,
+/// until sweeps stop waiting for further requests.
 async fn remove_all(engine: &Engine, cpu: &Arc<ChronicleDefinition>) {
     tokio::time::sleep(Duration::from_millis(300)).await;
     engine.trim(cpu, Gsn(LARGE as u64 + 1)).await.unwrap();
@@ -133,7 +134,7 @@ async fn who_reads_history_has_no_more_of_it_than_so_many_bytes() {
         remove_all(&engine, &cpu).await;
         let (rest, gap) = until_gap(&mut slow).await;
         let read = BATCH_ROWS + rest.len();
-        // 8 MiB, and what is read at a time: a commit, or a block.
+        // 8 MiB, and the unit of a read: a commit, or a block.
         let bounds = 2 << 20..=12 << 20;
         assert!(bounds.contains(&(read * NOTE_BYTES)), "{read} events, flushed: {flushed}");
         assert_eq!((gap.gsns.start, gap.gsns.end), (Gsn(read as u64 + 1), Gsn(LARGE as u64 + 1)));
@@ -150,7 +151,7 @@ async fn all_who_are_slow_share_some_memory_and_miss_nothing() {
         for follower in &mut slow {
             assert!(matches!(next(follower).await, Update::Events(_)));
         }
-        // For whom there is no room, the log is there.
+        // Followers without room read from the log.
         let mut quick = follow_large(&engine, &cpu);
         let mut all = Vec::new();
         while all.len() < LARGE {
@@ -193,7 +194,7 @@ async fn damage_is_a_gap_and_the_rest_is_told() {
         files.sort();
         let file = &files[files.len() / 2];
         let mut bytes = disk.contents(file).unwrap();
-        // Where events are.
+        // The place of events.
         let damaged = bytes.len() / 20..bytes.len() / 8;
         bytes[damaged].iter_mut().for_each(|byte| *byte ^= 0x10);
         disk.overwrite(file, bytes);
@@ -214,7 +215,7 @@ async fn damage_is_a_gap_and_the_rest_is_told() {
                     }
                 }
                 Update::Gap(gap) => {
-                    // In its place: what is behind its beginning comes behind it.
+                    // In its place: later events follow the gap.
                     assert!(told.last().is_none_or(|last| *last < gap.gsns.start.0), "{gap}");
                     gaps.push(gap);
                 }
@@ -232,8 +233,8 @@ async fn damage_is_a_gap_and_the_rest_is_told() {
     }
 }
 
-/// Commits that wait in the ring are told to nobody once their chronicle is gone, and take no room
-/// from the rings of others.
+/// Commits waiting in the ring go to no follower after the drop of their chronicle, and take no
+/// room from other rings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_a_follower_goes_with_the_chronicle() {
     let (log, tables) =

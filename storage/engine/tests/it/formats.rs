@@ -1,7 +1,7 @@
-//! A data directory of every format that was written down is read for ever: journal, manifest,
-//! tablets and stories together.
+//! Data directories of every recorded format stay readable forever: journal, manifest, tablets and
+//! stories together.
 //!
-//! `STRATALOG_TEST_BLESS=1` writes down one of today's format.
+//! `STRATALOG_TEST_BLESS=1` records a directory in the current format.
 
 use std::{fs, path::PathBuf};
 
@@ -10,8 +10,8 @@ use stratalog_model::EventStore;
 
 use crate::{flips::*, life::*, scenario::Step};
 
-/// The file that has the parts of a directory: per file lengths of path, file and what of it is
-/// not zeros at the end, then path and bytes.
+/// The file with the parts of a directory. For each part: the lengths of the path, of the file, and
+/// of the file without trailing zeros; then the path and the bytes.
 fn kept() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/formats/directory-1")
 }

@@ -94,15 +94,15 @@ async fn everything_comes_back_from_a_real_disk() {
     }
 }
 
-/// What was sent, and what is known of it.
+/// Sent statements, and the knowledge about each statement.
 #[derive(Default)]
 struct Ledger {
-    /// Statement number to its events; `true` when acknowledged.
+    /// Statement number to events; `true` for an acknowledged statement.
     statements: BTreeMap<u64, (Vec<Row>, bool)>,
 }
 
 impl Ledger {
-    /// Every statement is there in whole or not at all, and there if acknowledged.
+    /// Every statement is stored as a whole or not at all; acknowledged statements are stored.
     fn check(&self, found: &[Row]) {
         let mut by_statement: BTreeMap<u64, Vec<Row>> = BTreeMap::new();
         for row in found {
@@ -183,7 +183,7 @@ async fn acknowledged_statements_survive_power_cuts_whole() {
             let store = engine(Arc::clone(&log), &definitions).unwrap();
             let found = rows(&store, &cpu).await;
             ledger.check(&found);
-            // Those that a crash dropped stay dropped.
+            // Statements dropped by a crash stay dropped.
             let kept: std::collections::BTreeSet<u64> =
                 found.iter().map(|row| row.value as u64 / 1000).collect();
             ledger.statements.retain(|number, _| kept.contains(number));

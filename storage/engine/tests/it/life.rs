@@ -1,5 +1,4 @@
-//! Journal, manifest and tablets together, on a faulty disk: one life of a server after
-//! another.
+//! Journal, manifest and tablets together on a faulty disk: successive lives of a server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +16,10 @@ use stratalog_sim::FaultyDisk;
 
 use crate::fixture::*;
 
-/// What a chronicle holds, by tick and host.
+/// The events of a chronicle, by tick and host.
 pub type Rows = BTreeMap<(i64, String), f64>;
 
-/// How much fits where.
+/// The size limits.
 #[derive(Debug, Clone)]
 pub struct Sizes {
     pub events: JournalSettings,
@@ -46,7 +45,7 @@ impl Default for Sizes {
             slice_rows_max: 200,
             story_rows_max: 1000,
             compaction_fan_in: 4,
-            // A few tablets: most are read from their files.
+            // Room for a few tablets: most tablets are read from their files.
             backlog_bytes_max: 50_000,
             ..EngineSettings::default()
         };
@@ -55,7 +54,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// So small that a handful of events fills tablets, blocks, frames and segments.
+    /// Sizes small enough for a handful of events to fill tablets, blocks, frames and segments.
     pub fn tiny() -> Self {
         let Self { events, edits, engine } = Self::default();
         let events = JournalSettings {
@@ -80,12 +79,12 @@ impl Sizes {
 /// The parts of one life of a server.
 pub struct Life {
     pub engine: Arc<Engine>,
-    /// Of events, and of edits.
+    /// The journal of events, and the journal of edits.
     pub journals: [Arc<Journal>; 2],
 }
 
 impl Life {
-    /// Opens what is on the disk; `made` when an earlier life did.
+    /// Opens the disk; `made` is true after an earlier life.
     pub fn open(disk: &FaultyDisk, made: bool, definitions: &[Arc<ChronicleDefinition>]) -> Self {
         Self::try_open(disk, made, definitions, &Sizes::default()).unwrap()
     }
@@ -126,7 +125,7 @@ impl Life {
     pub fn close(self) {
         drop(self.engine);
         for journal in self.journals {
-            // Dead ones say that they are.
+            // Dead journals return errors.
             let _ = journal.close();
         }
     }
@@ -139,13 +138,13 @@ impl Life {
         try_read(self.engine.snapshot().as_ref(), definition).await
     }
 
-    /// The tablets that count, by name.
+    /// The names of the tablets and stories of the manifest.
     pub fn named(&self) -> BTreeSet<String> {
         self.engine.pieces().into_iter().filter_map(|piece| piece.file).collect()
     }
 }
 
-/// What a snapshot shows, in the order of time and without it.
+/// The visible events of a snapshot, read in the order of time and in any order.
 pub async fn try_read(
     snapshot: &dyn Snapshot,
     definition: &Arc<ChronicleDefinition>,
@@ -179,7 +178,7 @@ async fn try_scan(
     Ok(found)
 }
 
-/// Files of the tablets' folder, by name.
+/// Names of the files in the tablets' folder.
 pub fn files(disk: &FaultyDisk) -> BTreeSet<String> {
     let names = disk.paths().into_iter().filter_map(|path| {
         let inside = path.strip_prefix("/data").ok()?;

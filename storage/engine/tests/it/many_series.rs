@@ -1,4 +1,4 @@
-//! Many series of a few events each: a look-up costs by its series, and not by the table.
+//! Many series of a few events each: the cost of a lookup depends on its series, not on the table.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -26,7 +26,7 @@ const TICKS: i64 = 3;
 /// Rows of a page of a story.
 const PAGE_ROWS: u64 = 8_192;
 
-/// A chronicle whose key has a second column, which is the same for all events of a host.
+/// A chronicle with a second key column; its value is the same for all events of a host.
 fn two_key_columns() -> Arc<ChronicleDefinition> {
     let mut definition = definition(1, Collision::Last, true);
     definition.columns[3].nullable = false;
@@ -74,14 +74,14 @@ fn count(of: impl Fn(&TierMetrics) -> &std::sync::atomic::AtomicU64, metrics: &T
     of(metrics).load(Ordering::Relaxed)
 }
 
-/// What a look-up of one series may look at.
+/// Checks the reads of a lookup of one series.
 fn check_counts(metrics: &ScanMetrics, tier: TierName, whole_key: bool) {
     let metrics = metrics.of(tier);
     let (keys, parts) = (count(|m| &m.keys, metrics), count(|m| &m.parts_read, metrics));
     match tier {
         TierName::Journal if whole_key => assert_eq!((keys, parts), (1, TICKS as u64)),
         TierName::Journal => {}
-        // One block of each tablet has the key, or two where it is the last of the one.
+        // One block of each tablet has the key; two blocks if the key ends a block.
         TierName::Tablet => assert!(parts <= 2 * TICKS as u64, "{parts} blocks were read"),
         TierName::Story => {
             assert!(keys > 0 && keys <= 2 * PAGE_ROWS, "{keys} keys were looked at");
@@ -112,7 +112,7 @@ async fn one_series_is_found_without_the_others() {
                     check_counts(&metrics, tier, whole_key);
                 }
             }
-            // A range of ticks of it, some series at once, one that is not there.
+            // A range of ticks, several series at once, an absent series.
             for (hosts, ticks, expected) in [
                 (vec![5], (1, 2), vec![(1, 5)]),
                 (vec![9, 19_000], (1, 3), vec![(1, 9), (1, 19_000), (2, 9), (2, 19_000)]),
@@ -208,14 +208,14 @@ async fn the_last_event_of_each_series_is_found() {
             let of = |oldest, ticks| newest(engine, &definition, (oldest, ticks), vec![]);
             assert!(of(false, (0, 99)).await == expected(TICKS - 1), "{tier}, {round}");
             assert!(of(true, (0, 99)).await == expected(0), "{tier}, {round}");
-            // A range that ends before the last event of each.
+            // A range before the last event of each series.
             assert!(of(false, (0, 2)).await == expected(1), "{tier}, {round}");
             let some =
                 newest(engine, &definition, (false, (0, 99)), vec![wanted(&[3, 15_000])]).await;
             let some_expected = [3, 15_000].map(|of| (host(of), TICKS - 1, of));
             assert_eq!(some, some_expected, "{tier}, {round}");
         }
-        // A later event of one of them.
+        // A later event of one series.
         if tier == TierName::Story {
             append(engine, &definition, &[row(50, &host(4), 4.0)]).await.unwrap();
             let found = newest(engine, &definition, (false, (0, 99)), vec![]).await;
@@ -244,7 +244,7 @@ async fn events_are_found_by_their_numbers() {
                 let by_seq = ScanRequest { values, ..request(&definition, order) };
                 let metrics = Arc::clone(&by_seq.metrics);
                 let mut found = scan(engine.snapshot().as_ref(), by_seq).await;
-                // The scan may return others, which the filter above it leaves out.
+                // The scan may return other rows; the filter above the scan removes them.
                 let returned = found.len();
                 found.retain(|read| read.seq == known.seq);
                 assert_eq!(found, std::slice::from_ref(known), "{tier}, {order:?}");

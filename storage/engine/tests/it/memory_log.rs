@@ -1,4 +1,4 @@
-//! A log in memory: completes frames at once, or when the test says so.
+//! A log in memory: completes frames at once, or at a call of the test.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -22,7 +22,7 @@ struct State {
 #[derive(Clone, Default)]
 pub struct MemoryLog {
     state: Arc<Mutex<State>>,
-    /// Held while completions run: they come in lsn order.
+    /// Held while completions run: completions come in lsn order.
     order: Arc<Mutex<()>>,
 }
 
@@ -43,7 +43,7 @@ impl MemoryLog {
         self.state.lock().frames.clone()
     }
 
-    /// Frames wait from now on, until released.
+    /// Holds all further frames until their release.
     pub fn hold(&self) {
         self.state.lock().held = true;
     }
@@ -53,12 +53,12 @@ impl MemoryLog {
         self.drain(usize::MAX);
     }
 
-    /// Completes the first `frames` that wait.
+    /// Completes the first `frames` waiting frames.
     pub fn release_some(&self, frames: usize) {
         self.drain(frames);
     }
 
-    /// How often the log was read.
+    /// Number of replays of the log.
     pub fn replays(&self) -> usize {
         self.state.lock().replays
     }
@@ -67,7 +67,7 @@ impl MemoryLog {
         self.state.lock().waiting.len()
     }
 
-    /// Every frame fails from now on.
+    /// Fails every further frame.
     pub fn fail(&self, kind: Option<ErrorKind>) {
         self.state.lock().failing = kind;
     }

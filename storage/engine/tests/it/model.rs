@@ -1,8 +1,8 @@
 //! Random statements against a simple model.
 //!
-//! Several statements are open at once; they push, wait, commit, roll back, go back to
-//! savepoints and fail in any order, between deletes, schema changes, held snapshots and reopened logs. After every
-//! few steps the engine must show what the model says.
+//! Several statements are open at once; they push, wait, commit, roll back, return to savepoints
+//! and fail in any order, between deletes, schema changes, held snapshots and reopened logs. Every
+//! few steps the test compares the engine with the model.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// A committed event of the model: dead ones are deleted or replaced.
+/// A committed event of the model: dead events are deleted or replaced.
 #[derive(Debug, Clone)]
 struct Event {
     row: Row,
@@ -41,13 +41,13 @@ struct Event {
 
 struct Statement {
     append: Box<dyn Append>,
-    /// What it does when it commits, in order.
+    /// The acts of the statement at its commit, in order.
     acts: Vec<Act>,
-    /// Names of savepoints, and how many acts there were.
+    /// Savepoints: name, and number of acts before.
     savepoints: Vec<(usize, usize)>,
 }
 
-/// A row that a statement stores, or a range that it deletes.
+/// A row stored by a statement, or a range deleted by a statement.
 #[derive(Debug, Clone)]
 enum Act {
     Store(Row),
@@ -62,12 +62,12 @@ fn stored(acts: &[Act]) -> impl Iterator<Item = &Row> {
     })
 }
 
-/// Whether acts delete the events of a tick that come before them.
+/// True if acts delete the earlier events of a tick.
 fn vacates(acts: &[Act], tick: i64) -> bool {
     acts.iter().any(|act| matches!(act, Act::Delete(range) if range.contains(Tick(tick))))
 }
 
-/// The rows that acts leave of what there was before, in order.
+/// The rows left by acts on the rows `before`, in order.
 fn after(collision: Collision, before: Vec<Row>, acts: &[Act]) -> Vec<Row> {
     let mut rows = before;
     for act in acts {
@@ -103,7 +103,8 @@ impl Model {
         self.alive().any(|event| same_key(&event.row, row))
     }
 
-    /// Whether a statement that did `acts` finds the key of a row taken, by others or by itself.
+    /// True if a statement with the acts `acts` finds the key of a row taken, by another statement
+    /// or by its own acts.
     fn taken_for(&self, acts: &[Act], row: &Row) -> bool {
         let own = after(self.collision, Vec::new(), acts).iter().any(|other| same_key(other, row));
         own || (self.taken(row) && !vacates(acts, row.tick))
@@ -164,7 +165,7 @@ impl World {
         Self { random, stored, log, engine, definition, model, open, pinned, clock, next_value }
     }
 
-    /// Moves what is committed into tablets.
+    /// Moves the committed events into tablets.
     async fn flush(&mut self) {
         if self.stored.is_none() {
             return;
@@ -202,7 +203,7 @@ impl World {
             .collect()
     }
 
-    /// One of the open statements, or a new one.
+    /// An open statement, or a new statement.
     fn statement(&mut self) -> Statement {
         if self.open.len() < 4 && (self.open.is_empty() || self.random.chance(40)) {
             let append = self.engine.begin(AppendOptions::default()).unwrap();
@@ -238,7 +239,7 @@ impl World {
         let batch = batch(&self.definition, &rows);
         let pushed = statement.append.push(&self.definition, batch, on_conflict);
         let outcome = if first && pending_elsewhere {
-            // It may wait; nobody else moves here, so waiting is all it would do.
+            // The push may wait; no other statement moves here, so a wait never ends.
             match tokio::time::timeout(std::time::Duration::from_millis(2), pushed).await {
                 Err(_) => return self.roll_back(statement),
                 Ok(outcome) => outcome,
@@ -283,8 +284,8 @@ impl World {
             }
             Collision::Next => {
                 for (mut row, tick) in rows.into_iter().zip(ticks) {
-                    // The given tick is free where the statement deleted its events; of later ticks
-                    // only those without any event are.
+                    // The given tick is free if the statement deleted its events; a later tick is
+                    // free only without any event.
                     let given = row.tick;
                     let free = (given..).find(|tick| {
                         let there = Row { tick: *tick, ..row.clone() };
@@ -304,7 +305,7 @@ impl World {
         self.open.push(statement);
     }
 
-    /// Marks a place in a statement, or goes back to one.
+    /// Sets a savepoint in a statement, or returns to a savepoint.
     fn savepoint(&mut self) {
         if self.open.is_empty() {
             return;
@@ -326,7 +327,7 @@ impl World {
         statement.savepoints.push((name, statement.acts.len()));
     }
 
-    /// Goes back to one of a statement's savepoints; without any, it is over.
+    /// Returns to a savepoint of a statement; without a savepoint, the statement is over.
     fn roll_back(&mut self, mut statement: Statement) {
         if statement.savepoints.is_empty() {
             return;
@@ -477,7 +478,7 @@ impl World {
         }
     }
 
-    /// What an open statement sees over a snapshot.
+    /// Checks an open statement's own view over a snapshot.
     async fn check_own(&mut self, snapshot: &Arc<dyn Snapshot>, below: &[Read]) {
         if self.open.is_empty() {
             return;
@@ -491,7 +492,7 @@ impl World {
             rows.sort_by(|a, b| (a.tick, a.value).partial_cmp(&(b.tick, b.value)).unwrap());
             rows
         };
-        // Nobody knows their gsn's yet: arrival numbers in their place.
+        // The gsn's are not known yet: arrival numbers take their place.
         let mut wanted = request(&self.definition, ScanOrder::Ascending);
         if stored(&statement.acts).next().is_some() {
             assert!(over.scan(wanted.clone()).is_err());

@@ -1,4 +1,4 @@
-//! Appends about which a record of another log decides (RFC 0023).
+//! Appends decided by a record of another log (RFC 0023).
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -47,7 +47,7 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
         append(&engine, b, &[row(1, "a", 1.0)]).await.unwrap();
         let before = (rows(&engine, a).await, rows(&engine, b).await);
 
-        // Several statements: of a savepoint, and behind a delete.
+        // Several statements: of a savepoint, and after a delete.
         let mut open_append = engine.begin(AppendOptions::default()).unwrap();
         let many: Vec<Row> = (100..1100).map(|at| row(at, "m", at as f64)).collect();
         push(&mut open_append, b, &many).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
         assert_eq!(seen, before, "{collision}: nothing before the decision");
         let frames = log.frames().len();
 
-        // Others commit meanwhile, and have the gsn's before.
+        // Other statements commit meanwhile, and have lower gsn's.
         append(&engine, b, &[row(2, "a", 5.0)]).await.unwrap();
         let appended = prepared.commit().await.unwrap();
         assert_eq!(appended.durability, Durability::Disk);
@@ -76,7 +76,8 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
         let told = read(engine.snapshot().as_ref(), a).await;
         assert_eq!(log.frames().last().unwrap().kind, FrameKind::Transaction);
 
-        // A crash before the commit frame: with the decision all of it, without one nothing.
+        // A crash before the commit frame: with the decision, recovery commits the whole append;
+        // without a decision, none of it.
         let without = log.frames().len() - 1;
         for settings in [small(), EngineSettings { memory_bytes_max: 1 << 20, ..small() }] {
             let found = decided(&cut(&log, without), &both, settings.clone(), None).unwrap();
@@ -93,7 +94,7 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
             assert_eq!(read(found.snapshot().as_ref(), a).await, told, "the same gsn's");
             assert_eq!(again.frames().len(), log.frames().len(), "the missing frame is written");
             append(&found, b, &[row(9000, "z", 6.0)]).await.unwrap();
-            // Once: whether the decision is still the last one or not.
+            // Exactly once, with and without the decision as the last decision.
             for decision in [None, Some(&decision)] {
                 let last = cut(&again, usize::MAX);
                 let found = decided(&last, &both, settings.clone(), decision).unwrap();
@@ -175,7 +176,7 @@ async fn a_refused_commit_frame_is_written_later_and_nothing_takes_its_place() {
     let committing = tokio::spawn(prepared.commit());
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     log.fail(None);
-    // Its key stays taken all the while.
+    // The key stays taken the whole time.
     let error = error(append(&engine, &cpu, &[row(1, "a", 2.0)]).await);
     assert_eq!(error.kind(), ErrorKind::UniqueViolation);
     assert_eq!(committing.await.unwrap().unwrap().rows, 1);
@@ -222,7 +223,7 @@ async fn part_of_a_decided_append_is_damage_and_writes_nothing() {
         assert_eq!(again.frames().len(), log.frames().len());
     }
 
-    // Nothing is written before the directories are known to belong together.
+    // Recovery writes nothing before `verify` confirms that the directories belong together.
     let again = cut(&log, usize::MAX);
     let log_again: Arc<dyn Log> = Arc::new(again.clone());
     let known = Arc::clone(&cpu);
@@ -236,7 +237,7 @@ async fn part_of_a_decided_append_is_damage_and_writes_nothing() {
     assert_eq!(again.frames().len(), log.frames().len());
 }
 
-/// Frames of a schema version that a block has taken back are passed over, unless they are committed.
+/// Recovery skips rolled-back frames of an unknown schema version, unless the frames are committed.
 #[tokio::test]
 async fn rolled_back_frames_of_an_unknown_schema_version_are_passed_over() {
     let (log, cpu, engine) = opened(Collision::First, true);
@@ -264,7 +265,7 @@ async fn rolled_back_frames_of_an_unknown_schema_version_are_passed_over() {
     let committed = decided(&cut(&log, usize::MAX), definitions, small(), decision.as_ref());
     assert_eq!(error(committed).kind(), ErrorKind::DataCorrupted);
 
-    // The same version may mean other columns from then on.
+    // Afterwards the same version may mean other columns.
     let mut other = wider.as_ref().clone();
     if let Some(column) = other.columns.last_mut() {
         column.id = ColumnId(41);

@@ -37,7 +37,7 @@ async fn a_retry_is_acknowledged_and_not_stored_again() {
         let retried = send(&engine, &cpu, 7, 1, &[&events]).await.unwrap();
         assert!(retried.duplicate);
         assert_eq!((retried.rows, retried.first_gsn), (0, None));
-        // A large one, whose number is in the commit frame; and one without any event.
+        // A large statement with its number in the commit frame, and a statement without events.
         send(&engine, &cpu, 7, 2, &[&[row(3, "a", 3.0)], &[row(4, "a", 4.0)]]).await.unwrap();
         send(&engine, &cpu, 8, 1, &[]).await.unwrap();
         let frames = log.frames().len();
@@ -92,7 +92,7 @@ async fn a_retry_while_the_first_try_is_under_way() {
     }
 }
 
-/// The first try has failed with the log: whether it is stored is told by the next start alone.
+/// The first attempt has failed with the log: only the next start knows the outcome.
 #[tokio::test]
 async fn a_retry_is_not_refused_when_nobody_knows_what_became_of_the_first_try() {
     let (log, cpu, engine) = opened(Collision::First, true);
@@ -106,7 +106,7 @@ async fn a_retry_is_not_refused_when_nobody_knows_what_became_of_the_first_try()
     while log.waiting() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // A key that is taken.
+    // A taken key.
     let again = begin(9);
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!again.is_finished(), "it waits for the first one");
@@ -116,8 +116,9 @@ async fn a_retry_is_not_refused_when_nobody_knows_what_became_of_the_first_try()
     assert_eq!(error(again.await.unwrap()).kind(), ErrorKind::Io);
 }
 
-/// An append may be several statements of its producer: it is a duplicate when all of them were
-/// committed, and refused, to be sent one by one, when some were.
+/// An append may be several statements of its producer. The append is a duplicate if all statements
+/// were committed. The append is refused if only some were committed: the producer must send each
+/// statement alone.
 #[tokio::test]
 async fn several_statements_at_once_are_all_new_or_all_duplicates() {
     let (_, cpu, engine) = opened(Collision::All, true);

@@ -1,11 +1,11 @@
-//! Each fault of `sabotage.rs`, here and in the crates of tablets and stories, makes a test fail: the tests
-//! have teeth.
+//! Each fault of `sabotage.rs`, here and in the crates of tablets and stories, makes a test fail:
+//! the tests have teeth.
 //!
-//! Runs this binary again, with `STRATALOG_SABOTAGE` set and one test named.
+//! The test runs this binary again, with `STRATALOG_SABOTAGE` and the name of one test.
 
 use std::{collections::BTreeSet, process::Command};
 
-/// Each fault, and tests that notice it.
+/// Each fault, and a test that notices the fault.
 const CAUGHT_BY: [(&str, &str); 33] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
@@ -47,7 +47,7 @@ const CAUGHT_BY: [(&str, &str); 33] = [
 
 const POWER_CUT: &str = "failpoints::a_power_cut_at_every_call_loses_nothing_that_is_durable";
 
-/// Whether a test passes; if not, what it says.
+/// Runs a test under a fault; returns the output of a failed test as the error.
 fn run(test: &str, fault: &str) -> Result<(), String> {
     let mut again = Command::new(std::env::current_exe().unwrap());
     again.args([test, "--exact"]).env("STRATALOG_SABOTAGE", fault).env("STRATALOG_SEED", "1");

@@ -1,5 +1,5 @@
-//! A short life of two chronicles with a little of everything that moves events, and what is
-//! known of their events at each instant, whatever fails.
+//! A short life of two chronicles with all kinds of moves, and the expected events at each instant
+//! under any failure.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use stratalog_sim::{Crash, FaultyDisk};
 
 use crate::{fixture::*, life::*};
 
-/// What the scenario does. Chronicle 0 keeps the last event of a key; 1 is dropped.
+/// The steps of the scenario. Chronicle 0 keeps the last event of a key; chronicle 1 is dropped.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// Events of a host, one for each tick from the first to before the second.
+    /// Events of a host, one for each tick from the first tick to before the second tick.
     Append(usize, &'static str, i64, i64),
-    /// Those of chronicle 0 before a tick.
+    /// Deletes the events of chronicle 0 before a tick.
     Delete(i64),
     Flush(usize),
     Compact(usize),
     Trim,
-    /// Somebody begins to read.
+    /// Pins a snapshot.
     Pin,
-    /// And sees the same now.
+    /// Checks that the pinned snapshot has not changed, and drops the snapshot.
     Unpin,
     /// Drops chronicle 1.
     Forget,
 }
 
 impl Step {
-    /// Whether it only moves events, or makes room.
+    /// True if the step only moves events, or makes room.
     pub fn moves(self) -> bool {
         matches!(self, Self::Flush(_) | Self::Compact(_) | Self::Trim)
     }
@@ -40,7 +40,7 @@ pub const SCENARIO: [Step; 18] = [
     Step::Append(0, "a", 0, 30),
     Step::Append(1, "a", 0, 6),
     Step::Flush(0),
-    // Late ones, and some that replace those of tablets.
+    // Late events; some replace events of tablets.
     Step::Append(0, "a", 3, 6),
     Step::Append(0, "b", 8, 11),
     Step::Delete(2),
@@ -58,19 +58,19 @@ pub const SCENARIO: [Step; 18] = [
     Step::Append(0, "b", 40, 42),
 ];
 
-/// What both chronicles hold.
+/// The events of both chronicles.
 pub type State = [Rows; 2];
 
-/// A server, and what is known of its events.
+/// A server, and its expected events.
 pub struct World {
     pub disk: FaultyDisk,
     pub life: Option<Life>,
     pub definitions: Vec<Arc<ChronicleDefinition>>,
-    /// After each step that was acknowledged.
+    /// The state after each acknowledged step.
     pub history: Vec<State>,
-    /// The first of them that a power cut may leave.
+    /// Index of the first state of `history` possible after a power cut.
     durable: usize,
-    /// What a step without an answer, or one that failed for good, may have made of it.
+    /// The possible states after a step without an answer, or after a step failed for good.
     pub possible: Vec<State>,
     pub pinned: Option<(Arc<dyn Snapshot>, State)>,
     /// A different value for each append.
@@ -104,7 +104,7 @@ impl World {
         self.life().journals.each_ref().map(|journal| journal.status().poisoned.is_some())
     }
 
-    /// What a step makes of the state.
+    /// The state after a step.
     pub fn after(&self, step: Step) -> State {
         let mut after = self.state().clone();
         match step {
@@ -162,12 +162,12 @@ impl World {
         Ok(())
     }
 
-    /// What is read now is what is known.
+    /// Checks that a read returns the expected state.
     pub async fn check(&self) {
         assert!(self.shows(self.state()).await, "not {:?}", self.state());
     }
 
-    /// Whether that is read now; read again, when the failure hits a read.
+    /// True if a read returns the expected state; reads again after a failed read.
     async fn shows(&self, expected: &State) -> bool {
         for (definition, expected) in self.definitions.iter().zip(expected) {
             let found = match self.life().try_rows(definition).await {
@@ -181,11 +181,11 @@ impl World {
         true
     }
 
-    /// Does a step; when it fails, says what may be so now, and does it again.
+    /// Does a step. After a failure, records the possible states, and does the step again.
     pub async fn step(&mut self, step: Step, told: &[ErrorKind]) {
         self.value += 1.0;
         let Err(error) = self.act(step).await else {
-            // Reads that fail change nothing: once it has been met is soon enough.
+            // A failed read changes nothing: one check after the failure is enough.
             if !self.disk.is_failing() {
                 self.check().await;
             }
@@ -198,14 +198,14 @@ impl World {
             self.possible.push(self.after(step));
         }
         let Err(again) = self.act(step).await else { return self.check().await };
-        // Only a log that has stopped stays so.
+        // Only a stopped log fails again.
         let stopped = again.message().contains("has stopped for good");
         assert!(stopped && poisoned != [false; 2], "{step:?}, again: {again}");
         assert!(!step.moves() || poisoned[1] || self.durable + 1 < self.history.len(), "{step:?}");
         self.check().await;
     }
 
-    /// The server dies, and starts again.
+    /// The server dies and starts again.
     pub async fn restart(&mut self, crash: Crash) {
         self.pinned = None;
         let disk = self.disk.crash(crash);
@@ -216,7 +216,7 @@ impl World {
         self.reopen(crash).await;
     }
 
-    /// Opens what is there.
+    /// Opens the disk.
     pub fn try_start(&self) -> Result<Life> {
         Life::try_open(&self.disk, true, &self.definitions, &Sizes::tiny())
     }
@@ -244,7 +244,7 @@ impl World {
         self.life = Some(life);
     }
 
-    /// Everything can be done, and is there at the next start.
+    /// Checks that every kind of step works, and that its effect survives the next start.
     pub async fn goes_on(&mut self) {
         let steps = [
             Step::Append(0, "a", 2, 9),
@@ -262,7 +262,7 @@ impl World {
     }
 }
 
-/// Prints where a run was when it panics.
+/// Prints the position of a run at a panic.
 pub struct At(pub String);
 
 impl Drop for At {

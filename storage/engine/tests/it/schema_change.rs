@@ -1,4 +1,4 @@
-//! Older schema versions are brought to the one that is read.
+//! Reads convert older schema versions to the requested version.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -63,9 +63,9 @@ async fn added_and_renamed_columns() {
         let expected = [(None, day, "a"), (Some(64), 7, "b"), (None, day, "a"), (None, day, "a")]
             .map(|(c, d, h)| (c, d, h.to_string()));
         assert_eq!(found, expected);
-        // A reader that still knows the old shape.
+        // A reader with the old shape.
         assert_eq!(read(engine.snapshot().as_ref(), &old).await.len(), 4);
-        // Old and new events collide alike.
+        // Old and new events collide in the same way.
         let mut again = engine.begin(AppendOptions::default()).unwrap();
         assert!(push(&mut again, &old, &[row(2, "b", 0.0)]).await.is_err());
     }

@@ -17,7 +17,8 @@ use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use crate::{fixture::*, life::*};
 
-/// Does something; what the chronicle holds afterwards, or, when the disk died, may hold.
+/// Does a random act. Returns the events of the chronicle afterwards; after the death of the disk,
+/// the possible events.
 async fn act(
     random: &mut Random,
     life: &Life,
@@ -76,7 +77,7 @@ async fn acknowledged_events_survive_deaths_while_they_move() {
                     break;
                 }
                 known = after;
-                // It may have died as a file of no use went.
+                // The disk may have died at the removal of a doomed file.
                 if disk.is_halted() {
                     break;
                 }
@@ -102,8 +103,8 @@ async fn thousand_relaxed(seed: u64) -> (Arc<ChronicleDefinition>, FaultyDisk, L
     (cpu, disk, life)
 }
 
-/// A block that writes to two chronicles, with savepoints, small and large: what it pushes
-/// and does not take back. Some of it streams long before the end.
+/// A transaction block with rows for two chronicles, savepoints, and small and large pushes.
+/// Returns the rows not rolled back. Some frames stream long before the end.
 async fn block(life: &Life, tables: &[Arc<ChronicleDefinition>; 2], rows: i64) -> Result<Rows> {
     let [one, two] = tables;
     let of = |host: &str, from: i64| -> Vec<Row> {
@@ -149,7 +150,7 @@ async fn a_block_is_there_whole_or_not_at_all_after_a_death_at_every_call() {
                 false => stored += 1,
             }
             assert!(found == whole || found.is_empty() && !acknowledged, "{crash:?} at call {nth}");
-            // It goes on, and nothing of a block that is gone is in the way.
+            // The chronicles work again, without traces of a lost block.
             if found.is_empty() {
                 assert_eq!(block(&life, &tables, rows).await.unwrap(), whole);
             }
@@ -189,14 +190,14 @@ async fn what_moved_is_durable_whatever_its_statement_asked_for() {
     }
 }
 
-/// What a rewrite says of a DELETE outlives a power cut only together with the DELETE: a fence
-/// above the end of the journal would hide events that come later.
+/// The delete in the edit of a rewrite survives a power cut only together with the DELETE frame: a
+/// fence above the end of the journal would hide later events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_beside_a_rewrite_hides_no_later_events() {
     for seed in 1..=30 {
         let (cpu, disk, life) = thousand_relaxed(seed).await;
         life.engine.flush(cpu.id).await.unwrap();
-        // Nothing of this is durable by itself: events, and deletes at any time of a rewrite.
+        // No frame of this test is durable by itself: events, and deletes at any time of a rewrite.
         let over = AtomicBool::new(false);
         let delete = async {
             for step in 1..=900 {
@@ -222,7 +223,7 @@ async fn a_delete_beside_a_rewrite_hides_no_later_events() {
         let kept = life.rows(&cpu).await;
         let mut moved = known.iter().filter(|((_, host), _)| host == "a");
         assert!(moved.all(|(key, value)| kept.get(key) == Some(value)), "seed {seed}");
-        // As many as were lost, where deletes were, and at once.
+        // As many events as were lost, in the range of the deletes, and at once.
         let again: Vec<Row> = (0..200).map(|at| row(at, "c", -1.0)).collect();
         let mut expected = kept;
         for row in &again {
@@ -281,7 +282,7 @@ async fn tablets_of_dropped_chronicles_go_with_their_last_reader() {
     assert_eq!(files(&disk).len(), others);
     life.close();
 
-    // Dropped, and then the server died before it could tell the manifest.
+    // The server died after the drop, and before the edit of the manifest.
     let life = Life::open(&disk, true, &[cpu]);
     assert_eq!(files(&disk).len(), others);
     life.engine.release_journal().await.unwrap();

@@ -1,4 +1,4 @@
-//! Options of tables that say how events go down the tiers, and away.
+//! Table options for moves down the tiers, and for retention.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ fn open_small(
     Engine::open_with(Arc::new(log.clone()), clock, settings, &find, files).unwrap()
 }
 
-/// Waits for what the grapher does by itself.
+/// Waits for an act of the grapher.
 async fn until(what: &str, done: impl AsyncFn() -> bool) {
     for _ in 0..200 {
         if done().await {
@@ -51,7 +51,7 @@ async fn late_events_are_refused_where_the_table_says_so() {
     assert_eq!(engine.seal(&strict).unwrap(), None);
     append(&engine, &strict, &many(0, 100)).await.unwrap();
     // The rule is the same in the journal, in a tablet, after a delete of the newest events, and
-    // after a start from any of these.
+    // after a start from any of these states.
     let late = async |engine: &Arc<Engine>, sealed| {
         let rows = [row(100, "b", 1.0), row(98, "b", 1.0)];
         let refused = error(append(engine, &strict, &rows).await);
@@ -61,7 +61,7 @@ async fn late_events_are_refused_where_the_table_says_so() {
         assert_eq!(engine.seal(&strict).unwrap(), Some(Tick(sealed)));
     };
     late(&engine, 98).await;
-    // The highest tick itself is not late: other series have it, too.
+    // The highest tick itself is not late: other series have this tick, too.
     append(&engine, &strict, &[row(99, "b", 1.0)]).await.unwrap();
     assert_eq!(rows(&engine, &strict).await.len(), 101);
     let mut restart = |engine: Arc<Engine>| {
@@ -72,7 +72,7 @@ async fn late_events_are_refused_where_the_table_says_so() {
     };
     let engine = restart(engine);
     late(&engine, 98).await;
-    // Deleted before it ever left the journal, and then moved: no piece has it.
+    // Deleted before the move out of the journal: no piece has the event.
     engine.delete(&strict, ranges(&[(50, i64::MAX)]).hull()).await.unwrap();
     late(&engine, 98).await;
     engine.flush(strict.id).await.unwrap();
@@ -83,12 +83,12 @@ async fn late_events_are_refused_where_the_table_says_so() {
     let engine = restart(engine);
     assert_eq!(rows(&engine, &strict).await, many(0, 50));
     late(&engine, 98).await;
-    // The rows of one statement are compared with what was there before it.
+    // The rows of one statement are compared with the events before the statement.
     append(&engine, &strict, &[row(200, "b", 1.0), row(150, "b", 1.0)]).await.unwrap();
     engine.delete(&strict, ranges(&[(50, i64::MAX)]).hull()).await.unwrap();
     let refused = error(append(&engine, &strict, &[row(60, "b", 1.0)]).await);
     assert_eq!(refused.kind(), ErrorKind::LateEvent);
-    // The table may change its mind.
+    // A new definition may accept late events again.
     let mut lax = strict.as_ref().clone();
     lax.late = LatePolicy::Accept;
     append(&engine, &Arc::new(lax), &[row(60, "b", 1.0)]).await.unwrap();
@@ -103,7 +103,7 @@ async fn f35_f12_events_leave_the_journal_by_number_unless_they_are_pinned() {
     let table = Arc::new(table);
     let engine = open_small(&log, &stored, &table, small());
     let grapher = Grapher::start(&engine).unwrap();
-    // Nine rows are fewer than a story has.
+    // Nine rows are fewer than a story holds.
     append(&engine, &table, &many(0, 9)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(tiers(&engine), [TierName::Journal]);
@@ -124,7 +124,7 @@ async fn f35_f12_events_leave_the_journal_by_number_unless_they_are_pinned() {
     drop(grapher);
 }
 
-/// A clock that an operator has not confirmed: it shows ten seconds more than is certain.
+/// An unconfirmed clock: ten seconds ahead of the confirmed time.
 #[derive(Debug)]
 struct LeadingClock;
 
@@ -153,7 +153,7 @@ async fn f23_retention_goes_by_the_confirmed_time() {
     append(&engine, &brief, &many(-30_000, 100)).await.unwrap();
     append(&engine, &brief, &many(-5_000, 100)).await.unwrap();
     let grapher = Grapher::start(&engine).unwrap();
-    // What has certainly expired goes; what the unconfirmed clock calls old stays.
+    // Events certainly expired go; events old only by the unconfirmed clock stay.
     until("the end of old events", async || rows(&engine, &brief).await == many(-5_000, 100)).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(rows(&engine, &brief).await, many(-5_000, 100));
@@ -201,7 +201,7 @@ async fn nothing_is_moved_of_a_table_that_is_dropped_meanwhile() {
     let (log, stored) = (MemoryLog::default(), Stored::new(4));
     let definition = Arc::new(definition(1, Collision::All, true));
     let engine = stored.open(&log, &definition);
-    // Pieces that overlap deeply, which are merged before they become stories.
+    // Pieces with a deep overlap: merged before their move into stories.
     for _ in 0..12 {
         append(&engine, &definition, &many(0, 30)).await.unwrap();
         engine.flush(definition.id).await.unwrap();
@@ -252,7 +252,7 @@ async fn stories_are_decoded_before_anybody_asks() {
     let grapher = Grapher::start(&engine).unwrap();
     until("something decoded", async || cached() > 0).await;
     drop(grapher);
-    // They are no reason to keep a table.
+    // The decoded stories do not keep a dropped table alive.
     engine.forget(definition.id);
     drop(engine);
 }

@@ -1,4 +1,4 @@
-//! TRIM: the beginning of a chronicle in the order of commits goes (F103).
+//! TRIM: deletes the beginning of a chronicle in the order of commits (F103).
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use stratalog_model::{
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// Events whose ticks are in another order than their gsn's, from 1 on.
+/// Events with an order of ticks different from the order of gsn's, from gsn 1 onward.
 fn shuffled(rows: i64) -> Vec<Row> {
     (0..rows).map(|at| row(at * 37 % rows, ["a", "b"][at as usize % 2], at as f64)).collect()
 }
 
-/// What is left of events that were committed in their order, the first with gsn 1.
+/// The events left after a TRIM before the gsn `before`; `all` is in the order of commits, from gsn
+/// 1.
 fn left(all: &[Row], before: u64) -> Vec<Row> {
     let mut left: Vec<Row> = all.iter().skip(before as usize - 1).cloned().collect();
     left.sort_by_key(|row| row.tick);
@@ -45,7 +46,7 @@ async fn what_comes_before_a_position_goes() {
     assert_eq!(engine.trim(&cpu, Gsn(31)).await.unwrap(), 0);
     assert_eq!(rows(&engine, &cpu).await, left(&events, 31));
     assert_eq!(read(before.as_ref(), &cpu).await.len(), 100, "a snapshot has changed");
-    // The keys are free again, of those that are gone only.
+    // Only the keys of removed events are free again.
     let taken = error(append(&engine, &cpu, &[events[50].clone()]).await);
     assert_eq!(taken.kind(), ErrorKind::UniqueViolation);
     append(&engine, &cpu, &[events[5].clone()]).await.unwrap();
@@ -91,7 +92,7 @@ async fn what_is_pending_stays_and_nothing_goes_before_it_is_durable() {
     assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 3.0)]);
 }
 
-/// Where the events are when they are trimmed: in the journal, in tablets, in stories, in some of each.
+/// Place of the trimmed events: the journal, tablets, stories, or some in each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_hidden_in_every_tier_and_space_comes_back() {
     for collision in [Collision::First, Collision::Last, Collision::All] {
@@ -123,14 +124,14 @@ async fn rows_are_hidden_in_every_tier_and_space_comes_back() {
                 engine.snapshot().deleted(&cpu, GsnRange::at(Gsn(gsn))).is_some()
             };
             assert!(deleted(&engine, 123) && !deleted(&engine, 124), "{place}");
-            // Also those that move only now, and after a restart before and behind that.
+            // Also for events moved only now, and for restarts before and after the move.
             let again = open_again(&log, &mut stored, &cpu, engine);
             assert_eq!(rows(&again, &cpu).await, left(&events, 124), "{place}, restarted");
             again.compact(cpu.id).await.unwrap();
             assert_eq!(rows(&again, &cpu).await, left(&events, 124), "{place}, compacted");
             let filed: u64 = again.pieces().iter().map(|piece| piece.rows).sum();
             assert_eq!(filed, 277, "{place}: the space of trimmed events is not given back");
-            // What tells of it in the journal is not needed any more.
+            // The TRIM frame in the journal is no longer needed.
             again.release_journal().await.unwrap();
             let again = open_again(&log, &mut stored, &cpu, again);
             assert_eq!(rows(&again, &cpu).await, left(&events, 124), "{place}, at the end");
@@ -178,7 +179,8 @@ async fn what_is_on_its_way_into_a_tablet_is_trimmed_there() {
     assert_eq!(rows(&engine, &cpu).await, left(&events, 11), "compacted");
 }
 
-/// What a DELETE removed is told by position as well, also when all of it was in the journal.
+/// Followers learn the positions of events removed by a DELETE, also if all these events were in
+/// the journal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletes_are_remembered_by_position() {
     let (log, mut stored) = (MemoryLog::default(), Stored::new(9));
@@ -203,7 +205,7 @@ async fn deletes_are_remembered_by_position() {
     assert_eq!(rows(&again, &cpu).await, [row(1, "a", 1.0)]);
 }
 
-/// Whatever the order in memory: a seed of a simulator does the same to the disk again.
+/// Independent of the order in memory: the same seed of a simulator repeats the same disk calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_only_the_journal_tells_is_told_in_the_order_of_chronicles() {
     let (log, stored) = (MemoryLog::default(), Stored::new(5));

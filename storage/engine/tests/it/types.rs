@@ -118,7 +118,7 @@ async fn every_column_type_comes_back() {
     let engine = open(&log, std::slice::from_ref(&definition));
     let mut pushed = Vec::new();
     let mut next = 0;
-    // Single rows that get merged, slices of a larger batch, and large ones.
+    // Single rows for merges, slices of a larger batch, and large batches.
     for count in std::iter::repeat_n(1, 200).chain([700, 17, 3000, 64]) {
         let batch = rows(&definition, next - 5, count + 10).slice(5, count as usize);
         next += count;

@@ -1,4 +1,4 @@
-//! Moves that take long do not hold up appends.
+//! Long moves do not delay appends.
 
 use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// A shelf that takes stories only while it is open.
+/// A shelf with a gate: stores stories only while the gate is open.
 #[derive(Debug)]
 struct Gate {
     shelf: LocalShelf,
@@ -58,12 +58,12 @@ impl Shelf for Gate {
     }
 }
 
-/// An engine of one chronicle and little memory, on such a shelf.
+/// An engine of one chronicle with little memory and a gated shelf.
 struct Slow {
     engine: Arc<Engine>,
-    /// Opens the shelf.
+    /// Opens the gate.
     opener: watch::Sender<bool>,
-    /// Whether a story has come to it.
+    /// True after the arrival of a story at the gate.
     waits: watch::Receiver<bool>,
 }
 
@@ -102,10 +102,10 @@ async fn appends_go_on_while_a_store_is_slow() {
     let (moving, id) = (Arc::clone(&engine), cpu.id);
     let compacting = tokio::spawn(async move { moving.compact(id).await });
     waits.wait_for(|waiting| *waiting).await.unwrap();
-    // Of the very events that move: some are replaced, some deleted.
+    // Some of the moving events are replaced, and some deleted.
     append(&engine, &cpu, &many(500, 100, 1.0)).await.unwrap();
     engine.delete(&cpu, ranges(&[(i64::MIN, 200)]).hull()).await.unwrap();
-    // Many times what memory has room for.
+    // Many times the memory budget.
     let much = async {
         for at in 1..100 {
             append(&engine, &cpu, &many(at * 1000, 1000, at as f64)).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_table_is_dropped_while_its_story_is_made() {
     engine.forget(cpu.id);
     stored.forget();
     opener.send_replace(true);
-    // Only the flush before has come to something.
+    // Only the flush before the rewrite has moved events.
     let moved = compacting.await.unwrap().unwrap();
     assert_eq!((moved.rows, moved.pieces_removed), (1000, 0));
     engine.release_journal().await.unwrap();
@@ -161,7 +161,7 @@ async fn a_table_is_dropped_while_its_story_is_made() {
     assert_eq!(left("/data/tablets"), 0);
 }
 
-/// One chronicle that many have acquired.
+/// Reports many acquirers for one chronicle.
 #[derive(Debug)]
 struct Many(ChronicleId);
 
@@ -180,7 +180,7 @@ async fn what_many_have_acquired_leaves_memory_later() {
     let files = stored.files(&acquired);
     let known = [Arc::clone(&acquired), Arc::clone(&other)];
     let find = move |id| known.iter().find(|known| known.id == id).cloned();
-    // Nothing moves by number.
+    // No event moves by number.
     let settings = EngineSettings { memory_bytes_max: 500_000, story_rows_max: 1 << 20, ..small() };
     let (log, clock) = (Arc::new(log.clone()), Arc::new(StillClock));
     let engine = Engine::open_with(log, clock, settings, &find, Some(files)).unwrap();

@@ -1,4 +1,4 @@
-//! Parts without the wanted values are passed over, and nothing that is wanted with them (F87).
+//! Reads skip parts without the wanted values, and never a part with a wanted value (F87).
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ fn is_wanted(filter: &Wanted, value: f64) -> bool {
     at(low).is_none_or(|low| value >= low) && at(high).is_none_or(|high| value <= high)
 }
 
-/// A condition around some value, or around none.
+/// A condition around some value, or around no value.
 fn some_filter(random: &mut Random) -> Wanted {
     let mut bound = || Ranked::float(random.below(4400) as f64 / 4.0 - 50.0);
     let (one, other) = (bound(), bound());

@@ -1,4 +1,4 @@
-//! Events with long values: how much of them is in memory when they are moved and read.
+//! Events with long values: memory during moves and reads.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// Events in all, each with a note of this length.
+/// Number of events, and length of the note of each event.
 const EVENTS: usize = 1_300;
 const NOTE_BYTES: usize = 32 << 10;
 
-/// An engine whose events are all in stories, with slices of so many bytes.
+/// An engine with all events in stories, and slices of `slice_bytes_max`.
 async fn wide(
     keyed: bool,
     slice_bytes_max: usize,
@@ -51,7 +51,7 @@ async fn wide(
     (stored, cpu, engine)
 }
 
-/// The ticks that a request finds, and the rows of its largest batch; each note is its event's.
+/// The ticks found by a request, and the rows of the largest batch. Checks the note of each event.
 async fn ticks(engine: &Engine, request: ScanRequest) -> (Vec<i64>, usize) {
     let (mut found, mut largest) = (Vec::new(), 0);
     for mut stream in engine.snapshot().scan(request).unwrap() {
@@ -95,7 +95,7 @@ async fn wide_events_come_in_any_order_a_few_at_a_time() {
                         assert_eq!(found, all[EVENTS - count..], "{case}");
                     }
                 }
-                // About a MiB, where rows need not be sorted first.
+                // About 1 MiB, if the rows need no sort first.
                 let sorted = order == ScanOrder::Descending || keyed && order != ScanOrder::Any;
                 assert!(sorted || largest <= 40, "{case}: {largest} rows");
                 if !keyed && limit.is_some_and(|limit| limit < 10) && order != ScanOrder::Any {

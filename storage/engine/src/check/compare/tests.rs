@@ -36,7 +36,7 @@ fn record() -> PieceRecord {
     }
 }
 
-/// Key, tick and seq, which is the gsn as well.
+/// Key, tick and seq; the gsn equals the seq.
 type Row = (&'static str, i64, i64);
 
 fn events(rows: &[Row]) -> Events {
@@ -64,8 +64,8 @@ fn key(text: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// What comes of rows that say "three events, ticks 1 to 9, gsn 4 to 6, keys a to b"; and how
-/// many of them were met before.
+/// The result for rows with the summary "three events, ticks 1 to 9, gsn 4 to 6, keys a to b", and
+/// the number of rows already known.
 fn compared(rows: &[Row], seqs: &mut Seqs) -> (Result<()>, u64) {
     let (record, first, last) = (record(), key("a"), key("b"));
     let said = Summary { rows: 3, ticks: (1, 9), gsns: (4, 6), keys: (&first, &last) };

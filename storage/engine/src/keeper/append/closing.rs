@@ -31,14 +31,14 @@ use crate::{
     },
 };
 
-/// Times between two attempts to write the commit frame of a decided append.
+/// Shortest and longest pause between two attempts to write the commit frame of a decided append.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Streamed bytes until one frame is synced: the sync of the commit stays short.
+/// Streamed bytes between two synced frames: the sync of the commit stays short.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
-/// The durability of a streamed frame, within an append of a durability.
+/// The durability of a streamed frame in an append with `durability`.
 pub fn streamed_at(unsynced_bytes: &mut usize, bytes: usize, durability: Durability) -> Durability {
     *unsynced_bytes += bytes;
     if *unsynced_bytes < UNSYNCED_BYTES_MAX {
@@ -61,9 +61,9 @@ pub struct Closing {
     // Fields drop in this order: keys are freed before waiting appends wake.
     /// No part is empty.
     pub parts: Vec<Part>,
-    /// Goes along with the committing frame, which may outlive the caller.
+    /// Moves to the committing frame: the frame may outlive the caller.
     pub ending: Option<Ending>,
-    /// Goes along with the frame, too: the turn of the producer ends with the frame.
+    /// Moves to the committing frame, too: the turn of the producer ends with the frame.
     pub turn: Option<Turn>,
     pub core: Arc<Core>,
     /// The statement of a commit frame without parts.
@@ -81,7 +81,7 @@ pub enum Prepared {
     Open(Box<Closing>, Frame, Reservation),
 }
 
-/// The work after the durable commit frame, which goes on without a waiting caller.
+/// The work after the durable commit frame; continues without a waiting caller.
 struct Completed {
     parts: Vec<Part>,
     producer: Option<(ProducerId, u64)>,
@@ -91,8 +91,8 @@ struct Completed {
     durability: Durability,
 }
 
-/// A failed commit: the uncommitted parts if another attempt is possible, and the error. `None` if the log
-/// dropped the parts, or if the frame is durable and publishing failed.
+/// A failed commit: the uncommitted parts if another attempt is possible, and the error. `None` if
+/// the log dropped the parts, or if the frame is durable and publishing failed.
 type Unwritten = (Option<Box<Completed>>, Error);
 
 impl Closed {
@@ -152,7 +152,7 @@ impl Closing {
     async fn commit_decided(self, frame: Frame, reservation: Reservation) -> Result<Appended> {
         let core = Arc::clone(&self.core);
         let mut completed = self.completed();
-        // The next decision may replace this one only when the commit frame is on disk.
+        // The next decision may replace this decision only after the commit frame is on disk.
         completed.durability = Durability::Disk;
         let (mut reserved, mut pause) = (Ok(reservation), PAUSE_MIN);
         loop {
@@ -298,7 +298,7 @@ impl Completed {
         Ok(appended)
     }
 
-    /// `lsn`: of the commit frame.
+    /// Makes the parts visible. `lsn` is the position of the commit frame.
     fn publish(self, lsn: Lsn) -> Result<Appended> {
         let Self { mut parts, producer, ending, _turn, core, durability } = self;
         parts.iter().for_each(Part::end);
@@ -335,7 +335,7 @@ fn unfinished(cause: Error) -> Error {
         .with_hint("do not send it again: restart the server, which completes the transaction")
 }
 
-/// A try of a producer's statement, or of several; over when it drops.
+/// An attempt at a producer's statement, or at several statements; ends with the drop.
 #[derive(Debug)]
 pub struct Turn {
     core: Arc<Core>,
@@ -348,7 +348,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// `None` for what no producer numbers.
+    /// `None` without a producer's number.
     pub fn begin(
         core: &Arc<Core>,
         options: &AppendOptions,

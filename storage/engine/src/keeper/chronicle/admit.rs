@@ -1,4 +1,4 @@
-//! Which events are admitted, and the keys that they reserve.
+//! Admission of events, and reservation of their keys.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::{
     sabotage,
 };
 
-/// What became of events that were given their places.
+/// The result of giving events their places in the index.
 struct Judged {
-    /// Behind the last of those that are kept.
+    /// End of the arrival numbers of the kept events.
     end_seq: u64,
-    /// Whether a tick was moved.
+    /// True if a tick was moved.
     moved: bool,
-    /// Of each event, whether it is kept; `None` when all are.
+    /// For each event, true if kept; `None` if all events are kept.
     kept: Option<Vec<bool>>,
 }
 
 impl Chronicle {
-    /// Admits events, all or none (but those skipped). `ticks` are changed under
-    /// `collision = 'next'`.
+    /// Admits all events or none, except for skipped events. Under `collision = 'next'`, admission
+    /// changes `ticks`.
     pub fn admit(
         self: &Arc<Self>,
         candidates: &Candidates<'_>,
@@ -42,7 +42,8 @@ impl Chronicle {
             first_seq: candidates.first_seq,
             end_seq: candidates.first_seq + ticks.len() as u64,
             touched: Vec::new(),
-            // Rolling back takes the lock, so every way out of here undoes by hand.
+            // A rollback takes the lock, already held here: each error path undoes its changes by
+            // hand.
             committed: true,
         };
         let mut pending = Pending {
@@ -59,7 +60,7 @@ impl Chronicle {
             return Err(Refused::Begun);
         }
         if candidates.late == LatePolicy::Reject {
-            // The same in all tiers, and after any start.
+            // `highest` is the same in all tiers, and after every start.
             let highest = state.highest.unwrap_or(i64::MIN);
             if let Some(row) = ticks.iter().position(|tick| *tick < highest) {
                 return Err(Refused::Late(row, highest));
@@ -102,7 +103,7 @@ impl Chronicle {
             }
         }
         pending.end_seq = reserved.end_seq;
-        // Of those that are skipped as well: they hold nothing up for long.
+        // Includes skipped events: a skipped event delays the seal only for a short time.
         pending.lowest = ticks.iter().copied().min();
         if reserved.end_seq > reserved.first_seq {
             state.pending.insert(reserved.first_seq, pending);
@@ -112,7 +113,7 @@ impl Chronicle {
         Ok(Admission { reserved, kept: admission_kept, moved })
     }
 
-    /// Gives each event its place in the index, not behind the tick `until`.
+    /// Gives each event its place in the index, at the tick `until` at the latest.
     fn judge(
         &self,
         state: &mut State,
@@ -193,7 +194,7 @@ impl Chronicle {
     }
 }
 
-/// The first free tick at or after `tick`, which is taken.
+/// The first free tick after `tick`; `tick` itself is taken.
 fn free_tick(
     state: &mut State,
     taken: &Taken,

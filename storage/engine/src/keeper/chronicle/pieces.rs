@@ -1,5 +1,5 @@
-//! Events that go from memory into pieces, and pieces that take the place of others. All of it
-//! under the publisher's lock.
+//! Moves of events from memory into pieces, and replacements of pieces. All functions run under the
+//! publisher's lock, except [`Chronicle::adopt`] at a start.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Chronicle {
-    /// The pieces take over the events up to the gsn `through`; what was replaced after
-    /// `shown` stays so. Only under the publisher's lock.
+    /// Moves the events up to the gsn `through` into the pieces `added`. Events replaced after
+    /// `shown` stay replaced. Only under the publisher's lock.
     pub fn move_out(&self, added: Vec<Arc<OpenPiece>>, through: Gsn, shown: Gsn) -> Arc<Version> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -35,8 +35,8 @@ impl Chronicle {
         Arc::clone(&state.version)
     }
 
-    /// Puts pieces in the place of others, which held the same events, but those of the
-    /// arrival numbers `dropped`. Only under the publisher's lock.
+    /// Replaces the pieces `removed` with the pieces `added`. The new pieces hold the same events,
+    /// except the events with the arrival numbers `dropped`. Only under the publisher's lock.
     pub fn swap_pieces(
         &self,
         added: Vec<Arc<OpenPiece>>,
@@ -50,7 +50,7 @@ impl Chronicle {
         Arc::clone(&state.version)
     }
 
-    /// Puts the pieces and deletes in place that the manifest names. Before any replay.
+    /// Installs the pieces and deletes of the manifest. Before any replay.
     pub fn adopt(
         &self,
         pieces: PieceSet,
@@ -68,8 +68,8 @@ impl Chronicle {
         Arc::clone(&state.version)
     }
 
-    /// Puts one batch in the place of `old`; `None` when the version has changed there, or
-    /// they are about to leave. Only under the publisher's lock.
+    /// Replaces the batches `old` with one batch; `None` if `old` are no longer in the version, or
+    /// about to move into pieces. Only under the publisher's lock.
     pub fn replace(
         &self,
         old: &[Arc<MemoryBatch>],
@@ -89,7 +89,8 @@ impl Chronicle {
         Some(Arc::clone(&state.version))
     }
 
-    /// Drops all events and refuses later ones. Returns the pieces, which snapshots may read.
+    /// Drops all events and refuses later events. Returns the pieces: snapshots may still read the
+    /// files.
     pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
         let mut state = self.state.lock();
         state.forgotten = true;

@@ -1,4 +1,4 @@
-//! Up to where no event can come any more (F24): for chronicles whose ticks go by the clock.
+//! The seal: the end of the time without further events (F24), for chronicles with clocked ticks.
 //!
 //! ```text
 //!   now − widest window        a pending event          now
@@ -7,9 +7,10 @@
 //!             └ the horizon: the lowest of both; it never goes back
 //! ```
 //!
-//! Whatever the windows say, an event before the horizon is refused, under the same lock: so the
-//! horizon may be told to readers. A start begins at its own time: sessions are younger, and nothing
-//! of before them is accepted, so it is not before any horizon that was told earlier.
+//! The keeper refuses every event before the horizon under the same lock, in any acceptance window.
+//! Readers can therefore rely on the horizon. After a start, the horizon begins at the time of the
+//! start. All sessions are younger than the start, and the keeper accepts no event older than its
+//! session. The new horizon is therefore never before a horizon shown to readers earlier.
 //!
 //! A chronicle that never had an event has no horizon: a dump may bring events of any time. The first
 //! commit sets the horizon.
@@ -25,23 +26,23 @@ use stratalog_model::{
 use super::{Chronicle, state::State};
 use crate::version::Version;
 
-/// A window that was wide counts for so long after it was used last, twice that at most.
+/// A wide window counts for at least this time after its last use, and for at most twice this time.
 const REMEMBERED_NS: i64 = 30_000_000_000;
 
-/// Where events can still come.
+/// The horizon of a chronicle: the first tick still open for events.
 #[derive(Debug)]
 pub(super) struct Horizon {
-    /// The first tick; [`Tick::MIN`] until there are events.
+    /// The first open tick; [`Tick::MIN`] before the first event.
     first: Tick,
-    /// The tick of the engine's start: sessions of an earlier run write no more.
+    /// The tick of the engine's start: sessions of an earlier run write no longer.
     opened: Tick,
-    /// The widest windows of the running period and of the one before, in nanoseconds.
+    /// The widest windows of the running period and of the period before, in nanoseconds.
     widest_ns: [u64; 2],
     period_began_ns: i64,
 }
 
 impl Horizon {
-    /// Of a chronicle in an engine that began at `opened_ns`.
+    /// The horizon of a chronicle in an engine started at `opened_ns`.
     pub(super) fn of(definition: &ChronicleDefinition, opened_ns: i64) -> Self {
         let opened = match definition.time_source.is_clocked() {
             true => tick_at(&definition.scale, opened_ns),
@@ -50,7 +51,7 @@ impl Horizon {
         Self { first: Tick::MIN, opened, widest_ns: [0; 2], period_began_ns: opened_ns }
     }
 
-    /// The first tick at which events can still come.
+    /// The first tick still open for events.
     pub(super) fn first(&self) -> Tick {
         self.first
     }
@@ -60,17 +61,17 @@ impl Horizon {
         self.first.max(self.opened)
     }
 
-    /// The chronicle had events before the start.
+    /// Moves the horizon to the start: the chronicle had events before the start.
     pub(super) fn go_on(&mut self) {
         self.first = self.first.max(self.opened);
     }
 
-    /// The same, as versions tell it from the beginning.
+    /// The horizon for a version; `None` before the first event.
     pub(super) fn told(&self) -> Option<Tick> {
         Some(self.first).filter(|first| *first > Tick::MIN)
     }
 
-    /// Somebody writes with this window.
+    /// Records the window of a write.
     pub(super) fn note(&mut self, window: &Window) {
         self.age(window.now_ns);
         let [running, _] = &mut self.widest_ns;
@@ -84,11 +85,11 @@ impl Horizon {
         }
         let [running, _] = self.widest_ns;
         self.widest_ns = [0, if periods == 1 { running } else { 0 }];
-        // Not now: a period that is looked at late is no longer than others.
+        // Not `now_ns`: a late look must not lengthen the period.
         self.period_began_ns += periods * REMEMBERED_NS;
     }
 
-    /// Time has passed; `pending` is the lowest tick that is not committed.
+    /// Moves the horizon forward to `now`; `pending` is the lowest uncommitted tick.
     fn advance(
         &mut self,
         definition: &ChronicleDefinition,
@@ -105,8 +106,8 @@ impl Horizon {
 }
 
 impl Chronicle {
-    /// The last tick of which no event can come any more where late events are refused: the one before
-    /// the highest that was committed, and before those that are not committed.
+    /// The last sealed tick under `late = 'reject'`: the tick before the highest committed tick,
+    /// and before all uncommitted ticks.
     pub fn sealed_by_order(&self) -> Option<Tick> {
         let state = self.state.lock();
         let highest = state.highest?;
@@ -114,9 +115,9 @@ impl Chronicle {
         first.checked_sub(1).map(Tick)
     }
 
-    /// Ends the time in which events can come, as far as `now` and pending events allow. Returns
-    /// the version that tells it, `None` of a chronicle that was forgotten. Only under the publisher's
-    /// lock: what was committed before it is seen with the version.
+    /// Moves the seal forward, up to the limit set by `now` and by pending events. Returns the
+    /// version with the new seal; `None` for a forgotten chronicle. Only under the publisher's
+    /// lock: readers of the version see all earlier commits.
     pub fn seal(
         &self,
         definition: &ChronicleDefinition,

@@ -1,4 +1,4 @@
-//! The part of a chronicle that changes, and what rollbacks and deletes leave in it.
+//! The changing part of a chronicle, and its cleanup after rollbacks and deletes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,45 +19,46 @@ use crate::{
     version::{Fence, Version},
 };
 
-/// Series without an event that are not worth a look.
+/// Series without an event before a cleanup is worth its cost.
 const EMPTIED_MAX: usize = 4096;
 
-/// The part that changes.
+/// The changing part of a chronicle.
 #[derive(Debug)]
 pub struct State {
-    /// Series and their tick indexes.
+    /// Series and the tick index of each series.
     pub series: SeriesTable,
     /// Commit numbers by arrival number.
     pub locator: Locator,
-    /// The current version; what readers see is in `Published`.
+    /// The current version; readers see the version in `Published`.
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, Pending>,
-    /// Pending events with the keys of events that the same statement deletes, by arrival.
+    /// Pending events with the keys of events deleted by the same statement, by arrival.
     pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
     pub(super) next_seq: u64,
-    /// The highest tick that was ever committed: with `late = 'reject'`, events before it are late.
+    /// The highest tick ever committed: with `late = 'reject'`, earlier events are late.
     pub highest: Option<i64>,
-    /// Series that rollbacks left without an event.
+    /// Series left without an event by rollbacks.
     emptied: usize,
     pub(super) horizon: Horizon,
     pub(super) index_claim: Claim,
     pub(super) forgotten: bool,
 }
 
-/// Arrival numbers that are not committed.
+/// A range of uncommitted arrival numbers.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) end_seq: u64,
     pub(super) outcome: Arc<Outcome>,
-    /// Their lowest tick.
+    /// The lowest tick of the events.
     pub(super) lowest: Option<i64>,
-    /// Events whose key is another's entry: settled at commit (`collision = 'last'`).
+    /// Events with a key already held by another event in the index. The commit decides under
+    /// `collision = 'last'`.
     pub(super) overrides: Vec<Override>,
-    /// Events of pieces that these replace: the arrival number of each, and of its successor.
+    /// Replaced events of pieces: arrival number of each event, and of its successor.
     pub(super) replaced: Vec<(u64, u64)>,
 }
 
-/// An event that will replace whichever holds its key when it commits.
+/// An event that replaces the holder of its key at the commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Override {
     pub(super) series: SeriesId,
@@ -82,14 +83,14 @@ impl State {
         }
     }
 
-    /// Events with the ticks of `hull` are committed.
+    /// Records the commit of events with the ticks of `hull`.
     pub(super) fn see(&mut self, hull: &TickRange) {
         if !hull.is_empty() {
             self.highest = self.highest.max(Some(hull.end.0.saturating_sub(1)));
         }
     }
 
-    /// The chronicle had events before this start: no event comes before the start any more.
+    /// Moves the horizon to the start: the chronicle had events before the start.
     pub(super) fn go_on(&mut self) {
         self.horizon.go_on();
         let told = self.horizon.told();
@@ -98,7 +99,7 @@ impl State {
         }
     }
 
-    /// The lowest tick of events that are not committed.
+    /// The lowest tick of the uncommitted events.
     pub(super) fn lowest_pending(&self) -> Option<i64> {
         self.pending.values().filter_map(|pending| pending.lowest).min()
     }
@@ -117,8 +118,8 @@ impl State {
         successor.or_else(|| self.series.series(series)?.find(tick))
     }
 
-    /// Whether the statement of `candidates` deletes the events of a tick, `holder` included. `holder` is
-    /// no event of `candidates`.
+    /// True if the statement of `candidates` deletes the events of a tick, `holder` included.
+    /// `holder` is no event of `candidates`.
     pub(super) fn is_vacated(
         &mut self,
         candidates: &Candidates<'_>,
@@ -155,7 +156,7 @@ impl State {
             self.series.remove_from(*series, *lowest, reserved.first_seq, reserved.end_seq);
             self.emptied += usize::from(self.series.series(*series).is_some_and(Series::is_empty));
         }
-        // The more there are, the rarer: dropping looks at each.
+        // The interval grows with the number of series: a cleanup visits every series.
         if self.emptied > EMPTIED_MAX.max(self.series.slots() / 8) {
             self.drop_empty();
         }
@@ -165,7 +166,7 @@ impl State {
     pub(super) fn trim(&mut self, fence: &Fence) {
         let (pending, locator) = (&self.pending, &self.locator);
         let behind = |seq: u64| match fence.raised {
-            // All that are committed.
+            // All committed events.
             None => true,
             Some(_) => locator.gsn(seq).is_some_and(|gsn| gsn <= fence.gsn.0),
         };
@@ -173,8 +174,8 @@ impl State {
         self.drop_empty();
     }
 
-    /// Removes the events that were committed up to `through`: pieces have them.
-    /// Those that a pending one will replace are known by their arrival numbers from then on.
+    /// Removes the events committed up to `through`: pieces hold these events. Pending replacements
+    /// of removed events refer to the arrival numbers from now on.
     pub(super) fn move_out(&mut self, through: u64) {
         let locator = &self.locator;
         for pending in self.pending.values_mut() {
@@ -191,7 +192,7 @@ impl State {
         self.renew_locator();
     }
 
-    /// Gives back the series without an event, but those that a pending one will enter.
+    /// Frees the series without an event, except series with a pending replacement.
     fn drop_empty(&mut self) {
         let pending = self.pending.values().flat_map(|pending| &pending.overrides);
         let awaited: HashSet<SeriesId, RandomState> = pending.map(|event| event.series).collect();
@@ -199,7 +200,7 @@ impl State {
         self.emptied = 0;
     }
 
-    /// Forgets where events are that no batch has any more, once they may be the most.
+    /// Drops locator entries without a batch, once these entries may be the majority.
     pub(super) fn shrink_locator(&mut self) {
         if self.locator.is_worn() {
             self.renew_locator();
@@ -211,7 +212,7 @@ impl State {
         self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
     }
 
-    /// Events of pieces, by arrival number, are replaced by those of the gsn's.
+    /// Marks events of pieces, by arrival number, as replaced at the given gsn's.
     pub(super) fn replace_filed(&mut self, replaced: impl IntoIterator<Item = (u64, u64)>) {
         let pieces = self.version.pieces().with_replaced(replaced);
         self.version = Arc::new(self.version.with_pieces(pieces));

@@ -9,7 +9,7 @@ fn text(rows: usize, value: impl Fn(usize) -> String) -> Column {
     Column::store(&(Arc::new(array) as ArrayRef)).unwrap()
 }
 
-/// Rows are in one group exactly when their values are equal.
+/// Checks that rows share a group exactly when their values are equal.
 fn check(columns: &[Column], rows: usize) -> Groups {
     let at = KeyColumns::fixed((0..columns.len()).collect());
     let groups = Groups::of(columns, &at, rows).unwrap();
@@ -78,14 +78,14 @@ fn empty_values_of_columns_that_joined_are_no_part_of_a_key() {
     let one = Groups::of(&columns, &KeyColumns { at: vec![0, 1], fixed: 1 }, 4).unwrap();
     let both = Groups::of(&columns, &KeyColumns { at: vec![0, 1, 2], fixed: 1 }, 4).unwrap();
     let of = |groups: &Groups, row: usize| groups.keys[groups.group(row)].clone();
-    // The key of a series stays as it was when columns join.
+    // The key of a series does not change when columns join.
     assert_eq!(of(&one, 0), of(&before, 0));
     assert_eq!(of(&both, 0), of(&before, 0));
     assert_eq!(of(&both, 2), of(&one, 2));
     assert_eq!((one.keys.len(), both.keys.len()), (2, 3));
-    // And keys have the order of their values: ('h', ''), ('h', '', 'z'), ('h', 'r').
+    // Keys have the order of their values: ('h', ''), ('h', '', 'z'), ('h', 'r').
     assert!(of(&both, 0) < of(&both, 1) && of(&both, 1) < of(&both, 2));
-    // One that the key had from the beginning is part of it.
+    // A column present from the beginning is always part of the key.
     let fixed = Groups::of(&columns, &KeyColumns::fixed(vec![0, 1]), 4).unwrap();
     assert_ne!(of(&fixed, 0), of(&before, 0));
 }
@@ -93,7 +93,7 @@ fn empty_values_of_columns_that_joined_are_no_part_of_a_key() {
 #[test]
 fn further_columns_split_the_rows_of_a_dictionary_with_idle_entries() {
     let column = text(400, |row| format!("v{}", row % 100));
-    // As many entries as rows are left, which have only 25 of them.
+    // After the filter, the dictionary has as many entries as rows; the rows use only 25 entries.
     let mask = (0..400).map(|row| Some(row % 100 < 25)).collect::<BooleanArray>();
     let filtered = column.filter(&mask).unwrap();
     let numbers = Column::Plain(Arc::new(Int64Array::from_iter_values(0..100)));

@@ -13,7 +13,7 @@ async fn waiting_ends_with_the_statement() {
     drop(ending);
     waiter.await.unwrap().unwrap();
     assert!(waits.edges.lock().is_empty());
-    // Too late is not too late.
+    // A wait after the end returns at once.
     waits.wait(3, &outcome).await.unwrap();
 }
 

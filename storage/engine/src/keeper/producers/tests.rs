@@ -18,7 +18,7 @@ fn retries_are_recognized() {
     assert!(matches!(producers.enter(producer, 6, 6, &second), Admission::New));
     assert!(!producers.is_duplicate(ProducerId(8), 5));
     producers.leave(producer, &second);
-    // Several at once: all of them before, some of them, none.
+    // Several numbers at once: all committed before, some committed before, none.
     assert!(matches!(producers.enter(producer, 3, 5, &second), Admission::Duplicate));
     assert!(matches!(producers.enter(producer, 5, 9, &second), Admission::Overlap));
     assert!(matches!(producers.enter(producer, 6, 9, &second), Admission::New));
@@ -46,7 +46,7 @@ fn who_is_refused_waits_for_other_tries_of_the_same_numbers_alone() {
         "others are no tries of it"
     );
     assert_eq!(waits_for(producers.refused(ProducerId(8), 5, 5, third)), None);
-    // Two that are refused do not wait for each other.
+    // Two refused attempts do not wait for each other.
     assert_eq!(waits_for(producers.refused(producer, 5, 8, group)), None);
     producers.begin(producer, 8, 8, third);
     assert_eq!(waits_for(producers.refused(producer, 5, 8, group)), Some(3));

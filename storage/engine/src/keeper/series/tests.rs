@@ -99,7 +99,7 @@ fn a_search_for_a_free_tick_does_not_walk_the_same_way_twice() {
     let mut table = SeriesTable::default();
     let id = table.intern(b"");
     table.insert(id, 1_000_000, 0);
-    // In order there is only the last tick, so each of these is late.
+    // Only the last tick is in order: each of these ticks is late.
     for seq in 1..200_000 {
         let free = table.next_free(id, 0).unwrap();
         assert_eq!(free, seq as i64 - 1);
@@ -124,7 +124,7 @@ fn series_without_events_are_given_back() {
         let id = table.find(&number.to_le_bytes()).unwrap();
         assert_eq!(table.series(id).unwrap().find(number as i64), Some(number));
     }
-    // Their places are used again.
+    // The table reuses the freed series.
     for number in 0..60_u64 {
         let id = table.intern(&number.to_le_bytes());
         assert!(table.series(id).unwrap().is_empty());

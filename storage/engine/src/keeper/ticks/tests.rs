@@ -23,7 +23,7 @@ fn what_does_not_fit_is_an_error() {
         assert_eq!(error.kind(), ErrorKind::DatetimeOverflow);
     }
     assert_eq!(assign(&[i64::MIN], 1, &nanoseconds).unwrap(), [i64::MIN]);
-    // Base far ahead: the distance does not fit, though the value does.
+    // Base far ahead: the value fits, but the distance does not fit.
     let ahead = scale(1 << 62, 1);
     assert!(assign(&[i64::MIN], 1, &ahead).is_err());
     assert!(starts(&[i64::MAX - 1], 1, &ahead).is_err());
