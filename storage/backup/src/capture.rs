@@ -1,13 +1,13 @@
-//! One instant of a database, held for as long as it is copied.
+//! The capture of a database at one instant, held until the end of the copy.
 //!
 //! ```text
 //!   hold │ manifest's state │ journal synced │ journal's extents │ catalog's extents │ clock
-//!            what events                        all events that     tables of all       not less
-//!            pieces own                         were acknowledged   these events        than issued
+//!            the pieces and                     all acknowledged    the tables of      not before
+//!            their events                       events              all these events   issued times
 //! ```
-//! A restart that finds this state is one after a crash in which the last moves had not come
-//! about: the journal still has what they moved. When the catalog changed meanwhile, journal and
-//! catalog are taken again, so that both are of one instant.
+//! A restore of this state looks like a restart after a crash before the last moves: the journal
+//! still has the moved events. If the catalog changed meanwhile, journal and catalog are captured
+//! again, so that both show one instant.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::{Source, content::read_file};
 /// Attempts to copy journal and catalog while definitions change.
 const TRIES: usize = 1000;
 
-/// What of a database is to be copied.
+/// The parts of a database to copy.
 #[derive(Debug)]
 pub struct Captured {
     pub held: Held,
@@ -35,7 +35,7 @@ pub struct Captured {
 /// Holds a database at one instant.
 ///
 /// # Errors
-/// `Io`, also for a stopped journal; `ObjectInUse` when definitions change during [`TRIES`] attempts.
+/// `Io`, also for a stopped journal; `ObjectInUse` if definitions change during [`TRIES`] attempts.
 pub async fn capture(source: &Source) -> Result<Captured> {
     let held = source.engine.hold()?;
     let manifest = held.manifest()?;
@@ -43,7 +43,7 @@ pub async fn capture(source: &Source) -> Result<Captured> {
     let needed = events.iter().rposition(|extent| extent.first <= held.floor());
     let events = match needed {
         Some(first) => events.into_iter().skip(first).collect(),
-        // A floor that nobody ever set.
+        // The floor was never set.
         None if held.floor() == Lsn(0) => events,
         None => return Err(Error::internal("the journal's beginning was given up")),
     };

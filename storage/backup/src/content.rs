@@ -1,4 +1,4 @@
-//! Bytes on their way into a place.
+//! The contents of files on their way to a place.
 
 use std::{io, ops::Range, path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use stratalog_story::{Content, Stories, StoryName};
 
 use crate::Watch;
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 pub const CHUNK_BYTES: u64 = 4 << 20;
 
 /// The beginning of a file on a disk.
@@ -31,7 +31,7 @@ impl Content for OfFile {
     }
 }
 
-/// Reads a part of a file, all of it. Blocks.
+/// Reads a complete range of a file. Blocks.
 pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> Result<Bytes> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => lost(&path.display().to_string(), "is missing"),
@@ -50,12 +50,12 @@ pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> 
     Ok(bytes.into())
 }
 
-/// A file that should be there is not, or not all of it.
+/// The error for a missing or incomplete file.
 pub fn lost(place: &str, what: &str) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("{place} {what}"))
 }
 
-/// A story, wherever it lies.
+/// A story on any shelf.
 pub struct OfStory {
     pub stories: Arc<Stories>,
     pub name: StoryName,
@@ -91,11 +91,11 @@ impl Content for InMemory {
     }
 }
 
-/// Adds up what is read, once, from the beginning to the end, and ends when nobody wants it.
+/// Computes the checksum of content during one sequential read. Reads fail after a cancellation.
 pub struct Summed<'a> {
     content: &'a dyn Content,
     watch: &'a Watch,
-    /// How far, and the checksum so far.
+    /// The end of the bytes read so far, and their checksum.
     sum: Mutex<(u64, u32)>,
 }
 
@@ -104,10 +104,10 @@ impl<'a> Summed<'a> {
         Self { content, watch, sum: Mutex::new((0, 0)) }
     }
 
-    /// The checksum of all of it.
+    /// The checksum of the complete content.
     ///
     /// # Errors
-    /// `Internal` when not all was read.
+    /// `Internal` after an incomplete read.
     pub fn checksum(&self) -> Result<u32> {
         let (at, checksum) = *self.sum.lock();
         if at != self.content.bytes() {
@@ -134,7 +134,7 @@ impl Content for Summed<'_> {
     }
 }
 
-/// The parts of so many bytes.
+/// The chunks of `bytes` bytes.
 pub fn chunks(bytes: u64) -> impl Iterator<Item = Range<u64>> {
     (0..bytes)
         .step_by(CHUNK_BYTES as usize)

@@ -1,4 +1,4 @@
-//! What backups there are, and which of them stay.
+//! The backups of a place, and the removal of old backups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,42 +10,42 @@ use crate::{
     place::{BACKUPS, FILES},
 };
 
-/// Ending of the name of a list.
+/// Suffix of a list's name.
 pub(crate) const SUFFIX: &str = ".backup";
 
-/// Bytes that a list may have: about a million files.
+/// Maximum bytes of a list: about a million files.
 pub(crate) const LIST_BYTES_MAX: u64 = 1 << 28;
 
-/// A backup that is there.
+/// A backup of a place.
 #[derive(Debug)]
 pub struct Backup {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What is in it, or why that cannot be told.
+    /// The summary, or the error of reading the list.
     pub summary: Result<Summary>,
 }
 
-/// What is in a backup.
+/// The summary of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Nanoseconds since 1970 when it was begun.
+    /// Nanoseconds since 1970 at the start of the backup.
     pub time_ns: i64,
     /// Files.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// Bytes that no earlier one had.
+    /// Bytes that no earlier backup had.
     pub stored_bytes: u64,
 }
 
-/// What was removed.
+/// The result of a removal: the removed backups and files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Backups.
     pub backups: u64,
-    /// Files that no other backup has.
+    /// Files that no remaining backup uses.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the removed files.
     pub bytes: u64,
 }
 
@@ -70,7 +70,7 @@ pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
     Ok(found)
 }
 
-/// Whether another list may be read all the same.
+/// Whether the error concerns only this list: other lists may be readable.
 fn is_of_the_list(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::ObjectNotInPrerequisiteState)
 }
@@ -85,7 +85,7 @@ pub(crate) async fn names(place: &Place) -> Result<BTreeMap<String, u64>> {
     Ok(files.filter_map(|(file, bytes)| Some((name(file)?, bytes))).collect())
 }
 
-/// The list of a backup.
+/// Reads the list of a backup.
 pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> {
     let at = format!("{BACKUPS}/{name}{SUFFIX}");
     let text = place.read(&at, 0..bytes.min(LIST_BYTES_MAX)).await?;
@@ -99,19 +99,19 @@ pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> 
     Ok(list)
 }
 
-/// The time that a name of a backup tells, in milliseconds since 1970.
+/// The time in the name of a backup, in milliseconds since 1970.
 pub(crate) fn time_ms(name: &str) -> Option<i64> {
     let time = NaiveDateTime::parse_from_str(name.strip_suffix('Z')?, "%Y%m%dT%H%M%S%.3f").ok()?;
     Some(time.and_utc().timestamp_millis())
 }
 
-/// Removes all backups but the newest `newest`, at least one, and all files that none of those
-/// needs, also what interrupted backups left.
+/// Removes all backups but the `newest` newest, at least one, and all files that no remaining
+/// backup uses, including remains of interrupted backups.
 ///
 /// # Errors
-/// `ObjectInUse` while somebody else changes the place; `DataCorrupted` when the list of a backup
-/// that stays cannot be read: then nothing is removed; `Io`, `ConnectionFailure`: what was not
-/// removed is removed the next time.
+/// `ObjectInUse` while another process changes the place; `DataCorrupted` if the list of a
+/// remaining backup is unreadable: then nothing is removed; `Io`, `ConnectionFailure`: the next
+/// call removes the rest.
 pub async fn keep(place: &Place, newest: usize) -> Result<Kept> {
     let guard = place.guard().await?;
     let kept = keep_guarded(place, &guard, newest.max(1)).await;
@@ -128,14 +128,14 @@ async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Resul
         if number < old {
             gone.push(name);
         } else {
-            // Whatever it has must stay.
+            // All files of a remaining backup must stay.
             let list = read(place, &name, bytes).await?;
             needed.extend(list.files.into_iter().map(|file| file.object));
         }
     }
     let mut kept = Kept::default();
     guard.check().await?;
-    // Lists first, durably: a backup that is there has its files.
+    // First the lists, durably: an existing backup has all its files.
     for name in gone {
         place.remove(&format!("{BACKUPS}/{name}{SUFFIX}")).await?;
         kept.backups += 1;

@@ -1,25 +1,25 @@
-//! Backups: copies of a database in a place of their own, a folder or an object store.
+//! Backups: copies of a database in a separate place, a folder or an object store.
 //!
-//! *What it is*: [`save`] takes what a running engine names at one instant and stores what the
-//! place does not have yet; [`restore`] makes a data directory of it; [`backups`] tells what is
-//! there, and [`keep`] removes old ones. Every byte is read back, or compared with its checksum,
-//! on both ways (CL-6).
+//! *What it is*: [`save`] captures a running engine at one instant, and stores the files that the
+//! place lacks. [`restore`] makes a data directory from a backup. [`backups`] lists the backups of
+//! a place, and [`keep`] removes old backups. In both directions, every byte is read back or
+//! verified by its checksum (CL-6).
 //!
-//! *What it deliberately is not*: a format of events. Files are copied as they are; it knows what
-//! the manifest names, and how a journal is copied while it is written. No SQL, no settings, no
-//! thread of its own.
+//! *What it deliberately is not*: backups have no event format: files are copied unchanged. The
+//! crate knows the files of the manifest, and how to copy a journal during writes. The crate has
+//! no SQL, no settings and no threads.
 //!
 //! *Data path*:
 //! ```text
 //!   Engine::hold ─► manifest, floor ─┐
-//!   Journal::extents, synced ────────┤   name from what it holds   no   put ─► read back
+//!   Journal::extents, synced ────────┤   name from the content     no   put ─► read back
 //!   catalog's journal, clock ────────┼─► is it in the place? ─────────►          │
 //!   tablets, stories ────────────────┘            yes └────────────► list, put last ◄┘
 //!
-//!   list ─► files, each compared with its checksum, synced ─► manifest written anew ─► FORMAT
+//!   list ─► files, each verified by checksum, synced ─► manifest rewritten ─► FORMAT
 //! ```
-//! A backup is there when its list is: what an interrupted one left is used by the next, or
-//! removed by [`keep`].
+//! A backup exists once its list exists: the next backup reuses the files of an interrupted backup,
+//! or [`keep`] removes the files.
 
 mod capture;
 mod content;

@@ -1,45 +1,45 @@
-//! What belongs to a backup: a text file of its own, written last.
+//! The list of a backup's files: a text file, written last.
 //!
 //! ```text
 //!   stratalog backup
 //!   version 1
 //!   {"name":…,"time_ns":…,"stored_bytes":…,"files":[{"path":…,"object":…,"bytes":…, …}, …]}
-//!   crc32c xxxxxxxx          of the lines before, their line ends included
+//!   crc32c xxxxxxxx          of all earlier lines with their line ends
 //! ```
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The format that this version writes, and the newest that it reads.
+/// The format version of new lists, and the newest readable version.
 pub const FORMAT_VERSION: u32 = 1;
 
 const MAGIC: &str = "stratalog backup";
 
-/// What belongs to a backup.
+/// The list of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List {
-    /// Its name: when it was made, in a way that sorts.
+    /// The name: the time of the backup in a sortable form.
     pub name: String,
-    /// Nanoseconds since 1970 when it was begun.
+    /// Nanoseconds since 1970 at the start of the backup.
     pub time_ns: i64,
-    /// Bytes that the place did not have before.
+    /// Bytes newly stored in the place.
     pub stored_bytes: u64,
-    /// Its files.
+    /// The files.
     pub files: Vec<Entry>,
 }
 
 /// A file of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Where it belongs, below the data directory.
+    /// Path relative to the data directory.
     pub path: String,
-    /// Its name in the place, below `files/`.
+    /// Name in the place, relative to `files/`.
     pub object: String,
-    /// Length there.
+    /// Length in the place.
     pub bytes: u64,
-    /// CRC32C of these bytes.
+    /// CRC32C of the bytes in the place.
     pub checksum: u32,
-    /// Length in the data directory; what is behind the bytes is zeros.
+    /// Length in the data directory; zeros follow the stored bytes.
     pub restored_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ impl List {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The text of the file.
+    /// Encodes the list as text.
     ///
     /// # Errors
     /// `Internal`.
@@ -61,7 +61,7 @@ impl List {
         Ok(format!("{text}crc32c {checksum:08x}\n"))
     }
 
-    /// Reads the text; `place` is where it lies.
+    /// Decodes the text; `place` is the place of the list, for messages.
     ///
     /// # Errors
     /// `DataCorrupted`; `ObjectNotInPrerequisiteState` for a newer format.

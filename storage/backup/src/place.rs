@@ -1,9 +1,9 @@
-//! Where backups lie: a folder, or below a prefix of an object store.
+//! The place of backups: a folder, or a prefix of an object store.
 //!
 //! ```text
-//!   PLACE/files/<what it is>-<hash>     files, each stored once, whatever backups have it
-//!   PLACE/backups/<name>.backup         lists: a backup is there when its list is
-//!   PLACE/LOCK, PLACE/locks/lock        held by the one who changes something
+//!   PLACE/files/<kind>-<hash>           files, each stored once for all backups
+//!   PLACE/backups/<name>.backup         lists: a backup exists once its list exists
+//!   PLACE/LOCK, PLACE/locks/lock        held by the process that changes the place
 //! ```
 
 use std::{
@@ -35,9 +35,9 @@ const LOCAL_LOCK: &str = "LOCK";
 const LOCKS: &str = "locks";
 const REMOTE_LOCK: &str = "locks/lock";
 
-/// How often a lock of an object store says that its holder lives, in seconds.
+/// Interval between renewals of the lock in an object store, in seconds.
 const RENEWAL_SECONDS: u64 = 60;
-/// A lock that has not said so for as long, by the store's clock, is nobody's.
+/// A lock without a renewal for this time, by the store's clock, is stale.
 const STALE_MS: i64 = 15 * 60 * 1000;
 
 /// A place of backups.
@@ -52,8 +52,8 @@ enum Kind {
 
 impl Place {
     /// The place of a path, or of a URL: `file:///path`, `s3://bucket/prefix`,
-    /// `gs://bucket/prefix`, `az://container/prefix`, with credentials in the environment.
-    /// Touches nothing.
+    /// `gs://bucket/prefix`, `az://container/prefix`, with credentials in the environment. Accesses
+    /// nothing.
     ///
     /// # Errors
     /// `InvalidParameterValue`.
@@ -80,7 +80,7 @@ impl Place {
         Ok(Self::objects(Objects::from_url(url, environment(), "file of a backup", settings)?))
     }
 
-    /// A folder, made when something is stored there.
+    /// A folder, made at the first backup.
     pub fn folder(disk: Arc<dyn Disk>, folder: &Path) -> Self {
         Self(Kind::Local { disk, folder: folder.to_path_buf() })
     }
@@ -90,7 +90,7 @@ impl Place {
         Self(Kind::Remote(Arc::new(objects)))
     }
 
-    /// The folder, where it is one.
+    /// The folder; `None` for an object store.
     pub fn local(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Local { folder, .. } => Some(folder),
@@ -98,7 +98,7 @@ impl Place {
         }
     }
 
-    /// Where all of it lies, for people.
+    /// The place of all files, for messages.
     pub fn root(&self) -> String {
         match &self.0 {
             Kind::Local { folder, .. } => folder.display().to_string(),
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// Where a file lies, for people.
+    /// The place of a file, for messages.
     pub(crate) fn place(&self, name: &str) -> String {
         match &self.0 {
             Kind::Local { folder, .. } => folder.join(name).display().to_string(),
@@ -114,10 +114,10 @@ impl Place {
         }
     }
 
-    /// Makes sure that nobody else changes anything, and that there is a place.
+    /// Locks the place against changes by other processes, and makes its folders.
     ///
     /// # Errors
-    /// `ObjectInUse` when somebody else does; `DiskFull`, `Io`, `ConnectionFailure`.
+    /// `ObjectInUse` while another process holds the lock; `DiskFull`, `Io`, `ConnectionFailure`.
     pub async fn guard(&self) -> Result<PlaceGuard> {
         match &self.0 {
             Kind::Local { disk, folder } => {
@@ -149,12 +149,12 @@ impl Place {
     async fn lock_remote(&self, objects: &Arc<Objects>) -> Result<PlaceGuard> {
         let token = InMemory(Bytes::from(token()));
         for _ in 0..3 {
-            // Also when an answer got lost: what is there tells.
+            // An answer may have been lost: the content of the lock shows the holder.
             objects.put_first(REMOTE_LOCK, &token).await?;
             if read_all(objects, REMOTE_LOCK).await?.is_some_and(|found| found == token.0) {
                 return Ok(PlaceGuard(Guard::remote(objects, token.0)));
             }
-            // The store's clock is told by what it says of a file that is new.
+            // The time of a new file shows the store's clock.
             let probe = format!("{LOCKS}/{}", String::from_utf8_lossy(&token.0));
             objects.replace(&probe, &token).await?;
             let there = objects.list(LOCKS).await?;
@@ -175,11 +175,11 @@ impl Place {
         Err(self.in_use("several others want it"))
     }
 
-    /// Puts a file there under a name that is free, whole and durable; `false` where it is taken.
-    /// Only with the [guard](Self::guard).
+    /// Stores a complete file durably under a free name; `false` if the name is taken. Only with
+    /// the [guard](Self::guard).
     ///
     /// # Errors
-    /// `DiskFull`, `Io`, `ConnectionFailure`; what `content` says.
+    /// `DiskFull`, `Io`, `ConnectionFailure`; errors of `content`.
     pub(crate) async fn put(&self, name: &str, content: &dyn Content) -> Result<bool> {
         match &self.0 {
             Kind::Local { disk, folder } => {
@@ -195,10 +195,10 @@ impl Place {
         }
     }
 
-    /// Reads a range of a file, all of it.
+    /// Reads a complete range of a file.
     ///
     /// # Errors
-    /// `DataCorrupted` when it is missing or cut off; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing or too short; `Io`, `ConnectionFailure`.
     pub(crate) async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
         match &self.0 {
             Kind::Local { disk, folder } => read_file(disk.as_ref(), &folder.join(name), range),
@@ -206,10 +206,10 @@ impl Place {
         }
     }
 
-    /// The checksum of a file, of which all is read.
+    /// Reads a complete file, and returns its checksum.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub(crate) async fn checksum(&self, name: &str, bytes: u64) -> Result<u32> {
         let mut checksum = 0;
         for range in chunks(bytes) {
@@ -218,8 +218,8 @@ impl Place {
         Ok(checksum)
     }
 
-    /// The files of a folder, by name without it, and their lengths. Those that were never
-    /// finished are not among them.
+    /// The files of a folder, by name relative to the folder, and their lengths. Leaves out
+    /// unfinished files.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -248,7 +248,7 @@ impl Place {
         }
     }
 
-    /// Removes a file, if it is there. Only with the guard.
+    /// Removes a file, if existing. Only with the guard.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -267,8 +267,7 @@ impl Place {
         }
     }
 
-    /// Makes removals from a folder durable, and removes what was never finished there. Only
-    /// with the guard.
+    /// Makes removals from a folder durable, and removes unfinished files. Only with the guard.
     ///
     /// # Errors
     /// `Io`.
@@ -285,7 +284,7 @@ impl Place {
     }
 }
 
-/// Keeps others from changing a place.
+/// Locks a place against changes by other processes.
 #[derive(Debug)]
 pub struct PlaceGuard(Guard);
 
@@ -294,7 +293,7 @@ enum Guard {
     Remote { objects: Arc<Objects>, token: Bytes, renewal: Renewal },
 }
 
-/// The task that says that the holder of a lock lives; as long as this does.
+/// The task that renews a lock; drop stops the task.
 struct Renewal(tokio::task::JoinHandle<()>);
 
 impl Drop for Renewal {
@@ -321,7 +320,7 @@ impl Guard {
                             tracing::warn!(%error, "the lock of the backups is not renewed");
                         }
                     }
-                    // It is somebody else's: see `check`.
+                    // Another process has taken the lock: see `check`.
                     Ok(_) => return,
                     Err(error) => tracing::warn!(%error, "the lock of the backups is not renewed"),
                 }
@@ -332,7 +331,8 @@ impl Guard {
 }
 
 impl PlaceGuard {
-    /// Whether it is still ours: a process that stood still for long may have lost it.
+    /// Checks that this process still holds the lock: a process suspended for long may have lost
+    /// the lock.
     ///
     /// # Errors
     /// `ObjectInUse`; `ConnectionFailure`.
@@ -348,7 +348,7 @@ impl PlaceGuard {
         .with_hint("this process stood still for long; run it again"))
     }
 
-    /// Lets others in.
+    /// Releases the lock.
     pub async fn end(self) {
         match self.0 {
             Guard::Local(lock) => drop(lock),
@@ -364,7 +364,7 @@ impl PlaceGuard {
     }
 }
 
-/// A small file of an object store; `None` when it is not there.
+/// Reads a small file of an object store; `None` for a missing file.
 async fn read_all(objects: &Objects, name: &str) -> Result<Option<Bytes>> {
     let read = async {
         let bytes = objects.len(name).await?;
@@ -372,19 +372,19 @@ async fn read_all(objects: &Objects, name: &str) -> Result<Option<Bytes>> {
     };
     match read.await {
         Ok(bytes) => Ok(Some(bytes)),
-        // It is missing, or was replaced in between.
+        // The file is missing, or was replaced between both requests.
         Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// What nobody else has.
+/// A unique token.
 fn token() -> String {
     let number = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", number(), number())
 }
 
-/// Writes a file under another name, synced, and renames it.
+/// Writes a file under a temporary name, syncs the file, and renames the file.
 async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result<()> {
     let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
     let folder = path.parent().ok_or_else(|| Error::internal("a file without a folder"))?;
@@ -404,7 +404,7 @@ async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result
         file.sync_all().map_err(failed)
     };
     if let Err(error) = write.await {
-        // Room that a full disk needs; what cannot be removed is overwritten the next time.
+        // Frees the disk space. If the removal fails, the next attempt overwrites the file.
         disk.remove_file(&building).ok();
         return Err(error);
     }
@@ -412,7 +412,7 @@ async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result
     disk.sync_dir(folder).map_err(failed)
 }
 
-/// Something of a backup is not what its list says.
+/// The error for a file that contradicts its list.
 pub(crate) fn damaged(place: &str, what: &str) -> Error {
     lost(place, &format!("is damaged: {what}"))
 }

@@ -1,11 +1,11 @@
-//! Makes a data directory of a backup.
+//! Makes a data directory from a backup.
 //!
 //! ```text
-//!   FORMAT.restoring, synced ─► files, each compared, synced ─► manifest ─► folders synced
+//!   FORMAT.restoring, synced ─► files, verified, synced ─► manifest ─► folders synced
 //!                                                                                │
 //!                          FORMAT ◄─ renamed, synced ◄───────────────────────────┘
 //! ```
-//! Until the last step nothing takes the directory for a database.
+//! Before the last step, no server accepts the directory as a database.
 
 use std::{
     collections::BTreeSet,
@@ -29,48 +29,48 @@ use crate::{
 };
 
 const FORMAT: &str = "FORMAT";
-/// Name of FORMAT until every file of a restore is there.
+/// Name of FORMAT until the restore is complete.
 pub const RESTORING: &str = "FORMAT.restoring";
 const LOCK: &str = "LOCK";
-/// Entries that a directory may have before.
+/// Entries allowed in an empty directory.
 const HARMLESS: [&str; 2] = [LOCK, "lost+found"];
 /// Folders of a data directory.
 const FOLDERS: [&str; 7] =
     ["catalog", "journal", "manifest", "tablets", "stories", "clock", "spool"];
 
-/// Where a backup is restored to.
+/// The target of a restore.
 #[derive(Debug)]
 pub struct Target {
     /// The disk of the directory.
     pub disk: Arc<dyn Disk>,
-    /// Made if it is missing; must be empty.
+    /// The directory (made if missing); must be empty.
     pub directory: PathBuf,
-    /// Where stories go, if not into the directory; must be empty.
+    /// The shelf of the stories, if outside of the directory; must be empty.
     pub stories: Option<Arc<dyn Shelf>>,
-    /// Files of its own that the directory has besides, by name.
+    /// Additional files of the directory, by name.
     pub own: Vec<(String, Bytes)>,
-    /// How the journal of the manifest is made.
+    /// Settings of the manifest's journal.
     pub manifest: JournalSettings,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// Name of the backup.
     pub name: String,
     /// Files.
     pub files: u64,
-    /// Bytes of them in the backup.
+    /// Bytes of the files in the backup.
     pub bytes: u64,
 }
 
-/// Makes a data directory of a backup: of the newest without a name. Every file is compared with
-/// its checksum. Blocks between its waits.
+/// Makes a data directory from the named backup, or else from the newest backup. Verifies the
+/// checksum of every file. Blocks between its waits.
 ///
 /// # Errors
-/// `UndefinedObject` when there is no such backup; `ObjectNotInPrerequisiteState` for a target
-/// that is not empty; `DataCorrupted`, naming the file, for damage; `DiskFull`, `Io`,
-/// `ConnectionFailure`, `QueryCanceled`: then the directory is no database.
+/// `UndefinedObject` for a missing backup; `ObjectNotInPrerequisiteState` for a target that is not
+/// empty; `DataCorrupted`, with the name of the file, for damage; `DiskFull`, `Io`,
+/// `ConnectionFailure`, `QueryCanceled`. After an error, the directory is no database.
 pub async fn restore(
     place: &Place,
     backup: Option<&str>,
@@ -132,7 +132,7 @@ async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
     keep::read(place, name, *bytes).await
 }
 
-/// Takes an empty directory.
+/// Makes and locks an empty directory.
 fn begin(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Box<dyn Send + Sync>> {
     let failed = |error| Error::io(format!("cannot use {}", directory.display()), error);
     make_folder(disk.as_ref(), directory)?;
@@ -183,7 +183,7 @@ struct Restoring<'a> {
     directory: &'a Path,
     manifest: &'a JournalSettings,
     watch: &'a Watch,
-    /// Those that have new files, whose names are not durable yet.
+    /// Folders with new files whose names are not yet durable.
     folders: BTreeSet<PathBuf>,
 }
 
@@ -207,7 +207,7 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// Where a file belongs, which is nowhere but in one of the folders.
+    /// The target path of a file, always inside of one of the data folders.
     fn path_of(&self, file: &Entry) -> Result<PathBuf> {
         let path = Path::new(&file.path);
         let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -219,7 +219,7 @@ impl Restoring<'_> {
         Ok(self.directory.join(path))
     }
 
-    /// Copies a file and makes it durable; its name is not yet.
+    /// Copies a file and makes its content durable, but not its name.
     async fn write(&self, file: &Entry, path: &Path) -> Result<()> {
         let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
         let target = self.disk.create(path).map_err(failed)?;
@@ -228,7 +228,7 @@ impl Restoring<'_> {
         target.sync_all().map_err(failed)
     }
 
-    /// Hands the bytes of a file on, all of them, and compares them.
+    /// Passes all bytes of a file to `take`, and verifies the checksum.
     async fn read(
         &self,
         file: &Entry,
@@ -267,7 +267,7 @@ impl Restoring<'_> {
         written.and(log.close())
     }
 
-    /// To a shelf that is not in the directory.
+    /// Puts a story on a shelf outside of the directory.
     async fn put_story(&self, file: &Entry, name: StoryName, shelf: &dyn Shelf) -> Result<()> {
         let path = self.directory.join("spool").join(format!("{:020}.building", name.id.0));
         self.write(file, &path).await?;
@@ -282,7 +282,7 @@ impl Restoring<'_> {
             return Err(damaged(&shelf.place(name), "it does not read back as it was written"));
         }
         match self.disk.remove_file(&path) {
-            // A shelf on the same disk has taken it.
+            // A shelf on the same disk has renamed the file.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(format!("cannot remove {}", path.display()), error))
             }
@@ -290,7 +290,7 @@ impl Restoring<'_> {
         }
     }
 
-    /// Says that it is a data directory, durably.
+    /// Marks the directory as a data directory, durably.
     fn complete(&self) -> Result<()> {
         let directory = self.directory;
         let failed = |error| Error::io(format!("cannot write to {}", directory.display()), error);
@@ -308,7 +308,7 @@ fn hinted(error: Error) -> Error {
     error.with_hint("choose another backup with --backup; the directory is not complete: remove it")
 }
 
-/// Gives a new file its length, and the room for it where the file system can.
+/// Sets the length of a new file, and reserves the disk space if the file system can.
 fn extend(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
     match file.preallocate(bytes) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => file.set_len(bytes),

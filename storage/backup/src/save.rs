@@ -1,4 +1,4 @@
-//! Stores a backup: what the place does not have yet, and then the list.
+//! Stores a backup: first the files that the place lacks, then the list.
 
 use std::collections::BTreeMap;
 
@@ -18,35 +18,35 @@ use crate::{
     place::{BACKUPS, FILES, damaged},
 };
 
-/// Where the manifest's state is in a backup; it is no file of a data directory.
+/// Path of the manifest's state in a backup; a data directory has no such file.
 pub(crate) const MANIFEST_PATH: &str = "manifest/state";
 
-/// Lists of earlier backups that are looked at.
+/// Number of earlier lists to read.
 const LISTS_READ: usize = 3;
 
-/// A backup that was made.
+/// A complete backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Files in it.
+    /// Files of the backup.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// Files that the place did not have before.
+    /// Newly stored files.
     pub stored_files: u64,
-    /// Bytes of these.
+    /// Bytes of the newly stored files.
     pub stored_bytes: u64,
 }
 
-/// Makes a backup of all that was acknowledged before this is called. Blocks between its waits.
-/// `time_ns` is the time now, in nanoseconds since 1970.
+/// Makes a backup of everything acknowledged before this call. Blocks between its waits. `time_ns`
+/// is the current time, in nanoseconds since 1970.
 ///
 /// # Errors
-/// `ObjectInUse` while somebody else changes the place; `DataCorrupted` for damage in the
-/// database, or where the place does not give back what it got; `DiskFull`, `Io`,
-/// `ConnectionFailure`; `QueryCanceled`. There is no new backup then, and the others are as they
-/// were.
+/// `ObjectInUse` while another process changes the place; `DataCorrupted` for damage in the
+/// database, or if the place returns other bytes than were stored; `DiskFull`, `Io`,
+/// `ConnectionFailure`; `QueryCanceled`. After an error, no new backup exists, and the other
+/// backups are unchanged.
 pub async fn save(source: &Source, place: &Place, time_ns: i64, watch: &Watch) -> Result<Saved> {
     let guard = place.guard().await?;
     let saved = save_guarded(source, place, &guard, time_ns, watch).await;
@@ -64,7 +64,7 @@ async fn save_guarded(
     let names = keep::names(place).await?;
     let mut known = BTreeMap::new();
     for (name, bytes) in names.iter().rev().take(LISTS_READ) {
-        // What only others have is compared with what is there.
+        // Without a readable list, the files are compared with the stored files.
         if let Ok(list) = keep::read(place, name, *bytes).await {
             known.extend(
                 list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
@@ -91,7 +91,7 @@ async fn save_guarded(
     })
 }
 
-/// Makes the backup be there, and looks once more whether all of its files are.
+/// Stores the list, which completes the backup, and checks again that all files exist.
 async fn put_list(place: &Place, list: &List) -> Result<()> {
     let text = Bytes::from(list.encode()?);
     if text.len() as u64 > keep::LIST_BYTES_MAX {
@@ -130,7 +130,7 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
     whole
 }
 
-/// A name that sorts behind all that are there.
+/// A name that sorts behind all existing names.
 fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
     let mut ms = time_ns.div_euclid(1_000_000);
     loop {
@@ -140,21 +140,21 @@ fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
         let Some(newest) = newest.filter(|newest| *newest >= text.as_str()) else {
             return Ok(text);
         };
-        // The clock of whoever made that one is ahead.
+        // The clock of the newest backup's maker is ahead.
         ms = keep::time_ms(newest).unwrap_or(ms).max(ms) + 1;
     }
 }
 
-/// What is stored of a backup so far.
+/// The state of a backup in progress.
 struct Store<'a> {
     place: &'a Place,
     watch: &'a Watch,
-    /// Length and checksum of each file that a backup has.
+    /// Length and checksum of each file of an earlier backup.
     known: BTreeMap<String, (u64, u32)>,
-    /// Length of each file that is there.
+    /// Length of each stored file.
     there: BTreeMap<String, u64>,
     files: Vec<Entry>,
-    /// Files and bytes that were not there before.
+    /// Newly stored files and bytes.
     stored: (u64, u64),
 }
 
@@ -168,7 +168,7 @@ impl Store<'_> {
         self.add_bytes("FORMAT", format).await?;
         self.add_bytes("clock/clock", clock).await?;
         self.add_bytes(MANIFEST_PATH, manifest).await?;
-        // First, so that the journal is held for a short time.
+        // The journal comes first, to hold it only for a short time.
         for extent in &events {
             held.check_room().await?;
             self.add_segment(source, &source.events, "journal", extent).await?;
@@ -190,7 +190,7 @@ impl Store<'_> {
         self.add(path.to_string(), object, length, &InMemory(bytes)).await
     }
 
-    /// Without the zeros behind its last frame.
+    /// Adds a segment without the zeros behind its last frame.
     async fn add_segment(
         &mut self,
         source: &Source,
@@ -228,7 +228,8 @@ impl Store<'_> {
         Ok((short(&hasher.finalize()), end))
     }
 
-    /// What the manifest says of it, with the checksum of its checksums, is its name.
+    /// Adds a piece. The name of the object is a hash of the manifest's description, which includes
+    /// the checksum of the piece's checksums.
     async fn add_piece(&mut self, held: &Held, piece: &HeldPiece) -> Result<()> {
         let hash = hash(&piece.described()?);
         let (path, object, content): (_, _, Box<dyn Content>) = match piece.story() {
@@ -251,7 +252,7 @@ impl Store<'_> {
         self.add(path, object, piece.bytes(), content.as_ref()).await
     }
 
-    /// Whether a backup has a file, and it is there.
+    /// Whether an earlier backup has the file, and the file exists.
     fn has(&self, object: &str, bytes: u64) -> bool {
         let known = self.known.get(object).is_some_and(|known| known.0 == bytes);
         known && self.there.get(object) == Some(&bytes)
@@ -277,7 +278,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Stores a file that no backup has, and reads it back.
+    /// Stores a file that no earlier backup has, and reads the file back.
     async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
         let name = format!("{FILES}/{object}");
         let bytes = content.bytes();
@@ -288,7 +289,7 @@ impl Store<'_> {
                     summed.read(range).await?;
                 }
                 let checksum = summed.checksum()?;
-                // An interrupted backup left it.
+                // The file remains from an interrupted backup.
                 if self.place.checksum(&name, bytes).await? == checksum {
                     return Ok(checksum);
                 }
@@ -316,7 +317,7 @@ fn unfaithful(place: &str) -> Error {
         .with_hint("check the disk and the memory of the machine, or the object store")
 }
 
-/// 128 bits that no two contents share.
+/// A 128-bit hash, unique for each content.
 fn hash(bytes: &[u8]) -> String {
     short(&Sha256::digest(bytes))
 }

@@ -1,4 +1,4 @@
-//! What is backed up.
+//! The source of a backup.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -6,17 +6,17 @@ use stratalog_engine::Engine;
 use stratalog_journal::Journal;
 use stratalog_model::Disk;
 
-/// A database that is open.
+/// An open database.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Its events.
+    /// The engine of the events.
     pub engine: Arc<Engine>,
-    /// Their journal.
+    /// The journal of the events.
     pub events: Arc<Journal>,
     /// The catalog's journal.
     pub commands: Arc<Journal>,
     /// The disk of the directory.
     pub disk: Arc<dyn Disk>,
-    /// The data directory: `FORMAT`, and the clock's lease, are read from there.
+    /// The data directory: the source of `FORMAT` and of the clock's lease.
     pub directory: PathBuf,
 }

@@ -1,10 +1,10 @@
-//! How far it is, and whether anybody still wants it.
+//! The progress and the cancellation of a backup or restore.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// What the one who works and the one who waits share.
+/// State shared by the worker and the waiting caller.
 #[derive(Debug, Default)]
 pub struct Watch {
     bytes: AtomicU64,
@@ -13,17 +13,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Bytes of all files, once that is known; 0 before.
+    /// Bytes of all files; 0 until known.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the files that are done.
+    /// Bytes of the finished files.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Nobody wants it any more: it ends before the next part of a file.
+    /// Cancels the work: the work ends before the next part of a file.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }

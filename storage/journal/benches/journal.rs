@@ -1,7 +1,7 @@
-//! Appends and replay against what the disk itself does in the same run.
+//! Measures appends and replay against the speed of the disk in the same run.
 //!
-//! `cargo bench -p stratalog-journal`; `STRATALOG_BENCH_DIR` chooses the disk. Ends with
-//! the ratios that the design asks for.
+//! `cargo bench -p stratalog-journal`; `STRATALOG_BENCH_DIR` chooses the disk. The last lines are
+//! the ratios and rates with their required limits.
 
 #![allow(
     clippy::unwrap_used,
@@ -74,7 +74,7 @@ fn open(directory: PathBuf) -> Journal {
     Journal::open(Arc::new(LocalDisk), directory, JournalSettings::default()).unwrap()
 }
 
-/// One client that waits for `disk`, against a bare write and fdatasync, in turns.
+/// One client waits for `disk` durability, in turns with a bare write and fdatasync.
 fn latency(criterion: &mut Criterion, directory: &std::path::Path) {
     fs::create_dir_all(directory).unwrap();
     let payload = Bytes::from(noise(FRAME_BYTES));
@@ -147,7 +147,7 @@ fn rate(start: Instant) -> f64 {
     TOTAL_BYTES as f64 / 1e6 / start.elapsed().as_secs_f64()
 }
 
-/// Ends with a sync on both sides, so that neither leaves its work to the kernel.
+/// Ends with a sync, like the measurement of the journal: no work remains for the kernel.
 fn raw_writes(path: &std::path::Path) -> f64 {
     let block = noise(1 << 20);
     let file = File::create(path).unwrap();
@@ -206,7 +206,7 @@ fn replay_all(directory: &std::path::Path) -> f64 {
     rate(start)
 }
 
-/// Bytes that no file system compresses.
+/// Incompressible bytes.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut next = || {

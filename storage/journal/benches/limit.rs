@@ -1,7 +1,8 @@
-//! How many frames a second the journal takes by itself: what an event that is recorded cannot be faster than.
+//! The frame rate of the journal alone: the upper limit for recorded events per second.
 //!
 //! `cargo bench -p stratalog-journal --bench limit -- --durability disk --size 4096 --clients 8 --window 128 --seconds 3`:
-//! so many threads, each with so many frames that are not answered. `STRATALOG_BENCH_DIR` chooses the disk.
+//! `clients` threads, each with up to `window` unanswered frames. `STRATALOG_BENCH_DIR` chooses the
+//! disk.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,7 +72,7 @@ struct Run {
     durability: Durability,
     payload: Bytes,
     window: usize,
-    /// Only frames that are answered between these two count.
+    /// Only frames answered between `from` and `until` count.
     from: Instant,
     until: Instant,
     counted: Arc<AtomicU64>,
@@ -125,7 +126,7 @@ fn number(name: &str, otherwise: usize) -> usize {
     option(name).map_or(otherwise, |text| text.parse().unwrap())
 }
 
-/// `--name value`; cargo adds words of its own.
+/// The value of `--name value`; cargo adds arguments of its own.
 fn option(name: &str) -> Option<String> {
     let mut words = std::env::args().skip_while(|word| word.strip_prefix("--") != Some(name));
     words.nth(1)

@@ -1,11 +1,11 @@
-//! Memory whose first byte lies on a cache line, so that Arrow can use payloads in place.
+//! Memory aligned to cache lines: Arrow uses payloads in place.
 
 use bytes::Bytes;
 
-/// Alignment in memory of what the reader hands out.
+/// Alignment in memory of the reader's buffers.
 const ALIGNMENT: usize = 64;
 
-/// A buffer of zeros that starts at a multiple of 64.
+/// A buffer of zeros with an address that is a multiple of 64.
 pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -25,12 +25,12 @@ impl AlignedBuffer {
         self.bytes.get_mut(self.start..self.start + self.len).unwrap_or_default()
     }
 
-    /// Forgets what follows the first `len` bytes.
+    /// Drops the bytes after the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// The bytes, shared from now on.
+    /// The bytes, for sharing.
     pub(crate) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -44,12 +44,12 @@ impl AsRef<[u8]> for AlignedBuffer {
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// Whether all bytes are 0; compares pages, not bytes.
+/// Whether all bytes are 0; compares whole pages for speed.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(ZEROS.len()).all(|chunk| ZEROS.get(..chunk.len()) == Some(chunk))
 }
 
-/// Number of bytes up to and including the last one that is not 0.
+/// Length of `bytes` without the zeros at the end.
 pub(crate) fn used_len(bytes: &[u8]) -> usize {
     let mut len = bytes.len();
     for chunk in bytes.rchunks(ZEROS.len()) {

@@ -1,10 +1,10 @@
-//! Looks at a journal without changing it, and goes on behind damage.
+//! Checks a journal without changing anything, and continues behind damage.
 //!
 //! ```text
 //!   sound frames ─► visit │ X ─► Fault: lsn 9 to 11 ─► next sound header ─► visit │ …
 //! ```
-//! A start stops at the first byte that is not right. Whoever wants to know all that is wrong
-//! reads on at the next header whose checksum holds.
+//! A start stops at the first invalid byte. The check continues at the next header with a valid
+//! checksum, to find all faults.
 
 use std::{
     io,
@@ -26,84 +26,85 @@ use crate::{
     tail::{self, unreadable},
 };
 
-/// Bytes of one read of the search for the next sound header.
+/// Bytes per read in the search for the next sound header.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// What stands where no frame does.
+/// The message for a place without a frame.
 const ZEROS: &str = "there are zeros instead";
 
-/// How much of a journal is looked at.
+/// The part of a journal to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All of it; nobody has it open.
+    /// The whole journal; no process has the journal open.
     Closed(Beginning),
-    /// The frames of these lsn's, both included, which are durable. Somebody may write behind
-    /// them, and give up segments before the first.
+    /// The durable frames between two lsn's, both included. Meanwhile a writer may append frames,
+    /// and may release segments before the first lsn.
     Durable(Lsn, Lsn),
 }
 
-/// What a check meets, in the order of lsn's.
+/// A result of a check, in the order of lsn's.
 #[derive(Debug)]
 pub enum Sight<'a> {
-    /// A frame whose checksums hold.
+    /// A frame with valid checksums.
     Frame {
         /// The segment's file.
         path: &'a Path,
-        /// Where the frame starts in it.
+        /// Offset of the frame in the file.
         offset: u64,
-        /// Its position.
+        /// Position of the frame.
         lsn: Lsn,
-        /// All of it.
+        /// The complete frame.
         frame: Frame,
     },
-    /// Something is wrong.
+    /// A fault.
     Fault(Fault),
 }
 
-/// What is wrong.
+/// A fault of the journal.
 #[derive(Debug)]
 pub struct Fault {
     /// The file.
     pub path: PathBuf,
-    /// What a start would say, or might.
+    /// The error that a start reports, or may report.
     pub error: Error,
-    /// Frames that cannot be read.
+    /// The unreadable frames.
     pub lost: Option<Lost>,
 }
 
-/// Frames that cannot be read.
+/// Unreadable frames.
 #[derive(Debug)]
 pub struct Lost {
     /// The first.
     pub first: Lsn,
-    /// The last, if that is known.
+    /// The last, if known.
     pub last: Option<Lsn>,
-    /// What the header says of the only one, when that holds; without a payload.
+    /// The header of the frame without a payload, if only one frame is lost and its header is
+    /// sound.
     pub frame: Option<Frame>,
 }
 
-/// What a check has seen.
+/// Summary of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Segments that were looked at.
+    /// Segments checked.
     pub segments: u64,
-    /// Bytes of their files.
+    /// Bytes of the segment files.
     pub bytes: u64,
     /// Sound frames.
     pub frames: u64,
-    /// Last lsn that could be read; 0 for none.
+    /// The last readable lsn; 0 for none.
     pub last: Lsn,
-    /// A torn tail, which the next start cuts: file, offset, bytes.
+    /// A torn tail for the next start to cut: file, offset, bytes.
     pub torn: Option<(PathBuf, u64, u64)>,
-    /// Files that the next start removes: segments that were given up, and a spare.
+    /// Files for the next start to remove: released segments, and a spare.
     pub leftover: Vec<PathBuf>,
 }
 
-/// Reads all of a journal that `scope` names; `visit` may end that by an error.
+/// Checks the part `scope` of a journal; an error of `visit` ends the check.
 ///
 /// # Errors
-/// What `visit` returns, and `Io` when the directory cannot be listed. What is wrong with the
-/// journal is handed to `visit`.
+/// The error of `visit`, and `Io` if the directory cannot be listed. Faults of the journal go to
+/// `visit`.
 pub fn check(
     disk: &Arc<dyn Disk>,
     directory: &Path,
@@ -168,7 +169,7 @@ impl Check<'_> {
             let Some(segment) = segment else { continue };
             self.summary.segments += 1;
             self.summary.bytes += segment.bytes;
-            // Behind a gap nobody knows what the next one was.
+            // Behind a gap, the first lsn of the next segment is unknown.
             let next = segments
                 .get(at + 1)
                 .map(|(other, next)| next.as_ref().filter(|_| other.0 == number.0 + 1));
@@ -181,13 +182,13 @@ impl Check<'_> {
         (self.visit)(Sight::Fault(Fault { path, error, lost }))
     }
 
-    /// Whether a file has gone meanwhile, because nothing in it is needed.
+    /// Whether the file was released and removed meanwhile.
     fn was_released(&self, number: SegmentId) -> bool {
         let path = self.place.path(&segment::file_name(number));
         matches!(self.scope, Scope::Durable(..)) && !self.place.disk.exists(&path).unwrap_or(true)
     }
 
-    /// Segments with frames before the first one needed only: a start removes them.
+    /// Leaves out segments with only released frames: a start removes the files.
     fn leave_out_released(&mut self, segments: &mut Vec<(SegmentId, Option<Segment>)>) {
         let (from, closed) = match self.scope {
             Scope::Closed(Beginning::At(from)) => (from, true),
@@ -238,8 +239,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads one segment. `next` is the one behind it: none, one that cannot be read, or its
-    /// header.
+    /// Reads one segment. `next` is the segment behind: none, an unreadable segment, or its header.
     fn segment(&mut self, segment: &Segment, next: Option<Option<&Segment>>) -> Result<()> {
         let file = match self.place.disk.open(&segment.path) {
             Ok(file) => file,
@@ -298,7 +298,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Hands out frames up to `end`, or to where nothing sound follows.
+    /// Hands out frames up to `end`, or up to the last sound frame.
     fn walk(&mut self, walk: &mut Walk<'_>, end: Option<u64>) -> Result<(), Stopped> {
         loop {
             if end.is_some_and(|end| walk.reader.offset() >= end) {
@@ -332,7 +332,7 @@ impl Check<'_> {
                         .map_err(Stopped::Visitor)?;
                 }
                 Step::Stop(stop) => {
-                    // All that the next segment follows is there.
+                    // No frame before the next segment is missing.
                     if walk.next == Some(walk.expected) && walk.refused.is_none() {
                         return Ok(());
                     }
@@ -344,8 +344,7 @@ impl Check<'_> {
         }
     }
 
-    /// Tells of what does not hold, and goes to the next header that does; `false` when there
-    /// is none.
+    /// Reports damage, and moves to the next sound header; `false` without a later sound header.
     fn skip(&mut self, walk: &mut Walk<'_>, stop: Stop) -> Result<bool, Stopped> {
         let offset = walk.reader.offset();
         if let Stop::DamagedPayload(header) = &stop
@@ -378,7 +377,7 @@ impl Check<'_> {
         }
     }
 
-    /// The frames from the expected one on, up to `until`, cannot be read.
+    /// Reports the frames from `walk.expected` up to `until` (excluded) as unreadable.
     fn lose(
         &mut self,
         walk: &mut Walk<'_>,
@@ -399,24 +398,24 @@ impl Check<'_> {
     }
 }
 
-/// The way through one segment.
+/// A walk through one segment.
 struct Walk<'a> {
     reader: FrameReader<'a>,
     file: &'a dyn DiskFile,
     segment: &'a Segment,
-    /// First lsn of the segment behind it, if that can be read.
+    /// First lsn of the next segment, if readable.
     next: Option<Lsn>,
-    /// There is one, and it cannot be read: where this one ends, nobody knows.
+    /// The next segment exists, but is unreadable: the end of this segment is unknown.
     next_unread: bool,
     expected: Lsn,
-    /// Checksum of the last frame's header; `None` once anything was lost.
+    /// Checksum of the last frame's header; `None` after lost frames.
     checksum: Option<u32>,
-    /// What a start would say of the first thing that does not hold.
+    /// The error of a start at the first damage.
     refused: Option<Error>,
 }
 
 impl Walk<'_> {
-    /// The first sound header from `from` on that may follow the frames so far.
+    /// The first sound header from `from` on whose lsn may follow the frames so far.
     fn next_header(&self, from: u64) -> io::Result<Option<(u64, Header)>> {
         let mut buffer = vec![0; SEARCH_BYTES];
         let mut at = from;
@@ -443,7 +442,7 @@ impl Walk<'_> {
     }
 }
 
-/// Why a walk ended early.
+/// The reason for an early end of a walk.
 enum Stopped {
     Disk(io::Error),
     Visitor(Error),

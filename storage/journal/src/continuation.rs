@@ -1,13 +1,13 @@
-//! A segment's last word: that another one follows it.
+//! The last record of a segment: the segment has a successor.
 //!
 //! ```text
 //!   segment n     … frames, durable │ continued │ zeros
 //!   segment n+1   header │ frames …
 //!                        ▲ none before "continued" is durable
 //! ```
-//! The successor is durable, and empty, before this is written: a crash in between leaves
-//! an empty last segment, and the next writer writes it then. So a segment that says that
-//! it is continued, and is the last one, has lost its successor.
+//! The successor is durable and empty before the writer writes this record. After a crash between
+//! both, the last segment is empty, and the next writer writes the record. A last segment with this
+//! record has lost its successor.
 
 use std::{io, path::PathBuf};
 
@@ -20,19 +20,19 @@ use crate::{
     tail::{self, unreadable},
 };
 
-/// What is still to be written.
+/// A continuation record to write.
 #[derive(Debug)]
 pub(crate) struct Continuation {
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) path: PathBuf,
-    /// Where the segment's records end.
+    /// End of the segment's records.
     pub(crate) offset: u64,
     record: Vec<u8>,
 }
 
 impl Continuation {
-    /// For the segment of `file` and `seed`, whose records end at `offset` with the frame
-    /// `last`, all of them durable.
+    /// A continuation for the segment of `file` and `seed`. The records of the segment end at
+    /// `offset` with the frame `last`; all are durable.
     pub(crate) fn new(
         file: Box<dyn DiskFile>,
         path: PathBuf,
@@ -46,12 +46,12 @@ impl Continuation {
         Self { file, path, offset, record }
     }
 
-    /// The one of `before` when `last`, which follows it, has no frames: a crash may have
-    /// left it out. Also when it is there: after a failed fsync the page cache may call a
-    /// page clean that never reached the disk.
+    /// The continuation of `before` if its successor `last` has no frames: a crash may have
+    /// prevented the write. An existing record is written again: after a failed fsync, the page
+    /// cache may hold a page as clean that never reached the disk.
     ///
     /// # Errors
-    /// What the disk says, and damage on the way to the end of `before`.
+    /// Errors of the disk, and damage before the end of `before`.
     pub(crate) fn unsettled(
         disk: &dyn Disk,
         before: &Segment,
@@ -64,7 +64,7 @@ impl Continuation {
         let whole =
             run.expected == last.header.first_lsn && run.checksum == last.header.previous_checksum;
         let fits = before.header.preallocated == 0 || offset + frame::HEADER_BYTES <= before.bytes;
-        // What does not end as its successor says is damage, which the replay reports.
+        // If `before` does not end where its successor begins, the replay reports the damage.
         if !whole || !fits {
             return Ok(None);
         }
@@ -73,7 +73,7 @@ impl Continuation {
         Ok(Some(Self::new(file, path, before.seed, offset, partition, last)))
     }
 
-    /// Writes it, without a sync.
+    /// Writes the record, without a sync.
     pub(crate) fn write(&self) -> io::Result<()> {
         self.file.write_all_at(&self.record, self.offset)
     }

@@ -1,34 +1,34 @@
-//! Large groups that are synced go to the disk past the system's memory: a copy there, in pages that are
-//! touched for the first time, takes longer than the disk does.
+//! Large synced groups bypass the page cache: a copy into fresh pages of the cache takes longer
+//! than the disk itself.
 //!
 //! ```text
 //!   group:  ░░│ head │■■■■■■■■■■■■■■■■■■│■■■■■■■■■■■■■■■■■■│ tail │     │ every 4096 bytes
 //!             written      staged, direct     staged, direct    written
 //! ```
-//! The blocks at both ends have bytes of other groups as well, and are written as any others. A sync of
-//! the file makes all of it durable.
+//! The blocks at both ends share their bytes with other groups, and use ordinary writes. A sync of
+//! the file makes the complete group durable.
 
 use std::io;
 
 use stratalog_model::DiskFile;
 
-/// What offsets, lengths and addresses of direct writes are multiples of.
+/// Alignment of offsets, lengths and addresses of direct writes.
 const BLOCK_BYTES: usize = 4096;
 
-/// Bytes that are staged before they are written.
+/// Size of the staging buffer.
 const STAGED_BYTES: usize = 2 << 20;
 
-/// Memory from which the disk can read, kept from group to group.
+/// Aligned memory for direct writes, reused for all groups.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     bytes: Vec<u8>,
-    /// Where it is aligned.
+    /// Start of the aligned part.
     start: usize,
     len: usize,
 }
 
 impl Staging {
-    /// Takes what there is room for; how much that is.
+    /// Copies bytes into the free room; returns the number of copied bytes.
     fn take(&mut self, bytes: &[u8]) -> usize {
         if self.bytes.is_empty() {
             self.bytes = vec![0; STAGED_BYTES + BLOCK_BYTES];
@@ -49,27 +49,27 @@ impl Staging {
     }
 }
 
-/// A group on its way.
+/// A group in progress.
 pub(crate) struct Direct<'a> {
     file: &'a dyn DiskFile,
     staging: &'a mut Staging,
-    /// Bytes up to the first block's end, until they are written.
+    /// Bytes up to the end of the first block, until written.
     head: Vec<u8>,
     head_bytes: usize,
-    /// Where what is staged goes.
+    /// File offset of the staged bytes.
     at: u64,
     writes: u64,
 }
 
 impl<'a> Direct<'a> {
-    /// A group that begins at an offset.
+    /// Begins a group at a file offset.
     pub(crate) fn begin(file: &'a dyn DiskFile, staging: &'a mut Staging, at: u64) -> Self {
         staging.len = 0;
         let head_bytes = (at.next_multiple_of(BLOCK_BYTES as u64) - at) as usize;
         Self { file, staging, head: Vec::new(), head_bytes, at, writes: 0 }
     }
 
-    /// The next bytes of it.
+    /// Adds the next bytes of the group.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.head_bytes > 0 {
             let count = bytes.len().min(self.head_bytes - self.head.len());
@@ -90,7 +90,7 @@ impl<'a> Direct<'a> {
         Ok(())
     }
 
-    /// Writes what is left; the offset of its end, and how many writes it took.
+    /// Writes the remaining bytes; returns the end offset of the group and the number of writes.
     pub(crate) fn finish(mut self) -> io::Result<(u64, u64)> {
         self.write_head()?;
         self.write_staged()?;

@@ -1,10 +1,10 @@
-//! What a copy of a journal needs: its segments, as they are between two groups of frames.
+//! The extents of a journal for a copy: the segments between two groups of frames.
 //!
 //! ```text
 //!   1: frames │ continued │ zeros      2: frames ─────┤ used_bytes    zeros … bytes
 //! ```
-//! Nothing before `used_bytes` of the last segment is ever written again, and nothing of those
-//! before it but the word that they are continued.
+//! The writer never changes bytes before `used_bytes` of the last segment. Earlier segments change
+//! only by their continuation record.
 
 use std::path::PathBuf;
 
@@ -18,18 +18,18 @@ use crate::{
     tail::{self, damaged},
 };
 
-/// A segment, or the beginning of one.
+/// A segment, or the beginning of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
-    /// Lsn of the first frame in it.
+    /// Lsn of the first frame.
     pub first: Lsn,
-    /// Lsn of the last one; before `first` when there is none.
+    /// Lsn of the last frame; before `first` in an empty segment.
     pub last: Lsn,
-    /// Bytes that count. What a copy has behind them must be zeros.
+    /// Bytes in use. A copy must have zeros behind.
     pub used_bytes: u64,
-    /// Length that the file of a copy must have.
+    /// Required length of the file of a copy.
     pub bytes: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn verify(place: &Place, extent: &Extent) -> Result<()> {
     let file = place.disk.open(&extent.path).map_err(failed)?;
     let mut reader = FrameReader::new(file.as_ref(), &segment);
     let run = tail::follow(&mut reader, &segment, &mut |_, _, _| Ok(()))?;
-    // Frames may have been written since.
+    // The writer may have added frames since.
     if segment.header.first_lsn != extent.first || run.expected.0 <= extent.last.0 {
         let what = "frames that were written cannot be read";
         return Err(damaged(&extent.path, reader.offset(), run.expected, Some(extent.last), what));

@@ -1,4 +1,4 @@
-//! One frame in bytes. All integers are little-endian.
+//! The byte format of a frame. All integers are little-endian.
 //!
 //! ```text
 //!    0  magic "SLFR"          4  CRC32C of bytes 8..128, seeded with the segment header's
@@ -11,8 +11,8 @@
 //!  128  payload, then zeros up to a multiple of 128
 //! ```
 //!
-//! Frames start at multiples of 128: a header never straddles a 512-byte sector, so a
-//! torn write leaves it whole or leaves zeros, and whatever else is found is damage.
+//! Frames start at multiples of 128: a header never crosses the border of a 512-byte sector. After
+//! a torn write the header is complete or zeros; any other content is damage.
 
 use bytes::{Buf, BufMut};
 use stratalog_model::{
@@ -20,23 +20,23 @@ use stratalog_model::{
     TickRange,
 };
 
-/// Bytes that a frame takes on disk besides its payload, at most.
+/// Maximum bytes of a frame on disk besides its payload.
 pub const FRAME_OVERHEAD_BYTES: u64 = HEADER_BYTES + ALIGNMENT - 1;
 
 /// Bytes before the payload.
 pub(crate) const HEADER_BYTES: u64 = 128;
-/// Frames start at multiples of this.
+/// Frames start at multiples of this value.
 pub(crate) const ALIGNMENT: u64 = 128;
 const HEADER: usize = HEADER_BYTES as usize;
 
 const MAGIC: &[u8; 4] = b"SLFR";
-/// Kind byte of a mark, which is no frame: see [`Record::Mark`].
+/// Kind byte of a mark (no frame): see [`Record::Mark`].
 const MARK: u8 = 0x80;
 /// Kind byte of [`Record::Continued`].
 const CONTINUED: u8 = 0x81;
 const FLAG_PRODUCER: u8 = 1;
 
-/// Bytes on disk of a frame with that payload.
+/// Bytes on disk of a frame with `payload_bytes`.
 pub(crate) const fn extent_bytes(payload_bytes: u64) -> u64 {
     HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT)
 }
@@ -52,14 +52,14 @@ pub(crate) fn payload_checksum(payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(payload), padding)
 }
 
-/// Whether 128 bytes whose checksum does not hold have the magic or the lsn of a header:
-/// a few wrong bits cannot break both.
+/// Whether 128 bytes with an invalid checksum have the magic or the lsn of a header: a few wrong
+/// bits cannot break both.
 pub(crate) fn resembles(bytes: &[u8], lsn: Lsn) -> bool {
     bytes.starts_with(MAGIC) || bytes.get(16..24) == Some(&lsn.0.to_le_bytes())
 }
 
-/// Whether some value of one byte makes a sound header of 128 bytes whose checksum does not hold: if
-/// so, a few bits are wrong, and nothing was torn off. `Some` says how long its payload is.
+/// Whether a change of one byte makes 128 bytes with an invalid checksum a sound header: then a few
+/// bits are wrong, and no write was torn. `Some` holds the payload length.
 pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
     let mut tried = bytes.to_vec();
     for at in 0..tried.len() {
@@ -75,18 +75,19 @@ pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
     None
 }
 
-/// What a header introduces.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A frame of the log.
     Frame(FrameKind),
-    /// No frame: its `durable` was true when it was written. Its lsn is the next frame's.
+    /// No frame, but a durability mark: `durable` was durable when the mark was written. The lsn is
+    /// the next frame's lsn.
     Mark,
-    /// A mark, and the last record of its segment: another segment follows.
+    /// A mark, and the last record of its segment: the log continues in the next segment.
     Continued,
 }
 
-/// A frame without its payload, and what the journal adds.
+/// A frame without its payload, plus the journal's own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) record: Record,
@@ -95,7 +96,7 @@ pub(crate) struct Header {
     pub(crate) schema_version: SchemaVersion,
     pub(crate) count: u32,
     pub(crate) lsn: Lsn,
-    /// Everything up to here was fdatasynced before this header was written.
+    /// All frames up to this lsn were fdatasynced before this header was written.
     pub(crate) durable: Lsn,
     pub(crate) ticks: TickRange,
     pub(crate) first_seq: u64,
@@ -105,16 +106,16 @@ pub(crate) struct Header {
     pub(crate) payload_checksum: u32,
 }
 
-/// What 128 bytes turned out to be.
+/// The result of parsing 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// Zeros: nothing was written here.
+    /// Zeros: unwritten.
     Blank,
-    /// Neither zeros nor a header whose checksum holds.
+    /// Neither zeros nor a header with a valid checksum.
     Damaged,
-    /// A header, and its own checksum.
+    /// A header, and the checksum of the header.
     Header(Header, u32),
-    /// The checksum holds, but the contents mean nothing to this version.
+    /// The checksum is valid, but this version does not know the contents.
     Unknown,
 }
 
@@ -138,7 +139,7 @@ impl Header {
         }
     }
 
-    /// A mark that says that all up to `durable` is durable, written before frame `next`.
+    /// A mark before frame `next`: all frames up to `durable` are durable.
     pub(crate) fn mark(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
         Self {
             record: Record::Mark,
@@ -157,12 +158,12 @@ impl Header {
         }
     }
 
-    /// A mark that says that frame `next` is in the segment that follows.
+    /// A mark at the end of a segment: frame `next` is in the next segment.
     pub(crate) fn continued(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
         Self { record: Record::Continued, ..Self::mark(partition, next, durable) }
     }
 
-    /// Bytes on disk of the frame.
+    /// Bytes of the frame on disk.
     pub(crate) fn extent(&self) -> u64 {
         extent_bytes(u64::from(self.payload_bytes))
     }
@@ -199,7 +200,8 @@ impl Header {
         checksum
     }
 
-    /// Reads 128 bytes. Nothing but the checksum is looked at before it is verified (CL-6).
+    /// Parses 128 bytes. Apart from magic and checksum, no field is used before verification
+    /// (CL-6).
     pub(crate) fn parse(bytes: &[u8], seed: u32) -> Parsed {
         let Some((magic, rest)) = bytes.split_first_chunk::<4>() else { return Parsed::Damaged };
         let Some((checksum, body)) = rest.split_first_chunk::<4>() else { return Parsed::Damaged };

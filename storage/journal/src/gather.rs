@@ -1,8 +1,8 @@
-//! When a group starts: at once, or when those who are about to append have done so.
+//! The start of a group: at once, or after a wait for further appends.
 //!
-//! A sync costs the same for one frame as for fifty. Where appends overlap, whoever was
-//! answered last is back in a moment, and the group that waits for all of them needs a
-//! fraction of the syncs. Nobody waits for a single appender: its appends never overlap.
+//! A sync costs the same for one frame and for fifty frames. With overlapping appends, the
+//! appenders of the last group soon append again; a group that waits for all of them saves most
+//! syncs. A single appender never waits: its appends never overlap.
 //!
 //! ```text
 //!   group of 9 done, 3 wait │ gather until 12 wait, or none came for a while │ write, sync
@@ -10,22 +10,22 @@
 
 use std::time::Duration;
 
-/// So long without a new frame, and the group starts with what is there.
+/// A group starts after this time without a new frame.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// Every so many groups it is found out anew how many come.
+/// Interval, in groups, of the exploration of the number of appenders.
 const EXPLORE_GROUPS: u32 = 32;
 
-/// Bytes that wait from which on a group is large enough.
+/// Waiting bytes that make a group large enough to start.
 const ENOUGH_BYTES: u64 = 64 << 10;
 
-/// How many frames a group is worth waiting for. Learned from the groups before.
+/// The number of frames worth a wait, learned from earlier groups.
 #[derive(Debug)]
 pub(crate) struct Gather {
     longest: Duration,
-    /// Frames that came together lately when they were waited for.
+    /// Frames of recent groups after a wait.
     expected: usize,
-    /// Frames of the last group and those that waited at its end.
+    /// Frames of the last group plus frames waiting at its end.
     overlapping: usize,
     groups: u32,
 }
@@ -33,27 +33,27 @@ pub(crate) struct Gather {
 /// One wait for a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Frames that end it.
+    /// Number of frames that ends the wait.
     pub(crate) frames: usize,
-    /// Without a new frame for so long, it ends.
+    /// Time without a new frame that ends the wait.
     pub(crate) pause: Duration,
-    /// It ends anyway.
+    /// Maximum duration of the wait.
     pub(crate) longest: Duration,
     explores: bool,
 }
 
 impl Gather {
-    /// Waits for at most `longest`; not at all when that is zero.
+    /// A gatherer with a maximum wait `longest`; zero: never waits.
     pub(crate) fn new(longest: Duration) -> Self {
         Self { longest, expected: 1, overlapping: 0, groups: 0 }
     }
 
-    /// Whether appends have not overlapped lately.
+    /// Whether recent appends did not overlap.
     pub(crate) fn is_lone(&self) -> bool {
         self.overlapping < 2
     }
 
-    /// How to wait while `frames` of `bytes` are there; `None` to start at once.
+    /// The wait for a group while `frames` with `bytes` are queued; `None` to start at once.
     pub(crate) fn wait(&mut self, frames: usize, bytes: u64) -> Option<Wait> {
         if self.longest.is_zero() || self.overlapping.max(frames) < 2 || bytes >= ENOUGH_BYTES {
             return None;
@@ -67,17 +67,17 @@ impl Gather {
         Some(Wait { frames, pause: PAUSE, longest: self.longest, explores })
     }
 
-    /// A wait ended with so many frames.
+    /// Learns from a wait that ended with `frames`.
     pub(crate) fn waited(&mut self, wait: Wait, frames: usize) {
         if wait.explores {
             self.expected = self.expected.max(frames);
         } else if frames < self.expected {
-            // Some have left, or were slow for once.
+            // Some appenders have left, or were slow this time.
             self.expected = frames.max(self.expected * 7 / 8);
         }
     }
 
-    /// A group of `frames` is done, and `waiting` came meanwhile.
+    /// Learns from a group: `frames` are done, and `waiting` frames arrived meanwhile.
     pub(crate) fn done(&mut self, frames: usize, waiting: usize) {
         self.overlapping = frames + waiting;
     }

@@ -1,4 +1,4 @@
-//! The log as its users see it.
+//! The public interface of the log.
 
 use std::{fmt, path::PathBuf, sync::Arc, thread::JoinHandle};
 
@@ -28,21 +28,21 @@ use crate::{
 pub struct Journal {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// What was recovered, for `replay`.
+    /// The recovered segments, for `replay`.
     segments: Vec<Segment>,
     tail: Tail,
-    /// Keeps other processes out, until `close`.
+    /// Locks out other processes until `close`.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
-/// Which segments of a journal must be there.
+/// The segments that a journal must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// All, from the first frame on.
+    /// All segments, from the first frame on.
     First,
-    /// Those with frames from this one on.
+    /// The segments with frames from this lsn on.
     At(Lsn),
-    /// Those that are there: what is read tells whether it is enough.
+    /// The existing segments: the reader decides whether the segments suffice.
     Any,
 }
 
@@ -53,14 +53,14 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `directory`, which is made if missing, and recovers it: the
-    /// tail that a crash tore is cut, and all that stands before it is made durable. Then
-    /// starts the writer. The frames are read by [`Log::replay`].
+    /// Opens the journal in `directory` (made if missing), and recovers the journal: cuts a torn
+    /// tail, and makes all frames before the tail durable. Then starts the writer. [`Log::replay`]
+    /// reads the frames.
     ///
     /// # Errors
-    /// - `ObjectInUse`: another process has it open.
-    /// - `ObjectNotInPrerequisiteState`: a foreign file lies in the directory, or a
-    ///   segment is of a newer format.
+    /// - `ObjectInUse`: another process has the journal open.
+    /// - `ObjectNotInPrerequisiteState`: a foreign file is in the directory, or a segment has a
+    ///   newer format.
     /// - `DataCorrupted`: damage before the end; names file, offset and frames (CL-6).
     /// - `DiskFull`, `Io`: the disk has no room, or fails.
     /// - `InvalidParameterValue`: the settings contradict each other.
@@ -72,12 +72,12 @@ impl Journal {
         Self::open_if(disk, directory, settings, None)
     }
 
-    /// As [`Self::open`], for a journal that was made before: makes no new one. Segments that
-    /// `beginning` does not need are removed.
+    /// Like [`Self::open`], for an existing journal: makes no new journal. Removes segments that
+    /// `beginning` does not need.
     ///
     /// # Errors
-    /// As [`Self::open`]; `DataCorrupted` as well when there is no directory, or a segment
-    /// that `beginning` needs is not in it.
+    /// Like [`Self::open`]; also `DataCorrupted` if the directory, or a segment that `beginning`
+    /// needs, is missing.
     pub fn open_existing(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
@@ -119,16 +119,16 @@ impl Journal {
         })
     }
 
-    /// The segments, up to what is written now, which need not be durable: what a copy has, as
-    /// long as nothing is [released](Log::release).
+    /// The segments up to the current end, durable or not: valid for a copy until the next
+    /// [release](Log::release).
     ///
     /// # Errors
-    /// `Io` for a journal that has stopped for good.
+    /// `Io` for a poisoned journal.
     pub fn extents(&self) -> Result<Vec<Extent>> {
         self.shared.extents()
     }
 
-    /// Reads all frames of one of [`Self::extents`] and compares their checksums.
+    /// Reads all frames of an extent from [`Self::extents`] and verifies their checksums.
     ///
     /// # Errors
     /// `DataCorrupted`, with file and offset; `Io`.
@@ -136,7 +136,7 @@ impl Journal {
         extent::verify(&self.shared.place, extent)
     }
 
-    /// Visits the frames of one segment; `next` is the one that follows it.
+    /// Visits the frames of one segment; `next` is the following segment.
     fn replay_segment(
         &self,
         segment: &Segment,
@@ -156,7 +156,7 @@ impl Journal {
         })?;
         let offset = reader.offset();
         let Some(next) = next else {
-            // Marks may have been added since the journal was opened, but no frame.
+            // The writer may have added marks since the open, but no frame.
             if run.expected.0 == self.tail.last.0 + 1 && offset >= self.tail.offset {
                 return Ok(());
             }
@@ -235,7 +235,7 @@ impl Log for Journal {
     fn close(&self) -> Result<()> {
         self.shared.start_closing();
         if let Some(thread) = self.writer.lock().take() {
-            // The writer catches its panics and reports them as poison.
+            // The writer catches its panics and reports a panic as poison.
             drop(thread.join());
         }
         drop(self.lock.lock().take());
@@ -248,7 +248,8 @@ impl Log for Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Who wants to know closes; a poisoned writer has already logged why.
+        // Callers that need the result call `close`; a poisoned writer has already logged the
+        // reason.
         drop(self.close());
     }
 }

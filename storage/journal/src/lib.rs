@@ -1,23 +1,23 @@
 //! The keeper's log: frames in segments, group commit, recovery.
 //!
 //! *What it is*: [`Journal`], the implementation of [`Log`](stratalog_model::Log) on a
-//! [`Disk`](stratalog_model::Disk), and [`LocalDisk`], the real one. The catalog's log is
-//! a journal of its own. The design follows Scalog's shards and Chariots' FIFO log (F49,
-//! F110): one writer per partition, positions without gaps.
+//! [`Disk`](stratalog_model::Disk), and [`LocalDisk`], the real disk. The catalog's log is a
+//! separate journal. The design follows Scalog's shards and Chariots' FIFO log (F49, F110): one
+//! writer per partition, positions without gaps.
 //!
-//! *What it deliberately is not*: it does not look into payloads (it knows no Arrow and
-//! no SQL), assigns neither ticks nor gsn's, does not recognize duplicates (it stores who
-//! sent what; the engine compares), and runs no async runtime: on a worker of the caller's
-//! it only says that it is going to block.
+//! *What it deliberately is not*: the journal does not interpret payloads (no Arrow, no SQL), and
+//! assigns neither ticks nor gsn's. The journal stores producer and statement number, but the
+//! engine detects duplicates. The journal runs no async runtime: on a worker thread of the
+//! caller's runtime, the journal only announces a blocking call.
 //!
 //! *Data path*:
 //! ```text
 //!   reserve ─► submit ─► queue ─► writer: group ─► segment ─► fdatasync ─► completions
 //!   (bytes)    (CRC)    (FIFO)    one write (or few)         one a group    in lsn order
 //!
-//!   open: headers of all segments, all frames of the last one, judge and cut its tail
+//!   open: headers of all segments, all frames of the last segment, judge and cut the tail
 //!   replay: every frame of every segment, verified before it is handed out
-//!   check: the same without changing anything, and on behind what does not hold
+//!   check: like replay, without any change, and continues behind damage
 //! ```
 //! `docs/formats.md` draws the bytes.
 
@@ -51,8 +51,8 @@ pub use sabotage::Sabotage;
 pub use segment::FORMAT_VERSION;
 pub use settings::JournalSettings;
 
-/// Whether a deliberate defect is switched on; always `false` in a product build, where
-/// its name does not even exist.
+/// Whether a deliberate defect is active; always `false` in a product build, which does not even
+/// contain the name of the defect.
 #[cfg(feature = "sabotage")]
 macro_rules! sabotaged {
     ($settings:expr, $name:ident) => {

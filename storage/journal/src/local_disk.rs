@@ -18,7 +18,7 @@ use rustix::{
 };
 use stratalog_model::{Disk, DiskFile};
 
-/// Files of the machine that the process runs on.
+/// The file system of the local machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalDisk;
 
@@ -88,7 +88,8 @@ impl Disk for LocalDisk {
 #[derive(Debug)]
 struct LocalFile {
     file: File,
-    /// The same file, past the system's memory; none where the file system cannot.
+    /// A second handle to the same file for direct I/O; `None` if the file system has no direct
+    /// I/O.
     direct: OnceLock<Option<File>>,
 }
 
@@ -100,7 +101,7 @@ impl LocalFile {
     #[expect(clippy::disallowed_methods, reason = "this is the Disk that others take")]
     fn direct(&self) -> Option<&File> {
         let open = || {
-            // Whatever it is called by now.
+            // Opens the same file even after a rename.
             let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             let flags = OFlags::DIRECT.bits().cast_signed();
             OpenOptions::new().write(true).custom_flags(flags).open(same).ok()
@@ -117,7 +118,7 @@ impl DiskFile for LocalFile {
     fn write_direct_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let refused = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
         match self.direct().map(|direct| direct.write_all_at(bytes, offset)) {
-            // A disk with larger blocks.
+            // The disk has larger blocks.
             Some(Err(error)) if refused(&error) => self.file.write_all_at(bytes, offset),
             Some(written) => written,
             None => self.file.write_all_at(bytes, offset),
@@ -134,7 +135,7 @@ impl DiskFile for LocalFile {
     }
 
     fn append_at(&self, buffer: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<usize> {
-        // Into memory that nobody has to clear before; as much as there is.
+        // Reads into spare capacity, which needs no clearing and may be larger than `bytes`.
         buffer.reserve_exact(bytes);
         let start = buffer.len();
         loop {
@@ -161,7 +162,7 @@ impl DiskFile for LocalFile {
         loop {
             match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
                 Err(Errno::INTR) => {}
-                // Not every file system can: the caller goes on without.
+                // Some file systems have no fallocate: the caller continues without a reservation.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     return Err(io::ErrorKind::Unsupported.into());
                 }

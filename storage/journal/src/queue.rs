@@ -1,10 +1,10 @@
-//! What waits for the writer, and who serves it.
+//! The queue of the writer, and the threads that serve the queue.
 //!
 //! ```text
 //!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
-//!   a lone appender   appender: write, sync if asked to, completion    (nobody is woken)
+//!   a lone appender   appender: write, sync if requested, completion   (no thread is woken)
 //! ```
-//! Whoever serves has the desk; so frames are taken, written and completed in one order.
+//! The serving thread holds the desk: frames are taken, written and completed in one order.
 
 use std::{
     collections::VecDeque,
@@ -28,25 +28,27 @@ mod serve;
 
 use self::serve::Whom;
 
-/// Reserved bytes, and reservations, after which free space is looked at again.
+/// Reserved bytes between two checks of the free space. Each reservation counts as at least
+/// [`FREE_CHECK_WEIGHT`] bytes.
 const FREE_CHECK_BYTES: u64 = 64 << 10;
 const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
 
-/// Larger frames are left to the thread, and so is a new segment.
+/// Maximum bytes of a frame for its appender's own thread; the writer's thread writes larger frames
+/// and makes new segments.
 const OWN_BYTES_MAX: u64 = 64 << 10;
 
 /// A frame on its way to the disk.
 pub(crate) struct Pending {
     pub(crate) frame: Frame,
-    /// Of payload and padding, computed by whoever submitted.
+    /// Checksum of payload and padding, computed by the submitting thread.
     pub(crate) checksum: u32,
     pub(crate) durability: Durability,
     pub(crate) done: Answer,
-    /// Gives its room in the queue back when the frame is done.
+    /// Releases its room in the queue after the frame is done.
     pub(crate) reservation: Reservation,
 }
 
-/// A completion that is called even if the writer panics.
+/// A completion that is called even after a panic of the writer.
 pub(crate) struct Answer(Option<Completion>);
 
 impl Answer {
@@ -70,7 +72,7 @@ impl Drop for Answer {
 }
 
 impl Pending {
-    /// Bytes that the frame takes on disk.
+    /// Bytes of the frame on disk.
     pub(crate) fn extent(&self) -> u64 {
         frame::extent_bytes(self.frame.payload.len() as u64)
     }
@@ -83,30 +85,30 @@ impl Pending {
     }
 }
 
-/// What the journal's callers and its writer share.
+/// State shared by the journal's callers and the writer.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) place: Place,
-    /// Bytes that may still be reserved. Closed when nothing more is accepted.
+    /// Bytes available for reservations. Closed when the journal accepts no more frames.
     pub(crate) room: Arc<Semaphore>,
     desk: Mutex<Desk>,
     state: Mutex<State>,
     work: Condvar,
-    /// Bytes above `free_bytes_min` that end a lack of room; 0 while there is none. More
-    /// than none at all, or whoever deletes a little would be told that there is room.
+    /// Free bytes above `free_bytes_min` that end a lack of room; 0 while the disk has room.
+    /// Without this margin, a small deletion would already end the lack of room.
     wanted_free: AtomicU64,
-    /// Bytes reserved since the disk was last looked at.
+    /// Bytes reserved since the last check of the disk.
     unchecked: AtomicU64,
     /// A removed segment may come back after a power cut (CL-7).
     unsure_what_is_gone: AtomicBool,
 }
 
-/// What only the one who serves may touch.
+/// State that only the serving thread may touch.
 #[derive(Debug)]
 struct Desk {
     writer: Writer,
     gather: Gather,
-    /// What the last group took.
+    /// Duration of the last group.
     took: Duration,
 }
 
@@ -114,9 +116,9 @@ struct Desk {
 struct State {
     queue: VecDeque<Pending>,
     queued_bytes: u64,
-    /// The writer sleeps until so many frames wait.
+    /// The writer sleeps until this number of frames waits.
     wanted: usize,
-    /// The thread sleeps and does not know that a mark is wanted.
+    /// The thread sleeps without a timeout, and does not know that a mark is wanted.
     asleep: bool,
     wants_mark: bool,
     /// Groups served.
@@ -133,12 +135,12 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// What the writer does next.
+/// The next task of the writer.
 enum Task {
     Write,
     Mark,
     Finish,
-    /// The journal is poisoned: nothing more.
+    /// The journal is poisoned: no further work.
     Stop,
 }
 
@@ -160,7 +162,7 @@ impl Shared {
         }
     }
 
-    /// Numbers for operators.
+    /// The status for operators.
     pub(crate) fn status(&self) -> LogStatus {
         let state = self.state.lock();
         let mut status = state.status.clone();
@@ -169,12 +171,12 @@ impl Shared {
         status
     }
 
-    /// Removes the segments that hold frames below `before` only; returns their bytes. Once
-    /// it is not known which of them are gone for good, no more are removed: after a power
-    /// cut there would be a gap.
+    /// Removes the segments with only frames below `before`; returns their bytes. Once a sync of
+    /// the directory has failed, removes no more segments: after a power cut, a removed segment may
+    /// come back, and later removals would leave a gap.
     ///
     /// # Errors
-    /// What the disk says. What was not removed is removed the next time, or by the next open.
+    /// Errors of the disk. The next release or the next open removes the remaining segments.
     pub(crate) fn release(&self, before: Lsn) -> Result<u64> {
         if self.unsure_what_is_gone.load(Ordering::Relaxed) {
             return Ok(0);
@@ -196,7 +198,7 @@ impl Shared {
                 desk.writer.report(&mut self.state.lock().status);
                 return Err(error);
             }
-            // One after another, so that no power cut leaves a gap.
+            // One segment at a time: no power cut leaves a gap.
             let directory = &self.place.directory;
             self.place.disk.sync_dir(directory).map_err(|error| {
                 self.unsure_what_is_gone.store(true, Ordering::Relaxed);
@@ -207,10 +209,10 @@ impl Shared {
         Ok(bytes)
     }
 
-    /// The segments, up to what is written now.
+    /// The segments up to the current end.
     ///
     /// # Errors
-    /// `Io` for a journal that has stopped for good.
+    /// `Io` for a poisoned journal.
     pub(crate) fn extents(&self) -> Result<Vec<Extent>> {
         let desk = self.desk.lock();
         match self.refusal() {
@@ -219,12 +221,12 @@ impl Shared {
         }
     }
 
-    /// Whether something was submitted: then the log can no longer be replayed.
+    /// Whether a frame was submitted: then the log can no longer be replayed.
     pub(crate) fn has_started(&self) -> bool {
         self.state.lock().submitted
     }
 
-    /// Why nothing is accepted, if so.
+    /// The reason for refusing frames, if any.
     pub(crate) fn refusal(&self) -> Option<Error> {
         let state = self.state.lock();
         self.refusal_in(&state)
@@ -243,8 +245,8 @@ impl Shared {
             .then(|| Error::new(ErrorKind::Shutdown, format!("the journal {directory} is closed")))
     }
 
-    /// Refuses while the disk lacks room; looks at it after every 64 KiB or 16 frames,
-    /// and every time as long as it is full.
+    /// Refuses a reservation while the disk lacks room. Checks the disk after every 64 KiB or 16
+    /// reservations, and each time while the disk is full.
     pub(crate) fn check_free(&self, bytes: u64) -> Result<()> {
         let weight = bytes.max(FREE_CHECK_WEIGHT);
         let unchecked = self.unchecked.fetch_add(weight, Ordering::Relaxed);
@@ -282,7 +284,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues a frame, or writes it if nobody else is about to, or fails it at once.
+    /// Queues a frame; or writes the frame if no other thread serves the queue; or fails the frame
+    /// at once.
     pub(crate) fn push(&self, pending: Pending) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal_in(&state) {
@@ -302,8 +305,8 @@ impl Shared {
         }
     }
 
-    /// The desk, for the appender of the only waiting frame, if appends have not overlapped
-    /// lately and the disk is fast.
+    /// The desk for the appender of the only waiting frame, if recent appends did not overlap and
+    /// the disk is fast.
     fn lone_desk(&self, state: &State) -> Option<MutexGuard<'_, Desk>> {
         let lone_us_max = self.place.settings.lone_us_max;
         let alone = lone_us_max > 0 && state.queue.len() == 1 && !state.closing;
@@ -311,16 +314,16 @@ impl Shared {
             return None;
         }
         let extent = state.queue.front().map_or(0, Pending::extent);
-        // Whoever has the desk may want the state: so this does not wait.
+        // The holder of the desk may wait for the state: `try_lock` avoids a deadlock.
         let desk = self.desk.try_lock()?;
         let quick = desk.took <= Duration::from_micros(lone_us_max)
             && extent <= OWN_BYTES_MAX.min(desk.writer.room());
         (quick && desk.gather.is_lone()).then_some(desk)
     }
 
-    /// Serves the queue once, on the appender's thread. A frame that is not synced is only copied, which
-    /// takes less than giving the runtime another thread does; those that come meanwhile, and may be
-    /// synced, are not taken along.
+    /// Serves the queue once, on the appender's thread. An unsynced frame is only copied: the copy
+    /// takes less time than a handover of the runtime to another thread. In this case, frames that
+    /// arrive meanwhile stay in the queue, because these frames may need a sync.
     fn serve_once(&self, desk: &mut Desk, synced: bool) {
         let served = match synced {
             true => beside_the_runtime(|| self.unharmed(|| self.serve_group(desk, Whom::All))),
@@ -337,7 +340,7 @@ impl Shared {
         }
     }
 
-    /// Accepts nothing more; the writer ends when the queue is empty.
+    /// Accepts no more frames; the writer ends when the queue is empty.
     pub(crate) fn start_closing(&self) {
         self.state.lock().closing = true;
         self.room.close();
@@ -373,10 +376,10 @@ impl Shared {
         }
     }
 
-    /// Gives those who are about to append the time to do so, if that saves syncs.
+    /// Waits for further appends, if the wait saves syncs.
     fn gather(&self, gather: &mut Gather) {
         let mut state = self.state.lock();
-        // Relaxed appends alone need no sync that could be saved.
+        // Relaxed appends alone need no sync.
         if !state.queue.iter().any(|pending| pending.durability >= Durability::Disk) {
             return;
         }
@@ -397,7 +400,7 @@ impl Shared {
         gather.waited(wait, state.queue.len());
     }
 
-    /// What waits first, up to `bytes`, but at least one frame.
+    /// The first waiting frames, up to `bytes`, but at least one frame.
     fn take(&self, bytes: u64) -> Vec<Pending> {
         let mut state = self.state.lock();
         let mut taken = 0;
@@ -417,8 +420,8 @@ impl Shared {
     }
 }
 
-/// Runs what may block. The tasks of this thread's runtime, and its sockets, are another
-/// thread's meanwhile: a disk that hangs for a moment stops nobody else.
+/// Runs blocking work. Meanwhile another thread runs the tasks and sockets of this thread's
+/// runtime: a slow disk delays no other task.
 fn beside_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

@@ -1,4 +1,4 @@
-//! Reads the frames of one segment: whole chunks in, payload slices out, no copy.
+//! Reads the frames of one segment: large reads, payloads without a copy.
 
 use std::io;
 
@@ -11,37 +11,37 @@ use crate::{
     segment::{self, Segment},
 };
 
-/// Bytes of one read.
+/// Bytes per read.
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// What lies at the reader's offset.
+/// The content at the reader's offset.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A frame or mark whose checksums hold; the reader has moved past it.
+    /// A frame or mark with valid checksums; the reader has moved past the record.
     Record {
-        /// Where it starts.
+        /// Offset of the record.
         offset: u64,
         header: Header,
-        /// The header's own checksum.
+        /// Checksum of the header itself.
         checksum: u32,
         payload: Bytes,
     },
-    /// No such thing; the reader stays.
+    /// No valid record; the reader stays.
     Stop(Stop),
 }
 
-/// Why a reader goes no further.
+/// The reason for a stop of the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Zeros, or the end of the file.
     Blank,
-    /// A header whose checksum does not hold.
+    /// A header with an invalid checksum.
     DamagedHeader,
-    /// A sound header that means nothing to this version.
+    /// A sound header with contents unknown to this version.
     Unknown,
-    /// A sound header, and a payload whose checksum does not hold.
+    /// A sound header with an invalid payload checksum.
     DamagedPayload(Header),
-    /// A sound header, and a payload that the file is too short for.
+    /// A sound header with a payload beyond the end of the file.
     Overrun(Header),
 }
 
@@ -49,12 +49,12 @@ pub(crate) enum Stop {
 pub(crate) struct FrameReader<'a> {
     file: &'a dyn DiskFile,
     seed: u32,
-    /// Nothing is read from here on.
+    /// End of the readable bytes.
     end: u64,
     offset: u64,
     chunk: Bytes,
     chunk_at: u64,
-    /// Sabotage: believe payloads.
+    /// Sabotage: skips the payload checksum.
     pub(crate) checksums_ignored: bool,
 }
 
@@ -72,19 +72,19 @@ impl<'a> FrameReader<'a> {
         }
     }
 
-    /// Where the next record starts.
+    /// Offset of the next record.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Goes to another place, behind what does not hold.
+    /// Moves to an offset behind damage.
     pub(crate) fn resume_at(&mut self, offset: u64) {
         self.offset = offset;
         self.chunk = Bytes::new();
         self.chunk_at = offset;
     }
 
-    /// Reads on.
+    /// Reads the next record.
     pub(crate) fn step(&mut self) -> io::Result<Step> {
         let bytes = self.view(frame::HEADER_BYTES)?;
         if bytes.len() as u64 != frame::HEADER_BYTES {
@@ -126,7 +126,7 @@ impl<'a> FrameReader<'a> {
         Ok(self.chunk.slice(from as usize..to as usize))
     }
 
-    /// Takes what is left of the chunk from `from` on, and reads more behind it.
+    /// Keeps the chunk's bytes from `from` on, and reads more bytes behind.
     fn fill(&mut self, from: u64, len: u64) -> io::Result<()> {
         let wanted = len.max(CHUNK_BYTES).min(self.end.saturating_sub(self.offset));
         let left = self.chunk.slice(from as usize..);

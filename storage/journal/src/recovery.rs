@@ -1,5 +1,5 @@
-//! Opens a directory: verifies what is there, cuts a torn tail, and makes durable what it
-//! recovered before anything counts as committed.
+//! Recovers a directory: verifies the files, cuts a torn tail, and makes the recovered frames
+//! durable before any frame counts as committed.
 
 use std::{collections::BTreeSet, io, path::Path};
 
@@ -15,23 +15,23 @@ use crate::{
     tail::{self, Tail, unreadable},
 };
 
-/// Bytes of one write when the tail is rewritten or cut.
+/// Bytes per write in a rewrite or cut of the tail.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A directory that is ready for a writer.
+/// A recovered directory for a writer.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    /// In order; the writer goes on in the last one.
+    /// Segments in order; the writer continues in the last segment.
     pub(crate) segments: Vec<Segment>,
-    /// The last segment, open.
+    /// The open file of the last segment.
     pub(crate) file: Box<dyn DiskFile>,
-    /// Its end; all before is durable.
+    /// The end of the last segment; all earlier frames are durable.
     pub(crate) tail: Tail,
-    /// What the segment before it does not say yet.
+    /// The continuation record that the segment before the last may lack.
     pub(crate) continuation: Option<Continuation>,
 }
 
-/// Makes the directory if there is none, and takes its lock.
+/// Makes the directory if missing, and takes its lock.
 pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot make {}", directory.display()), error);
@@ -47,13 +47,13 @@ pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
     })
 }
 
-/// Makes the way to the journal's directory durable: every directory on it may have been
-/// made by a process that was killed before it could do so.
+/// Makes the path of the journal's directory durable: a killed process may have made each directory
+/// of the path without a sync.
 fn sync_way(place: &Place) -> Result<()> {
     for (above, parent) in place.directory.ancestors().skip(1).enumerate() {
         let here = parent.as_os_str().is_empty();
         match place.disk.sync_dir(if here { Path::new(".") } else { parent }) {
-            // A directory that we may not read was not made by us.
+            // A directory without read permission was not made by this server.
             Err(error) if above > 0 && error.kind() == io::ErrorKind::PermissionDenied => {}
             outcome => outcome.map_err(|error| {
                 Error::io(format_args!("cannot sync the directory {}", parent.display()), error)
@@ -63,7 +63,7 @@ fn sync_way(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a directory that is not there, before anything is made.
+/// Refuses a missing directory, before any file is made.
 pub(crate) fn check_there(place: &Place) -> Result<()> {
     let directory = &place.directory;
     match place.disk.exists(directory) {
@@ -73,14 +73,14 @@ pub(crate) fn check_there(place: &Place) -> Result<()> {
     }
 }
 
-/// A journal that was made, and of which nothing is left.
+/// The error for a lost journal: the journal existed, and nothing remains.
 pub(crate) fn lost(what: String) -> Error {
     Error::new(ErrorKind::DataCorrupted, what)
         .with_detail("it was made together with the data directory, and has had a segment since")
         .with_hint("restore its directory from a backup")
 }
 
-/// Recovers the journal of a locked directory, or makes a new one if that may be.
+/// Recovers the journal of a locked directory, or makes a new journal if allowed.
 pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Recovered> {
     let numbers = list(place)?;
     let mut segments = Vec::with_capacity(numbers.len());
@@ -114,7 +114,7 @@ pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Reco
         );
     }
     let continuation = match segments.as_slice() {
-        // Frames only go into a segment once the one before says that it is continued.
+        // A segment gets frames only after the continuation record of the segment before.
         [.., before, last] if tail.offset == segment::HEADER_BYTES => {
             Continuation::unsettled(place.disk.as_ref(), before, last)?
         }
@@ -123,8 +123,7 @@ pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Reco
     Ok(Recovered { file, tail, segments, continuation })
 }
 
-/// Numbers of the segments. Anything else in the directory is refused, but for the lock
-/// and a spare, which is removed.
+/// Numbers of the segments. Removes a spare, and refuses any other file except the lock.
 fn list(place: &Place) -> Result<BTreeSet<SegmentId>> {
     let names = names(place)?;
     if let Some(name) = names.foreign.first() {
@@ -138,15 +137,15 @@ fn list(place: &Place) -> Result<BTreeSet<SegmentId>> {
     Ok(names.numbers)
 }
 
-/// What lies in a journal's directory, besides the lock.
+/// The files of a journal's directory, without the lock.
 pub(crate) struct Names {
     pub(crate) numbers: BTreeSet<SegmentId>,
     pub(crate) spare: bool,
-    /// Files that are not ours.
+    /// Files of other programs.
     pub(crate) foreign: Vec<String>,
 }
 
-/// Lists the directory, and changes nothing.
+/// Lists the directory without changes.
 pub(crate) fn names(place: &Place) -> Result<Names> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot read {}", directory.display()), error);
@@ -213,12 +212,12 @@ pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
     if header.first_lsn == Lsn(0) {
         return damaged("its first lsn is 0".to_string());
     }
-    // No frame was ever behind the room that was reserved.
+    // No frame was ever written behind the preallocated room.
     let bytes = if header.preallocated > 0 { header.preallocated } else { len };
     Ok(Segment { path, header, seed, bytes })
 }
 
-/// Removes the segments that hold frames below `before` only: a crash left them.
+/// Removes the segments with only frames below `before`, left by a crash.
 fn remove_released(place: &Place, segments: &mut Vec<Segment>, before: Lsn) -> Result<()> {
     let needed = segments.partition_point(|segment| segment.header.first_lsn <= before);
     for segment in segments.drain(..needed.saturating_sub(1)) {
@@ -229,7 +228,7 @@ fn remove_released(place: &Place, segments: &mut Vec<Segment>, before: Lsn) -> R
     Ok(())
 }
 
-/// Segments must be there without a gap, from the one on that is needed.
+/// Checks that the segments from the first needed segment on have no gap.
 fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Result<()> {
     let Some(oldest) = segments.first().map(|segment| segment.header) else { return Ok(()) };
     let first = match beginning {
@@ -260,7 +259,7 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
     Ok(())
 }
 
-/// A segment should be there.
+/// The error for a missing segment.
 pub(crate) fn missing(path: &Path) -> Error {
     let what = format!("journal segment {} is missing", path.display());
     Error::new(ErrorKind::DataCorrupted, what).with_hint("restore the file from a backup")
@@ -296,11 +295,11 @@ fn create(place: &Place) -> Result<Recovered> {
     Ok(Recovered { segments: vec![segment], file, tail, continuation: None })
 }
 
-/// Erases the torn tail and makes durable what stands before it.
+/// Erases the torn tail, and makes all records before the tail durable.
 ///
-/// Records that nothing attests are written once more: after a failed fsync the page cache
-/// may call pages clean that never reached the disk, and then another fsync does nothing.
-/// That goes for marks as well: where one is lost, what follows it is not found.
+/// Records without attestation are written again: after a failed fsync, the page cache may hold
+/// pages as clean that never reached the disk, and then another fsync does nothing. Marks are
+/// written again too: behind a lost mark, recovery finds no records.
 fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io::Result<()> {
     let rewrite =
         tail.unattested_offset < tail.offset && !sabotaged!(place.settings, RecoveredUnsynced);
@@ -331,12 +330,12 @@ fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io
     if sabotaged!(place.settings, RecoveredUnsynced) {
         return Ok(());
     }
-    // Also when there is nothing to do: a process that was killed may have left a cut, or
-    // a new segment's name, in the page cache only.
+    // Needed in any case: a killed process may have left a cut, or the name of a new segment, only
+    // in the page cache.
     if let Err(error) = file.sync_data() {
         if cut {
-            // The cache may call these zeros clean now: the next recovery, which finds
-            // nothing to erase, must have them to write.
+            // The cache may hold these zeros as clean now. The next recovery finds nothing to
+            // erase, and must have the zeros to write: so the zeros are written again.
             drop(erase(file, last.header.preallocated > 0, tail.offset, tail.torn_end));
         }
         return Err(error);
@@ -344,7 +343,7 @@ fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io
     place.disk.sync_dir(&place.directory)
 }
 
-/// Makes `[start, end)`, which nothing follows, look as if it had never been written.
+/// Restores the unwritten state of `[start, end)`; no record follows the range.
 pub(crate) fn erase(
     file: &dyn DiskFile,
     preallocated: bool,

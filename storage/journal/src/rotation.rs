@@ -1,10 +1,10 @@
-//! Makes segments: ahead of need where that pays, durable before they are used.
+//! Makes segments: large segments ahead of need, and each segment durable before use.
 //!
 //! ```text
 //!   spare.journal: create, fallocate, fsync ─► header, fdatasync ─► rename ─► fsync directory
 //!   (in a thread of its own)                   (when the segment before is full and durable)
 //! ```
-//! Then the segment before says that it is continued: see `continuation`.
+//! Then the segment before gets its continuation record: see `continuation`.
 
 use std::{
     io,
@@ -20,21 +20,21 @@ use crate::{
     segment::{self, Segment, SegmentHeader},
 };
 
-/// Segments from this size on are made ahead of need.
+/// Segments of at least this size are made ahead of need.
 const AHEAD_BYTES_MIN: u64 = 8 << 20;
-/// On a nearly full disk, segments are made no smaller than this.
+/// Minimum size of segments on a nearly full disk.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// Why the writer could not do something.
+/// The reason for a failure of the writer.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Nothing of it was kept; later work may succeed.
+    /// Nothing of the work was kept; later work may succeed.
     Refused(Error),
     /// The state of the disk is unknown: the writer must stop for good (CL-7).
     Poisoned(String),
 }
 
-/// Where a journal lives.
+/// The location of a journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) disk: Arc<dyn Disk>,
@@ -47,7 +47,7 @@ impl Place {
         self.directory.join(name)
     }
 
-    /// The smallest segment that is worth making.
+    /// The minimum size of a useful segment.
     pub(crate) fn segment_bytes_min(&self) -> u64 {
         SEGMENT_BYTES_MIN.min(self.settings.segment_bytes_max)
     }
@@ -82,7 +82,7 @@ pub(crate) fn make_spare(place: &Place, needed: u64) -> io::Result<Spare> {
     if !settings.preallocate {
         return Ok(Spare { file, preallocated: 0 });
     }
-    // Leaves half of a scarce disk to the tiers below.
+    // Leaves half of a scarce disk to the lower tiers.
     let preallocated = wanted.min((free / 2).max(least));
     let made = file.preallocate(preallocated).and_then(|()| file.sync_all());
     if let Err(error) = made {
@@ -125,7 +125,7 @@ pub(crate) fn adopt(
     Ok((file, Segment { path, header, seed, bytes }))
 }
 
-/// A segment that could not be made, without harm.
+/// The fault for a segment that could not be made; the journal is unharmed.
 pub(crate) fn refused(path: &Path, error: io::Error) -> Fault {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let error = Error::io(format_args!("cannot make journal segment {}", path.display()), error);
@@ -136,19 +136,19 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> Fault {
     })
 }
 
-/// A failure after which the state of the disk is unknown.
+/// The fault for a failure with an unknown state of the disk.
 pub(crate) fn poisoned(action: &str, path: &Path, error: &io::Error) -> Fault {
     Fault::Poisoned(format!("{action} {} failed: {error}", path.display()))
 }
 
-/// Makes the next spare in a thread, so that rotation need not wait for the file system.
+/// Makes the next spare in a thread: rotation does not wait for the file system.
 #[derive(Debug, Default)]
 pub(crate) struct Preallocator {
     thread: Option<JoinHandle<io::Result<Spare>>>,
 }
 
 impl Preallocator {
-    /// Starts when half of a segment of `limit` bytes is used.
+    /// Starts when more than half of a segment of `limit` bytes is used.
     pub(crate) fn consider(&mut self, place: &Place, position: u64, limit: u64) {
         let due = place.settings.preallocate && limit >= AHEAD_BYTES_MIN && position > limit / 2;
         if !due || self.thread.is_some() {
@@ -160,7 +160,8 @@ impl Preallocator {
             std::thread::Builder::new().name("journal-spare".to_string()).spawn(make).ok();
     }
 
-    /// A spare with room for `needed` bytes: the one made ahead if it fits, else a new one.
+    /// A spare with room for `needed` bytes: the spare made ahead, if large enough, otherwise a new
+    /// spare.
     pub(crate) fn take(&mut self, place: &Place, needed: u64) -> io::Result<Spare> {
         if let Some(Ok(Ok(spare))) = self.thread.take().map(JoinHandle::join)
             && spare.preallocated >= needed
@@ -170,10 +171,10 @@ impl Preallocator {
         make_spare(place, needed)
     }
 
-    /// Gives up the spare, if one was made.
+    /// Discards the spare, if any.
     pub(crate) fn discard(&mut self, place: &Place) {
         if let Some(thread) = self.thread.take() {
-            // Whatever became of it, the next open removes what is left.
+            // In case of an error, the next open removes the file.
             drop(thread.join());
             drop(place.disk.remove_file(&place.path(segment::SPARE_NAME)));
         }

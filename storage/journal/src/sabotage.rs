@@ -1,8 +1,8 @@
-//! Deliberate defects. The crash tests must catch each one; a product build has none.
+//! Deliberate defects. The crash tests must detect each defect; a product build has none.
 
 use std::str::FromStr;
 
-/// One thing done wrong on purpose.
+/// A deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     /// Frames are acknowledged before they are written.
@@ -11,28 +11,28 @@ pub enum Sabotage {
     NoSync,
     /// fsync of the directory is left out.
     NoDirectorySync,
-    /// A segment is left for the next one before it is durable.
+    /// The writer leaves a segment before the segment is durable.
     RotationUnsynced,
-    /// A failed fdatasync is taken for a good one.
+    /// A failed fdatasync counts as a success.
     SyncFailureIgnored,
-    /// What a failed group had written stays.
+    /// The bytes of a failed group stay.
     FailedGroupKept,
     /// Checksums of payloads are not compared.
     ChecksumIgnored,
-    /// The bytes behind the last sound frame are left where they are.
+    /// The bytes behind the last sound frame stay.
     TornTailKept,
-    /// Damage is cut as if it were a torn tail.
+    /// Damage is cut like a torn tail.
     DamageCut,
-    /// What was recovered counts as durable without being synced.
+    /// Recovered frames count as durable without a sync.
     RecoveredUnsynced,
-    /// A segment does not say that another one follows it.
+    /// A segment with a successor lacks its continuation record.
     SuccessorUnnamed,
-    /// A segment says that another one follows it before that is so.
+    /// A segment gets its continuation record before its successor exists.
     SuccessorNamedEarly,
 }
 
 impl Sabotage {
-    /// Every one, with its name.
+    /// Every defect, with its name.
     pub const ALL: &'static [(&'static str, Sabotage)] = &[
         ("journal-acknowledged-before-write", Sabotage::AcknowledgedBeforeWrite),
         ("journal-no-sync", Sabotage::NoSync),
@@ -48,7 +48,7 @@ impl Sabotage {
         ("journal-successor-named-early", Sabotage::SuccessorNamedEarly),
     ];
 
-    /// The one that `STRATALOG_SABOTAGE` names, if any.
+    /// The defect named by `STRATALOG_SABOTAGE`, if any.
     pub fn from_environment() -> Option<Self> {
         std::env::var("STRATALOG_SABOTAGE").ok()?.parse().ok()
     }

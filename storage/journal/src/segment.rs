@@ -1,4 +1,4 @@
-//! A segment's name and header. All integers are little-endian.
+//! The name and the header of a segment. All integers are little-endian.
 //!
 //! ```text
 //!      0  "STRATLOG"          8  format version       12  zeros
@@ -9,15 +9,15 @@
 //!   4096  frames
 //! ```
 //!
-//! Every version keeps magic, version and checksum where they are, so that a newer
-//! format is told from damage.
+//! Every version keeps magic, version and checksum in the same places: a newer format is
+//! distinguishable from damage.
 
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut};
 use stratalog_model::{Error, ErrorKind, Lsn, PartitionId, Result, SegmentId};
 
-/// The format that this version writes, and the newest that it reads.
+/// The format version of new segments, and the newest readable version.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Bytes before the first frame.
@@ -27,26 +27,26 @@ const HEADER: usize = HEADER_BYTES as usize;
 const MAGIC: &[u8; 8] = b"STRATLOG";
 const SUFFIX: &str = ".journal";
 
-/// Name of the segment that is made ahead of need; not part of the log yet.
+/// Name of the segment made ahead of need; not yet part of the log.
 pub(crate) const SPARE_NAME: &str = "spare.journal";
-/// Name of the file whose lock keeps a second process out.
+/// Name of the lock file, which locks out a second process.
 pub(crate) const LOCK_NAME: &str = "lock";
 
-/// What a segment says about itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) partition: PartitionId,
     pub(crate) number: SegmentId,
     pub(crate) first_lsn: Lsn,
-    /// Length of the file when it was preallocated, else 0. It never changes, so a
-    /// shorter file was cut by somebody else.
+    /// Length of a preallocated file, else 0. The length never changes: a shorter file was cut by
+    /// another program.
     pub(crate) preallocated: u64,
-    /// Ties the segment to the one before.
+    /// Checksum of the last frame header of the segment before.
     pub(crate) previous_checksum: u32,
 }
 
 impl SegmentHeader {
-    /// The header's bytes and its checksum, which seeds those of the frames.
+    /// The header's bytes and its checksum, which is the seed of the frames' checksums.
     pub(crate) fn encode(&self) -> (Vec<u8>, u32) {
         let mut out = Vec::with_capacity(HEADER);
         out.put_slice(MAGIC);
@@ -119,9 +119,9 @@ impl SegmentHeader {
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) header: SegmentHeader,
-    /// Seed of its frames' checksums.
+    /// Seed of the frames' checksums.
     pub(crate) seed: u32,
-    /// Length of its file.
+    /// Usable length of the file.
     pub(crate) bytes: u64,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn file_name(number: SegmentId) -> String {
     format!("{:020}{SUFFIX}", number.0)
 }
 
-/// The number that a file name says, if it is a segment's.
+/// The number in a segment's file name; `None` for other names.
 pub(crate) fn parse_name(name: &str) -> Option<SegmentId> {
     let digits = name.strip_suffix(SUFFIX)?;
     let valid = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());

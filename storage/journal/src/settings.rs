@@ -1,4 +1,4 @@
-//! What an operator may choose about a journal.
+//! The settings of a journal.
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, ErrorKind, PartitionId, Result};
@@ -9,33 +9,32 @@ use crate::{frame, segment};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JournalSettings {
-    /// Partition that the segments belong to; a directory of another one is refused.
+    /// Partition of the segments; a directory of another partition is refused.
     pub partition: PartitionId,
-    /// Bytes of one segment file, header included. On a nearly full disk segments are
-    /// made smaller.
+    /// Bytes of one segment file, header included. On a nearly full disk, segments are smaller.
     pub segment_bytes_max: u64,
-    /// Bytes of frames that one group commit takes at most.
+    /// Maximum bytes of frames per group commit.
     pub group_bytes_max: u64,
-    /// Microseconds that a group of overlapping `disk` appends waits at most for those
-    /// who were answered last to append again, so that they share its sync; 0: never.
+    /// Maximum microseconds for which a group of overlapping `disk` appends waits for the appenders
+    /// of the last group, to share one sync; 0: never.
     pub gather_us_max: u64,
-    /// A lone appender writes and syncs on its own thread if the group before took no longer
-    /// than so many microseconds; 0: never.
+    /// A lone appender writes and syncs on its own thread if the previous group took at most this
+    /// number of microseconds; 0: never.
     pub lone_us_max: u64,
-    /// Bytes of a group that is synced from which on it is written past the system's memory.
+    /// Minimum bytes of a synced group that bypasses the page cache.
     pub direct_bytes_min: u64,
-    /// Bytes of frames that may wait or be in flight; `reserve` waits beyond.
+    /// Maximum bytes of frames waiting or in flight; `reserve` waits beyond this limit.
     pub queue_bytes_max: u64,
-    /// Bytes of one frame's payload at most.
+    /// Maximum bytes of one frame's payload.
     pub frame_bytes_max: u64,
-    /// Bytes of the file system that stay free: below, appends are refused with
-    /// `DiskFull` until there is room again.
+    /// Bytes of the file system that stay free. Below this limit, appends are refused with
+    /// `DiskFull` until the disk has room again.
     pub free_bytes_min: u64,
-    /// Reserve a segment's room on the disk when it is made. Without, a full disk is
-    /// noticed by the write that fails.
+    /// Reserve the disk space of a segment in advance. Without the reservation, a full disk shows
+    /// only when a write fails.
     pub preallocate: bool,
-    /// Milliseconds without work after which a mark records how far the journal is
-    /// durable, so that later damage there is told from a torn tail; 0: only at close.
+    /// Idle milliseconds until a mark records the durable position of the journal. The mark
+    /// distinguishes later damage from a torn tail; 0: only at close.
     pub mark_idle_ms: u64,
     /// The deliberate defect of a crash test.
     #[cfg(feature = "sabotage")]
@@ -64,10 +63,10 @@ impl Default for JournalSettings {
 }
 
 impl JournalSettings {
-    /// Checks that the settings fit together.
+    /// Checks that the settings are consistent.
     ///
     /// # Errors
-    /// `InvalidParameterValue`, naming the setting and its bounds.
+    /// `InvalidParameterValue`, with the setting and its bounds.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidParameterValue, message));
         let frame_max = frame::extent_bytes(self.frame_bytes_max);

@@ -1,23 +1,21 @@
-//! Tells a torn tail, which is cut, from damage, which never is.
+//! Distinguishes a torn tail, which recovery cuts, from damage, which recovery never cuts.
 //!
 //! ```text
-//!   frames that hold ───────────────►│ X: the first record that does not hold
+//!   valid frames ───────────────────►│ X: the first invalid record
 //!   … durable=8 │ lsn 9 │ lsn 10 ────┤ ? │ lsn 12, durable=10 │ zeros …
 //! ```
 //!
-//! A power cut may keep any sectors of what was not synced and lose any others; a lost
-//! one reads as the zeros that were there before. So what is found at X is a torn tail
-//! only if nothing says otherwise:
-//! - a header further on that says "durable up to X's frame or beyond" makes it damage;
-//! - bytes in front of a sound record that lost sectors cannot explain (a header that is
-//!   neither sound nor zeros, a payload that does not match and has no sector of zeros)
-//!   make it damage;
-//! - so does, with nothing sound behind it, a frame that is all there but for a few bits. A header
-//!   with nothing but zeros behind it, which no single byte makes sound, is the beginning of a write
-//!   that broke off instead.
+//! A power cut may keep or lose any sectors of unsynced writes; a lost sector reads as the earlier
+//! zeros. The bytes at X are a torn tail unless one of these rules makes them damage:
+//! - A later header states "durable up to X's frame or beyond".
+//! - Lost sectors cannot explain the bytes in front of a sound record: a header that is neither
+//!   sound nor zeros, or a payload with a wrong checksum and without a sector of zeros.
+//! - No sound record follows, and the frame is complete except for a few wrong bits. Exception: a
+//!   header followed only by zeros, which no change of one byte makes sound, is the beginning of an
+//!   interrupted write.
 //!
-//! Marks, written when the writer has nothing to do and at close, say how far the journal
-//! was durable, so that little is left to the last two rules.
+//! The writer writes marks when idle and at close. A mark records the durable position of the
+//! journal, so the last two rules are seldom needed.
 
 use std::{collections::VecDeque, io, path::Path};
 
@@ -31,47 +29,47 @@ use crate::{
     segment::{self, Segment},
 };
 
-/// Smallest piece that a disk writes whole.
+/// Smallest unit that a disk writes atomically.
 const SECTOR_BYTES: u64 = 512;
-/// Bytes of one read of the search behind the tail.
+/// Bytes per read in the search behind the tail.
 const SEARCH_BYTES: usize = 4 << 20;
-/// Distance between remembered positions of frames that nothing attests.
+/// Distance between remembered positions of unattested frames.
 const LANDMARK_BYTES: u64 = 1 << 20;
 
-/// The end of the journal, as found.
+/// The end of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Where the next frame goes.
+    /// Offset of the next frame.
     pub(crate) offset: u64,
-    /// Last lsn.
+    /// Lsn of the last frame.
     pub(crate) last: Lsn,
-    /// Checksum of the last record's header.
+    /// Checksum of the last frame's header.
     pub(crate) last_checksum: u32,
-    /// The last lsn that something on disk says is durable.
+    /// The last lsn that a record on disk attests as durable.
     pub(crate) attested: Lsn,
-    /// At or before the first record that nothing says is durable; `offset` if there is
-    /// none. A mark says nothing of itself.
+    /// At or before the first record without attestation; `offset` if all are attested. A mark does
+    /// not attest itself.
     pub(crate) unattested_offset: u64,
-    /// End of the torn bytes; `offset` if there are none.
+    /// End of the torn bytes; `offset` without torn bytes.
     pub(crate) torn_end: u64,
 }
 
-/// The end of a run of records that hold and follow one another.
+/// The end of a run of valid, consecutive records.
 pub(crate) struct Run {
-    /// Lsn that the next frame must have.
+    /// Required lsn of the next frame.
     pub(crate) expected: Lsn,
     /// Checksum of the last frame's header.
     pub(crate) checksum: u32,
-    /// Where the record is that says that another segment follows; the run ends with it.
+    /// Offset of the continuation record, if any; the run ends with this record.
     pub(crate) continued: Option<u64>,
-    /// Why the run ended.
+    /// The reason for the end of the run.
     pub(crate) stop: Stop,
 }
 
-/// What a run hands to its visitor: the record, where it starts, and its payload.
+/// The visitor of a run: takes a record's header, offset and payload.
 pub(crate) type VisitRecord<'a> = dyn FnMut(&Header, u64, bytes::Bytes) -> Result<()> + 'a;
 
-/// Visits the records of a segment as long as they hold and follow one another.
+/// Visits the valid, consecutive records of a segment.
 pub(crate) fn follow(
     reader: &mut FrameReader<'_>,
     segment: &Segment,
@@ -116,10 +114,10 @@ pub(crate) fn examine(
     settings: &JournalSettings,
 ) -> Result<Tail> {
     let before = Lsn(segment.header.first_lsn.0 - 1);
-    // A segment is made when all before it is durable.
+    // A new segment is made only when all earlier frames are durable.
     let mut attested = before;
     let mut landmarks: VecDeque<(Lsn, u64)> = VecDeque::new();
-    // The first of the marks that no frame follows.
+    // The first mark behind the last frame.
     let mut last_marks = None;
     let mut reader = FrameReader::new(file, segment);
     reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
@@ -162,18 +160,18 @@ pub(crate) fn examine(
     })
 }
 
-/// What lies behind the first record that does not hold.
+/// The content behind the first invalid record.
 struct Beyond {
-    /// End of the last byte that is not 0; the record's offset if all are.
+    /// End of the last nonzero byte; the record's offset if all bytes are zeros.
     used_end: u64,
-    /// The highest lsn that a sound header there says is durable.
+    /// The highest lsn that a sound header in this range attests as durable.
     durable: Lsn,
-    /// The first sound header there.
+    /// The lsn of the first sound header in this range.
     first: Option<Lsn>,
 }
 
-/// Looks for sound headers at every possible place from `from` on, but not inside of the
-/// frame there if its length is known: payloads may hold anything.
+/// Searches for sound headers at every possible offset from `from` on. Skips the frame at `from` if
+/// its length is known, because payloads may contain anything.
 fn search(
     file: &dyn DiskFile,
     segment: &Segment,
@@ -212,7 +210,7 @@ fn search(
     }
 }
 
-/// Fails if what lies at `offset` is damage; see the module's comment.
+/// Fails if the bytes at `offset` are damage; see the comment of the module.
 fn judge(
     file: &dyn DiskFile,
     segment: &Segment,
@@ -258,7 +256,8 @@ fn judge(
     if torn { Ok(()) } else { damaged("its checksum does not match, and it is not torn") }
 }
 
-/// The last segment says at `offset` that another one follows, which holds `first`.
+/// The error for a missing successor: the last segment has a continuation record at `offset`; the
+/// successor holds `first`.
 fn successor_missing(segment: &Segment, offset: u64, first: Lsn) -> Error {
     let name = segment::file_name(SegmentId(segment.header.number.0 + 1));
     Error::new(
@@ -279,23 +278,23 @@ fn successor_missing(segment: &Segment, offset: u64, first: Lsn) -> Error {
     ))
 }
 
-/// Whether the bytes at `offset` were the header of frame `expected` but for a few bits.
+/// Whether the bytes at `offset` are the header of frame `expected` with a few wrong bits.
 fn resembles_header(file: &dyn DiskFile, offset: u64, expected: Lsn) -> bool {
     let mut bytes = [0; frame::HEADER_BYTES as usize];
     let whole = read_up_to(file, &mut bytes, offset).is_ok_and(|filled| filled == bytes.len());
     whole && frame::resembles(&bytes, expected)
 }
 
-/// Whether the bytes at `offset`, behind which there are only zeros, are the beginning of a frame: no
-/// single wrong byte explains them, or the frame's payload is gone as well.
+/// Whether the bytes at `offset`, followed only by zeros, are the beginning of a frame: no single
+/// wrong byte explains the invalid checksum, or the frame's payload is lost too.
 fn is_torn_header(file: &dyn DiskFile, segment: &Segment, offset: u64) -> bool {
     let mut bytes = [0; frame::HEADER_BYTES as usize];
     let whole = read_up_to(file, &mut bytes, offset).is_ok_and(|filled| filled == bytes.len());
     whole && frame::mended(&bytes, segment.seed).is_none_or(|payload_bytes| payload_bytes > 0)
 }
 
-/// Whether a sector's share of `[start, end)` is all zeros: what a lost sector leaves.
-/// A read that fails counts as damage.
+/// Whether any sector of `[start, end)` is all zeros: a lost sector. A failed read counts as
+/// damage.
 fn has_blank_sector(file: &dyn DiskFile, start: u64, end: u64) -> bool {
     let mut at = start;
     let mut sector = [0; SECTOR_BYTES as usize];
@@ -322,7 +321,7 @@ pub(crate) fn read_up_to(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io:
     Ok(filled)
 }
 
-/// Damage that must not be cut (CL-6): where, and which frames cannot be read.
+/// The error for damage that must not be cut (CL-6): the place, and the unreadable frames.
 pub(crate) fn damaged(
     path: &Path,
     offset: u64,
@@ -345,7 +344,7 @@ pub(crate) fn damaged(
     .with_hint("restore the file from a backup")
 }
 
-/// A read that the operating system refused.
+/// The error for a read refused by the operating system.
 pub(crate) fn unreadable(path: &Path, error: io::Error) -> Error {
     Error::io(format_args!("cannot read journal segment {}", path.display()), error)
 }

@@ -1,17 +1,16 @@
-//! The one writer of a journal: turns groups of frames into bytes on disk.
+//! The single writer of a journal: turns groups of frames into bytes on disk.
 //!
 //! ```text
 //!   segment:  header │ frames, durable │ frames, written │ zeros … limit
 //!                                                        ▲ position
 //! ```
-//! A group is written in pieces of about 1 MiB (one copy, from payloads into the buffer;
-//! large payloads are written from where they are), then synced once; a large one that is
-//! synced goes past the system's memory (`direct.rs`). A group never spans segments, and a
-//! segment is only left when all of it is durable.
+//! The writer writes a group in pieces of about 1 MiB, then syncs once. Payloads are copied into
+//! the buffer once; large payloads are written without a copy. A large synced group bypasses the
+//! page cache (`direct.rs`). A group never spans segments. The writer leaves a segment only when
+//! the complete segment is durable.
 //!
-//! Where small groups are synced, zeros are written ahead of them now and then: the first
-//! write to a block that was only reserved makes the file system sync what it knows of the
-//! file as well, which takes as long again as the sync itself.
+//! Ahead of small synced groups, the writer sometimes writes zeros: the first write to a reserved
+//! block makes the file system sync metadata of the file too, which doubles the time of the sync.
 
 use std::{collections::VecDeque, io, mem, path::PathBuf};
 
@@ -30,22 +29,22 @@ use crate::{
     segment::{self, Segment, SegmentHeader},
 };
 
-/// Bytes that are gathered before a write.
+/// Bytes collected before a write.
 const WRITE_BYTES: usize = 1 << 20;
-/// Payloads from this size on are not copied.
+/// Minimum bytes of a payload that is written without a copy.
 const DIRECT_BYTES: usize = 256 << 10;
-/// Zeros that are written ahead of small groups that are synced.
+/// Zeros written ahead of small synced groups.
 const AHEAD_BYTES: u64 = 512 << 10;
-/// Groups up to this size are small.
+/// Maximum bytes of a small group.
 const SMALL_GROUP_BYTES: u64 = 64 << 10;
 
-/// A segment that takes no more frames.
+/// A segment closed to further frames.
 #[derive(Debug, Clone)]
 pub(crate) struct Sealed {
     pub(crate) path: PathBuf,
-    /// Its first lsn.
+    /// First lsn of the segment.
     pub(crate) first: Lsn,
-    /// Length of its file.
+    /// Length of the file.
     pub(crate) bytes: u64,
 }
 
@@ -56,7 +55,7 @@ impl Sealed {
     }
 }
 
-/// See the module's comment.
+/// The state of the writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     place: Place,
@@ -65,16 +64,16 @@ pub(crate) struct Writer {
     number: SegmentId,
     seed: u32,
     preallocated: bool,
-    /// Frames must end here.
+    /// Frames must end at or before this offset.
     limit: u64,
     position: u64,
-    /// Blocks up to here were written before, if only with zeros.
+    /// Blocks up to this offset were written before, at least with zeros.
     zeroed: u64,
     /// Checksum of the last frame's header.
     checksum: u32,
     written: Lsn,
     durable: Lsn,
-    /// The highest lsn that something written says is durable.
+    /// The highest lsn that a written record attests as durable.
     attested: Lsn,
     /// First lsn of the segment.
     first: Lsn,
@@ -86,12 +85,12 @@ pub(crate) struct Writer {
     buffer: Vec<u8>,
     staging: Staging,
     preallocator: Preallocator,
-    /// What the segment before must say before a frame goes into this one.
+    /// The continuation record that the segment before needs before a frame goes into this segment.
     continuation: Option<Continuation>,
 }
 
 impl Writer {
-    /// Goes on where recovery ended.
+    /// Continues at the end of the recovered journal.
     pub(crate) fn new(place: Place, recovered: Recovered) -> Option<Self> {
         let Recovered { segments, file, tail, continuation } = recovered;
         let (last, sealed) = segments.split_last()?;
@@ -123,12 +122,12 @@ impl Writer {
         })
     }
 
-    /// Bytes of frames that the segment still takes, before it says that it is continued.
+    /// Bytes left for frames in the segment; the continuation record keeps its room.
     pub(crate) fn room(&self) -> u64 {
         self.limit.saturating_sub(self.position + frame::HEADER_BYTES)
     }
 
-    /// Goes on in a new segment if this one has no room for `extent` bytes.
+    /// Starts a new segment if this segment has no room for `extent` bytes.
     pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), Fault> {
         self.say_continued()?;
         if extent <= self.room() {
@@ -159,7 +158,7 @@ impl Writer {
             first: mem::replace(&mut self.first, header.first_lsn),
             bytes: if self.preallocated { self.limit } else { self.position },
         });
-        // A segment that an earlier version filled to the brim has no room for it.
+        // A segment filled by an earlier version has no room for the continuation record.
         if !self.preallocated || self.position + frame::HEADER_BYTES <= self.limit {
             let (seed, partition) = (self.seed, header.partition);
             self.continuation = Some(Continuation::new(
@@ -178,17 +177,17 @@ impl Writer {
             if self.preallocated { segment.bytes } else { self.place.settings.segment_bytes_max };
         self.position = segment::HEADER_BYTES;
         self.zeroed = self.position;
-        // A segment's being there says that all before it is durable.
+        // The existence of a segment attests that all earlier frames are durable.
         self.attested = self.written;
         self.say_continued()
     }
 
-    /// Makes durable in the segment before that this one follows, if that is not said yet.
+    /// Makes the continuation record of the segment before durable, if still missing.
     fn say_continued(&mut self) -> Result<(), Fault> {
         let Some(continuation) = &self.continuation else { return Ok(()) };
         if !sabotaged!(self.place.settings, SuccessorUnnamed) {
             self.writes += 1;
-            // Tried again by the next group: nothing goes into this segment before.
+            // The next group retries a failed write; no frame goes into this segment before.
             continuation.write().map_err(|error| refused(&continuation.path, error))?;
             self.syncs += 1;
             if !sabotaged!(self.place.settings, NoSync) {
@@ -200,7 +199,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sabotage: says it when the segment that follows is not there yet.
+    /// Sabotage: writes the continuation record before the next segment exists.
     #[cfg(feature = "sabotage")]
     fn say_continued_too_early(&mut self) -> Result<(), Fault> {
         if sabotaged!(self.place.settings, SuccessorNamedEarly) {
@@ -215,8 +214,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group that fits, and syncs it if one of its frames asks for that. Its
-    /// frames get the lsn's that follow the last written one.
+    /// Writes a group that fits, and syncs the group if a frame requests a sync. The frames get the
+    /// lsn's after the last written lsn.
     pub(crate) fn write(&mut self, group: &[Pending]) -> Result<(), Fault> {
         let start = self.position;
         let end = start + group.iter().map(Pending::extent).sum::<u64>();
@@ -242,8 +241,8 @@ impl Writer {
         if syncs(group)
             && let Err(fault) = self.sync()
         {
-            // These frames are reported as failed: they must not be found later. The best
-            // that can be done without another sync, which must not be tried (CL-7).
+            // The frames of the group are reported as failed: recovery must not find them. Erase
+            // without a sync is the best effort, because another sync is forbidden (CL-7).
             drop(erase(self.file.as_ref(), self.preallocated, start, end));
             self.written = before;
             return Err(fault);
@@ -253,7 +252,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The checksum of the last header; so does [`Self::write_frames`].
+    /// Writes a group by direct I/O. Returns the checksum of the last header, like
+    /// [`Self::write_frames`].
     fn write_frames_directly(&mut self, group: &[Pending]) -> io::Result<u32> {
         let (mut lsn, mut checksum) = (self.written, self.checksum);
         let mut header = Vec::with_capacity(frame::HEADER_BYTES as usize);
@@ -304,7 +304,7 @@ impl Writer {
             }
         }
         if zeros > 0 {
-            // A small group is all in the buffer: they follow it at once.
+            // A small group is completely in the buffer: the zeros follow directly.
             buffer.resize(buffer.len() + zeros, 0);
         }
         if !buffer.is_empty() {
@@ -315,8 +315,8 @@ impl Writer {
         Ok(checksum)
     }
 
-    /// How many zeros to write behind a group, so that the next ones find their blocks
-    /// written. Nothing is read differently by that: what is reserved reads as zeros.
+    /// The number of zeros behind a group: later groups find their blocks already written. Readers
+    /// see no difference: reserved blocks read as zeros.
     fn zeros_behind(&self, group: &[Pending]) -> usize {
         let bytes: u64 = group.iter().map(Pending::extent).sum();
         let end = self.position + bytes;
@@ -327,7 +327,7 @@ impl Writer {
         (end.next_multiple_of(4096) + AHEAD_BYTES).min(self.limit).saturating_sub(end) as usize
     }
 
-    /// After a write that failed: leaves no trace of the group, or poisons.
+    /// Handles a failed write: removes all traces of the group, or poisons the journal.
     fn undo(&mut self, start: u64, end: u64, error: io::Error) -> Fault {
         if sabotaged!(self.place.settings, FailedGroupKept) {
             self.position = end;
@@ -353,12 +353,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether it pays to say how far the journal is durable.
+    /// Whether a mark is useful: the durable position is ahead of the attested position.
     pub(crate) fn wants_mark(&self) -> bool {
         self.durable > self.attested && self.room() >= frame::HEADER_BYTES
     }
 
-    /// Writes, without a sync, how far the journal is durable.
+    /// Writes a mark with the durable position, without a sync.
     pub(crate) fn mark(&mut self) -> Result<(), Fault> {
         if !self.wants_mark() {
             return Ok(());
@@ -374,7 +374,7 @@ impl Writer {
         match self.file.write_all_at(&self.buffer, start) {
             Ok(()) => self.position = end,
             Err(error) => match self.undo(start, end, error) {
-                // Marks are of use, not of need: the next group says the same.
+                // Marks are optional: the next group attests the same position.
                 Fault::Refused(error) => tracing::warn!(%error, "a journal mark was not written"),
                 fault => return Err(fault),
             },
@@ -382,7 +382,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes everything durable and says so.
+    /// Makes everything durable, and writes a mark.
     pub(crate) fn finish(&mut self) -> Result<(), Fault> {
         self.preallocator.discard(&self.place);
         if self.written > self.durable {
@@ -395,7 +395,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Numbers that only the writer knows.
+    /// Fills in the writer's part of the status.
     pub(crate) fn report(&self, status: &mut LogStatus) {
         status.written = self.written;
         status.durable = self.durable;
@@ -409,13 +409,13 @@ impl Writer {
         status.torn_bytes = self.torn_bytes;
     }
 
-    /// Takes the segments that hold frames below `before` only out of the log. Their files
-    /// are the caller's to remove.
+    /// Takes the segments with only frames below `before` out of the log. The caller removes the
+    /// files.
     pub(crate) fn release(&mut self, before: Lsn) -> Vec<Sealed> {
         let mut released = Vec::new();
         loop {
             let next = self.sealed.get(1).map_or(self.first, |segment| segment.first);
-            // The last one must say that this one follows before it may go.
+            // The last sealed segment needs its continuation record before its release.
             let last = self.sealed.len() == 1 && self.continuation.is_some();
             if next > before || last {
                 return released;
@@ -425,12 +425,12 @@ impl Writer {
         }
     }
 
-    /// Takes segments that were released, and whose files are still there, back into the log.
+    /// Takes released segments with existing files back into the log.
     pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = Sealed>) {
         segments.rev().for_each(|segment| self.sealed.push_front(segment));
     }
 
-    /// The segments, up to what is written.
+    /// The segments up to the current end.
     pub(crate) fn extents(&self) -> Vec<Extent> {
         let next = self.sealed.iter().skip(1).map(|segment| segment.first);
         let ends = next.chain([self.first]).map(|next| Lsn(next.0.saturating_sub(1)));
@@ -462,7 +462,7 @@ impl Writer {
     }
 }
 
-/// A write that failed, and left nothing that counts.
+/// The fault for a failed write that left no trace.
 fn refused(path: &std::path::Path, error: io::Error) -> Fault {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let error =
@@ -474,7 +474,7 @@ fn refused(path: &std::path::Path, error: io::Error) -> Fault {
     })
 }
 
-/// Whether a frame of the group asks for a sync.
+/// Whether a frame of the group requests a sync.
 fn syncs(group: &[Pending]) -> bool {
     group.iter().any(|pending| pending.durability >= Durability::Disk)
 }

@@ -1,65 +1,67 @@
-//! Which ticks are still accepted (F24): the paper's acceptance time window.
+//! The acceptance time window of the paper: the ticks of events that the store still accepts (F24).
 //!
 //! ```text
 //!          since      now − window              now        now + floor
 //!   ─────────┼─────────────┼─────────────────────┼──────────────┼──────────►
-//!   too old                [     accepted, from whoever writes  ]  too far ahead
+//!   too old                [     accepted, from any session      ]  too far ahead
 //! ```
 //!
-//! The window is twice the latency that a session measured, and at least the chronicle's floor and
-//! what the clock itself is not certain of. It never becomes wider by itself. The client states its
-//! latency, and no server can verify the statement: so the chronicle's floor limits its effect.
+//! The window reaches back by twice the latency of the session, but at least by the chronicle's
+//! floor plus the uncertainty of the clock. The window never becomes wider by itself. The client
+//! states its latency, and no server can verify the statement. Therefore the chronicle's floor
+//! limits the effect of the statement.
 
 use crate::{Tick, TickScale, clock::ClockReading};
 
-/// The floor of a chronicle that sets none, in milliseconds.
+/// The default floor of a chronicle, in milliseconds.
 pub const WINDOW_MS_DEFAULT: u64 = 1_000;
 
-/// The longest floor, and the longest round trip that counts in any chronicle, in milliseconds.
+/// The maximum of a floor and of the round trip of a session, in milliseconds.
 pub const WINDOW_MS_MAX: u64 = 60_000;
 
 /// The round trip of a session counts up to this multiple of the chronicle's floor.
 pub const ROUND_TRIP_FLOORS_MAX: u64 = 10;
 
-/// What is accepted of one session.
+/// The session's part of the acceptance rule.
 ///
-/// The paper counts from the acquisition of the chronicle. Who does not acquire it first has it, without
-/// saying so, for each statement that writes: from when that was sent, which is what the window reaches
-/// back for. So only the beginning of the session is left to be told of it.
+/// The window of the paper begins when the session acquires the chronicle. A session without an
+/// acquisition acquires the chronicle implicitly for each statement that writes, at the time when
+/// the client sends the statement. The window reaches back to that time. Therefore a session states
+/// only its own beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acceptance {
-    /// Nothing before the session began, or acquired the chronicle, whichever is later: nanoseconds
-    /// since 1970.
+    /// The later of two times, in nanoseconds since 1970: the start of the session and its
+    /// acquisition of the chronicle. Earlier ticks are too old.
     pub since_ns: i64,
-    /// Twice its latency.
+    /// Twice the latency of the session.
     pub round_trip_ns: u64,
-    /// Whether its events keep their times: it restores a dump. Only a chronicle that never had a
-    /// committed event keeps times outside of the window.
+    /// True if the session restores a dump: the events keep their times. Only a chronicle without
+    /// any committed event, past or present, keeps times outside of the window.
     pub restores: bool,
 }
 
 impl Default for Acceptance {
-    /// Of somebody who is always there, and next to the clock.
+    /// No beginning and no latency.
     fn default() -> Self {
         Self { since_ns: i64::MIN, round_trip_ns: 0, restores: false }
     }
 }
 
-/// What is accepted of anybody at one instant.
+/// The ticks that the store accepts at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Nanoseconds since 1970 of the instant.
+    /// The instant, in nanoseconds since 1970.
     pub now_ns: i64,
-    /// How far back it goes from there, in nanoseconds.
+    /// The length of the window before the instant, in nanoseconds.
     pub back_ns: u64,
-    /// The first tick in it.
+    /// The first tick in the window.
     pub from: Tick,
-    /// The last tick in it.
+    /// The last tick in the window.
     pub until: Tick,
 }
 
 impl Window {
-    /// The window of a session when the clock shows `now`, in a chronicle of this scale that has
+    /// The window of a session when the clock shows `now`. The chronicle has the scale `scale` and
     /// the floor `floor_ns`.
     pub fn of(scale: &TickScale, floor_ns: u64, session: &Acceptance, now: &ClockReading) -> Self {
         let least_ns = floor_ns.saturating_add(now.uncertainty_ns);
@@ -72,12 +74,12 @@ impl Window {
     }
 }
 
-/// The longest round trip that counts in a chronicle with the floor `floor_ns`, in nanoseconds.
+/// The maximum round trip that counts in a chronicle with the floor `floor_ns`, in nanoseconds.
 pub fn round_trip_ns_max(floor_ns: u64) -> u64 {
     floor_ns.saturating_mul(ROUND_TRIP_FLOORS_MAX).min(WINDOW_MS_MAX * 1_000_000)
 }
 
-/// The tick of a time, or the one next to it that there is.
+/// The tick of a time, or the nearest tick for a time outside of the scale.
 pub fn tick_at(scale: &TickScale, time_ns: i64) -> Tick {
     match scale.tick_of(time_ns) {
         Ok(tick) => tick,

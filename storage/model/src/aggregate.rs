@@ -1,4 +1,4 @@
-//! Aggregates of events by series and window of time, as storage can tell them.
+//! Aggregates of events by series and time window, computed by storage.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::{TickScale, tier::ScanRequest};
 
-/// Windows of equal length: tick `t` is in the one that begins at
+/// Windows of equal length. Tick `t` is in the window that begins at
 /// `origin + floor((t − origin) ÷ width) × width`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
@@ -16,7 +16,7 @@ pub struct Windows {
     pub origin: i64,
 }
 
-/// Lengths of windows that people look at, in nanoseconds: each is a multiple of those before it.
+/// Common window lengths, in nanoseconds. Each length is a multiple of all shorter lengths.
 const COMMON_NS: [i64; 11] = {
     const SECOND: i64 = 1_000_000_000;
     const MINUTE: i64 = 60 * SECOND;
@@ -37,8 +37,9 @@ const COMMON_NS: [i64; 11] = {
 };
 
 impl Windows {
-    /// The windows of a scale that people look at, the narrowest first: seconds to days, which
-    /// begin with those of UTC. Those that ticks do not tell are left out.
+    /// The common windows of a scale, from 1 second to 1 day, the narrowest first. The windows
+    /// begin at whole units of UTC. Windows whose width or begin is not a whole number of ticks are
+    /// left out.
     pub fn common(scale: &TickScale) -> impl DoubleEndedIterator<Item = Self> + use<> {
         let (base, tick) = (scale.base_ns(), scale.granularity().ns());
         COMMON_NS.into_iter().filter_map(move |width| {
@@ -48,7 +49,8 @@ impl Windows {
         })
     }
 
-    /// Where the window of a tick begins; `None` before the first tick there is.
+    /// The first tick of the window of `tick`; `None` if the window begins before the smallest
+    /// tick.
     pub fn start(&self, tick: i64) -> Option<i64> {
         if let Some(distance) = tick.checked_sub(self.origin) {
             return tick.checked_sub(distance.rem_euclid(self.width.max(1)));
@@ -59,26 +61,27 @@ impl Windows {
     }
 }
 
-/// What is to be told of a column, or of the events.
+/// A statistic of a column, or of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Statistic {
-    /// How many events: Int64.
+    /// The number of events: Int64.
     Rows,
-    /// How many values that are not NULL: Int64.
+    /// The number of values that are not NULL: Int64.
     Count,
-    /// Their sum, NULL for none. Of doubles it is Float64, added in pairs, so that the error grows
-    /// with the logarithm of their number; of whole numbers it is exact, [`WHOLE_SUM`].
+    /// The sum of the values; NULL without values. The sum of doubles is Float64: pairwise
+    /// summation keeps the error proportional to the logarithm of the number of values. The sum of
+    /// whole numbers is exact and has the type [`WHOLE_SUM`].
     Sum,
-    /// The least, NULL for none; NaN is above all numbers.
+    /// The minimum; NULL without values. NaN is above all numbers.
     Min,
-    /// The greatest.
+    /// The maximum.
     Max,
 }
 
-/// The type of sums of whole numbers: wide enough for any number of them.
+/// The type of a sum of whole numbers: wide enough for any number of values.
 pub const WHOLE_SUM: DataType = DataType::Decimal128(38, 0);
 
-/// The type of the sum of a column; `None` where storage tells none.
+/// The type of the sum of a column; `None` if storage cannot compute the sum.
 fn sum_type(of: &DataType) -> Option<DataType> {
     match of {
         DataType::Float64 => Some(DataType::Float64),
@@ -87,17 +90,17 @@ fn sum_type(of: &DataType) -> Option<DataType> {
     }
 }
 
-/// A statistic of a column, by its position in the definition; of the events themselves, any.
+/// A statistic of a column. For a statistic of the events ([`Statistic::Rows`]) any column will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Wanted {
-    /// The column.
+    /// The column, by position in the definition.
     pub column: usize,
-    /// What of it.
+    /// The statistic.
     pub statistic: Statistic,
 }
 
 impl Wanted {
-    /// Whether storage can tell such a statistic of a column of a type.
+    /// Whether storage can compute the statistic for a column of the type.
     pub fn of_type(statistic: Statistic, data_type: &DataType) -> bool {
         match statistic {
             Statistic::Rows | Statistic::Count => true,
@@ -115,22 +118,22 @@ impl Wanted {
     }
 }
 
-/// Partial aggregates of the events of a scan, by key columns and window. A group may be told
-/// in several parts, to be put together by whoever asks.
+/// A request for partial aggregates of the events of a scan, by key columns and window. The answer
+/// may contain several parts of one group; the caller merges the parts.
 #[derive(Debug, Clone)]
 pub struct AggregateRequest {
-    /// Which events: its ticks and keys. What it projects, orders and limits does not matter.
+    /// The events: ticks and keys of the scan. Its projection, order and limit have no effect.
     pub scan: ScanRequest,
     /// Key columns to group by, by position.
     pub keys: Vec<usize>,
     /// Windows to group by.
     pub windows: Option<Windows>,
-    /// What is to be told of each group.
+    /// The statistics of each group.
     pub wanted: Vec<Wanted>,
 }
 
 impl AggregateRequest {
-    /// Columns whose values are looked at, by position, each once.
+    /// The columns with values to read, by position, without duplicates.
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = Vec::with_capacity(self.wanted.len());
         for wanted in &self.wanted {
@@ -141,15 +144,15 @@ impl AggregateRequest {
         columns
     }
 
-    /// What rows are read for it: the key columns, `_tick`, then [`Self::columns`]; as
-    /// [`ScanRequest::projection`] counts.
+    /// The columns to read: the key columns, `_tick`, then [`Self::columns`]. The positions count
+    /// like [`ScanRequest::projection`].
     pub fn projection(&self) -> Vec<usize> {
         let tick = self.scan.chronicle.columns.len();
         self.keys.iter().copied().chain([tick]).chain(self.columns()).collect()
     }
 
-    /// The schema of the batches that answer: the key columns, the tick at which the window
-    /// begins, then what is wanted.
+    /// The schema of the result batches: the key columns, the first tick of the window, then the
+    /// wanted statistics.
     pub fn schema(&self) -> SchemaRef {
         let columns = self.scan.chronicle.arrow_schema();
         let column = |at: usize| columns.fields().get(at).map(|field| field.data_type().clone());

@@ -4,10 +4,10 @@ use arrow::{array::RecordBatch, datatypes::DataType};
 
 use crate::{SchemaVersion, Tick};
 
-/// Events in arrival order, as an append admitted them.
+/// Events in arrival order, after admission by an append.
 ///
-/// The i-th row has the tick `ticks[i]`, the `_seq` `first_seq + i` and, once its
-/// statement is committed, a `_gsn` that follows its predecessor's.
+/// The i-th row has the tick `ticks[i]` and the `_seq` `first_seq + i`. After the commit of the
+/// statement, the `_gsn` of each row follows the `_gsn` of its predecessor.
 #[derive(Debug, Clone)]
 pub struct EventBatch {
     /// Shape of `rows`.
@@ -31,7 +31,7 @@ impl EventBatch {
         self.ticks.len()
     }
 
-    /// Whether there are no rows.
+    /// Whether the batch has no rows.
     pub fn is_empty(&self) -> bool {
         self.ticks.is_empty()
     }

@@ -12,7 +12,7 @@ use crate::{
     acceptance::{WINDOW_MS_DEFAULT, WINDOW_MS_MAX},
 };
 
-/// Names of the system columns, which no user column may have; not part of `SELECT *`.
+/// Names of the system columns. No user column may have a system name; `SELECT *` leaves them out.
 pub const SYSTEM_COLUMNS: [&str; 7] =
     ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier", "_group"];
 
@@ -32,15 +32,15 @@ pub struct ColumnDefinition {
     pub nullable: bool,
     /// DEFAULT, as SQL text.
     pub default_sql: Option<String>,
-    /// The constant that rows older than the column show (ADD COLUMN … DEFAULT), as the
-    /// text form of the type; `None` shows NULL.
+    /// The constant for rows older than the column (ADD COLUMN … DEFAULT), in the text form of the
+    /// type; `None` for NULL.
     pub missing_value: Option<String>,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
 }
 
 impl ColumnDefinition {
-    /// Whether its DEFAULT is the time of the clock.
+    /// Whether the DEFAULT is the current time of the clock.
     pub fn defaults_to_now(&self) -> bool {
         let sql = self.default_sql.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
         let is_now = matches!(
@@ -59,69 +59,69 @@ fn is_default(source: &TickSource) -> bool {
     *source == TickSource::default()
 }
 
-/// Everything that is known about a chronicle but its events.
+/// The metadata of a chronicle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChronicleDefinition {
     /// Stable id, never reused.
     pub id: ChronicleId,
-    /// Database that holds it.
+    /// The database of the chronicle.
     pub database: String,
-    /// Schema that holds it.
+    /// The schema of the chronicle.
     pub schema: String,
     /// Name within the schema.
     pub name: String,
     /// Columns in the order of `SELECT *`.
     pub columns: Vec<ColumnDefinition>,
-    /// The column whose value is the tick.
+    /// The column that holds the time of the tick.
     pub tick_column: ColumnId,
     /// Key columns: the PRIMARY KEY without its last column, the tick.
     pub key_columns: Vec<ColumnId>,
-    /// How many of the last key columns joined the key after events were written: text, and ''
-    /// in the events that were written before.
+    /// The number of key columns at the end of `key_columns` that joined the key after the first
+    /// events. These columns are text, and '' in all older events.
     #[serde(default)]
     pub keys_added: usize,
     /// Secondary indexes, by number.
     #[serde(default)]
     pub indexes: Vec<IndexDefinition>,
-    /// The number that the next of them gets.
+    /// The number of the next index.
     #[serde(default)]
     pub indexes_made: u32,
     /// Whether a PRIMARY KEY was declared.
     pub primary_key: bool,
     /// Base and granularity; fixed.
     pub scale: TickScale,
-    /// The granularity of the index, where it was made coarser than that of ticks: a whole multiple
-    /// of it.
+    /// The granularity of the index, if coarser than the granularity of ticks: a whole multiple of
+    /// the tick granularity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coarsened: Option<Granularity>,
     /// Collision rule; fixed.
     pub collision: Collision,
-    /// Late events.
+    /// The policy for late events.
     pub late: LatePolicy,
-    /// Where ticks come from; fixed.
+    /// The source of ticks; fixed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub time_source: TickSource,
-    /// How far back events are accepted at least, where their source goes by the clock; `None` for
-    /// [`WINDOW_MS_DEFAULT`].
+    /// The floor of the acceptance window in milliseconds, for a time source that follows the
+    /// clock; `None` for [`WINDOW_MS_DEFAULT`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance_window_ms: Option<u64>,
-    /// Default durability of its appends.
+    /// Default durability of appends.
     pub durability: Durability,
-    /// How its events go down the tiers.
+    /// The rules for the moves of events down the tiers.
     #[serde(default)]
     pub tiering: Tiering,
     /// Current schema version.
     pub schema_version: SchemaVersion,
-    /// The columns of every schema version that events may have been written with.
+    /// The columns of every schema version of stored events.
     pub schema_versions: BTreeMap<SchemaVersion, Vec<ColumnId>>,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
-    /// Nanoseconds since 1970 of its creation.
+    /// The creation time, in nanoseconds since 1970.
     pub created_ns: i64,
 }
 
 impl ChronicleDefinition {
-    /// What an error about this chronicle names.
+    /// The names for an error about this chronicle.
     pub fn subject(&self) -> Subject {
         Subject {
             schema: Some(self.schema.clone()),
@@ -130,13 +130,13 @@ impl ChronicleDefinition {
         }
     }
 
-    /// The error of a NULL in a column that takes none.
+    /// The error for a NULL in a NOT NULL column.
     pub fn not_null_violation(&self, column: &str) -> Error {
         Error::not_null(column, &self.name)
             .with_subject(Subject { column: Some(column.to_string()), ..self.subject() })
     }
 
-    /// Checks what must hold for every definition: names, types, key, tick, options.
+    /// Checks the rules for every definition: names, types, key, tick, options.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
         if self.columns.len() > COLUMNS_MAX {
@@ -224,7 +224,7 @@ impl ChronicleDefinition {
         self.validate_time()
     }
 
-    /// Checks the options that say where ticks come from.
+    /// Checks the options of the time source.
     fn validate_time(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
         let source = self.time_source;
@@ -267,32 +267,33 @@ impl ChronicleDefinition {
         }
     }
 
-    /// The granularity of the index, which `_group` counts in: that of ticks, or a coarser one (F6).
+    /// The granularity of the index, which is the unit of `_group`: the granularity of ticks, or a
+    /// coarser granularity (F6).
     pub fn index_granularity(&self) -> Granularity {
         self.coarsened.unwrap_or(self.scale.granularity())
     }
 
-    /// The groups of its ticks.
+    /// The groups of the chronicle's ticks.
     pub fn grouping(&self) -> Grouping {
         Grouping::new(&self.scale, self.index_granularity())
     }
 
-    /// How far back events are accepted at least, in nanoseconds (F24).
+    /// The floor of the acceptance window, in nanoseconds (F24).
     pub fn window_ns(&self) -> u64 {
         self.acceptance_window_ms.unwrap_or(WINDOW_MS_DEFAULT).saturating_mul(1_000_000)
     }
 
-    /// The column of an id.
+    /// The column with the id.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|column| column.id == id)
     }
 
-    /// Position in `columns` of an id.
+    /// The position in `columns` of the column with the id.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|column| column.id == id)
     }
 
-    /// The column of a name.
+    /// The column with the name.
     pub fn column_named(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -302,19 +303,19 @@ impl ChronicleDefinition {
         self.column(self.tick_column)
     }
 
-    /// The name of the PRIMARY KEY, of its constraint and of its index, where one was declared.
+    /// The name of the PRIMARY KEY constraint and of its index.
     pub fn key_name(&self) -> String {
         format!("{}_pkey", self.name)
     }
 
-    /// Whether the collision key identifies at most one visible event, so that an
-    /// optimizer may treat it as unique. Not so under `all`.
+    /// Whether the collision key identifies at most one visible event: an optimizer may treat the
+    /// key as unique. False under `all`.
     pub fn key_is_unique(&self) -> bool {
         self.collision != Collision::All
     }
 
-    /// Arrow schema of the user's columns at the current schema version: the shape of
-    /// what [`Append`](crate::Append) takes and a scan returns.
+    /// Arrow schema of the user's columns at the current schema version: the schema of the rows of
+    /// an [`Append`](crate::Append) and of the result of a scan.
     pub fn arrow_schema(&self) -> SchemaRef {
         Arc::new(Schema::new(self.columns.iter().map(Self::field_of).collect::<Vec<_>>()))
     }

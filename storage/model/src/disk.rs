@@ -1,12 +1,12 @@
-//! The disk, as a thing that is handed in: real in the server, faulty in the simulator.
+//! The disk as a trait: a real disk in the server, a faulty disk in the simulator.
 
 use std::{
     fmt, io,
     path::{Path, PathBuf},
 };
 
-/// A directory tree on a disk. Paths are complete. Nothing here is durable until the
-/// call that says so; a new or renamed file needs [`Disk::sync_dir`] of its parent.
+/// A directory tree on a disk. Paths are complete. A change is durable only after the sync call for
+/// this change; a new or renamed file needs [`Disk::sync_dir`] of its parent.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes a directory and its parents.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
@@ -26,8 +26,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Bytes that an unprivileged process may still write on the file system of `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// Takes an exclusive lock on the file at `path` (made if missing), held until the
-    /// returned guard drops. `WouldBlock` if another process holds it.
+    /// Takes an exclusive lock on the file at `path` (made if missing). The returned guard releases
+    /// the lock on drop. `WouldBlock` if another process holds the lock.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
     /// The canonical form of a path, for error messages and equality.
     fn canonical(&self, path: &Path) -> PathBuf {
@@ -39,16 +39,16 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// As [`Self::write_all_at`], past the system's memory where that can be: for bytes that nobody reads
-    /// soon. Their address, their number and `offset` are multiples of 4096. They are durable when the
-    /// file was synced, not before.
+    /// Like [`Self::write_all_at`], but past the page cache if possible: for bytes without a reader
+    /// in the near future. The address, the length and `offset` are multiples of 4096. The bytes
+    /// are durable only after a sync of the file.
     fn write_direct_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(bytes, offset)
     }
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Reads up to `bytes` bytes at `offset` behind what is in `buffer`; how many, 0 at the end of the
-    /// file.
+    /// Appends up to `bytes` bytes at `offset` to `buffer`. Returns the number of bytes read, 0 at
+    /// the end of the file.
     fn append_at(&self, buffer: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<usize> {
         let start = buffer.len();
         buffer.resize(start + bytes, 0);

@@ -1,14 +1,14 @@
-//! One error type at every boundary: what went wrong, where, and how to mend it.
+//! The error type of all crate boundaries: the problem, the place and the remedy.
 
 use std::fmt;
 
-/// Result of everything that can fail at a crate boundary.
+/// Result of all fallible operations at a crate boundary.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! kinds {
     ($( $(#[$doc:meta])* $name:ident = $sqlstate:literal, $retryable:literal, $status:ident; )*) => {
-        /// The class of an error: decides the SQLSTATE that a client sees and whether
-        /// sending the same request again can succeed. One table for all protocols.
+        /// The class of an error: decides the SQLSTATE for clients and whether a retry of the same
+        /// request can succeed. One table serves all protocols.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorKind { $( $(#[$doc])* $name, )* }
 
@@ -16,17 +16,17 @@ macro_rules! kinds {
             /// Every kind, in the order of the table.
             pub const ALL: &'static [ErrorKind] = &[ $( ErrorKind::$name, )* ];
 
-            /// The five characters that a PostgreSQL client receives.
+            /// The five characters for PostgreSQL clients.
             pub const fn sqlstate(self) -> &'static str {
                 match self { $( ErrorKind::$name => $sqlstate, )* }
             }
 
-            /// Whether the same request may succeed when it is sent again, at most with a new time.
+            /// Whether a retry of the same request may succeed, at most with a new time.
             pub const fn is_retryable(self) -> bool {
                 match self { $( ErrorKind::$name => $retryable, )* }
             }
 
-            /// What gRPC and HTTP clients receive.
+            /// The status for gRPC and HTTP clients.
             pub const fn status(self) -> Status {
                 match self { $( ErrorKind::$name => Status::$status, )* }
             }
@@ -34,30 +34,31 @@ macro_rules! kinds {
     };
 }
 
-/// What became of a request, in the words that gRPC and HTTP have for it.
+/// The outcome of a request in the terms of gRPC and HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
     /// Stopped on request, or for want of time.
     Cancelled,
     /// The request is wrong, whatever the state of the server.
     InvalidArgument,
-    /// What it names is not there.
+    /// The named object does not exist.
     NotFound,
-    /// What it makes is there.
+    /// The new object exists already.
     AlreadyExists,
-    /// Not for this user.
+    /// The user lacks the privilege.
     PermissionDenied,
-    /// Room, memory, connections or what others have acquired is not to be had, for now.
+    /// Disk space, memory, connections or objects that other sessions have acquired are unavailable
+    /// for now.
     ResourceExhausted,
-    /// Beyond a limit, whenever it is sent.
+    /// Beyond a limit, at any time.
     TooLarge,
-    /// Not in this state of the session or the object.
+    /// Not possible in the current state of the session or the object.
     FailedPrecondition,
-    /// Given up for the sake of others.
+    /// Aborted in favor of other requests.
     Aborted,
-    /// Behind what is still accepted.
+    /// Outside of the accepted range.
     OutOfRange,
-    /// Not offered.
+    /// Not supported.
     Unimplemented,
     /// A failure of the server.
     Internal,
@@ -70,7 +71,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The number that gRPC has for it.
+    /// The gRPC status code.
     pub const fn grpc(self) -> i32 {
         match self {
             Status::Cancelled => 1,
@@ -90,7 +91,7 @@ impl Status {
         }
     }
 
-    /// The status line's number of HTTP.
+    /// The HTTP status code.
     pub const fn http(self) -> u16 {
         match self {
             Status::InvalidArgument | Status::FailedPrecondition | Status::OutOfRange => 400,
@@ -109,17 +110,17 @@ impl Status {
 }
 
 kinds! {
-    /// A message that the protocol does not allow.
+    /// A message that violates the protocol.
     ProtocolViolation = "08P01", false, InvalidArgument;
     /// The peer went away.
     ConnectionFailure = "08006", true, Unavailable;
-    /// Understood, and deliberately not offered (or not yet).
+    /// Deliberately unsupported, or not yet supported.
     FeatureNotSupported = "0A000", false, Unimplemented;
-    /// More rows than this place takes.
+    /// Too many rows in this place.
     CardinalityViolation = "21000", false, InvalidArgument;
     /// A number does not fit its type.
     NumericOutOfRange = "22003", false, InvalidArgument;
-    /// A timestamp or interval is not written as one.
+    /// A timestamp or interval in a wrong format.
     InvalidDatetimeFormat = "22007", false, InvalidArgument;
     /// A timestamp or tick does not fit its range.
     DatetimeOverflow = "22008", false, InvalidArgument;
@@ -129,7 +130,7 @@ kinds! {
     IntervalOverflow = "22015", false, InvalidArgument;
     /// A character that text cannot hold.
     UntranslatableCharacter = "22P05", false, InvalidArgument;
-    /// An offset in the frame of a window that is negative.
+    /// A negative offset in a window frame.
     InvalidFrameOffset = "22013", false, InvalidArgument;
     /// A number of buckets below 1.
     InvalidNtile = "22014", false, InvalidArgument;
@@ -143,31 +144,31 @@ kinds! {
     InvalidPower = "2201F", false, InvalidArgument;
     /// A subscript beyond the ends of an array or of bytes.
     ArraySubscript = "2202E", false, InvalidArgument;
-    /// A part of a text or of bytes that has a negative length.
+    /// A substring of text or bytes with a negative length.
     Substring = "22011", false, InvalidArgument;
     /// A LIMIT below 0.
     InvalidLimit = "2201W", false, InvalidArgument;
     /// An OFFSET below 0.
     InvalidOffset = "2201X", false, InvalidArgument;
-    /// A bucket count, or bounds of buckets, that make no buckets.
+    /// A bucket count or bucket bounds that define no buckets.
     InvalidWidthBucket = "2201G", false, InvalidArgument;
-    /// A regular expression that cannot be read.
+    /// An invalid regular expression.
     InvalidRegularExpression = "2201B", false, InvalidArgument;
     /// An escape string of more than one character.
     InvalidEscape = "22025", false, InvalidArgument;
     /// NULL where a value is needed.
     NullNotAllowed = "22004", false, InvalidArgument;
-    /// Bytes that are not valid in the client's encoding.
+    /// Bytes that are invalid in the client's encoding.
     InvalidEncoding = "22021", false, InvalidArgument;
-    /// A parameter or option with a value outside of what it accepts.
+    /// A parameter or option with a value outside of the accepted range.
     InvalidParameterValue = "22023", false, InvalidArgument;
-    /// A string that is too long for its type.
+    /// A string longer than the type allows.
     StringTooLong = "22001", false, InvalidArgument;
-    /// Text that is no value of the type wanted.
+    /// Text that is no value of the wanted type.
     InvalidTextRepresentation = "22P02", false, InvalidArgument;
-    /// Binary bytes that are no value of the type wanted.
+    /// Binary bytes that are no value of the wanted type.
     InvalidBinaryRepresentation = "22P03", false, InvalidArgument;
-    /// A COPY line that cannot be read.
+    /// An invalid COPY line.
     BadCopyFormat = "22P04", false, InvalidArgument;
     /// NULL in a NOT NULL column.
     NotNullViolation = "23502", false, InvalidArgument;
@@ -175,103 +176,104 @@ kinds! {
     UniqueViolation = "23505", false, AlreadyExists;
     /// An event at or below the sealed tick of a table with late = 'reject'.
     LateEvent = "23514", false, OutOfRange;
-    /// An event whose tick is outside of its session's acceptance window: it wants a new tick.
+    /// An event whose tick is outside of the session's acceptance window; a retry needs a new tick.
     OutsideWindow = "SL001", true, Aborted;
-    /// A tick that the client chose, and that is another event's: it wants a new one.
+    /// A tick from the client that another event has already; a retry needs a new tick.
     TickTaken = "SL002", true, Aborted;
-    /// An event outside of the part of a chronicle that the session has acquired.
+    /// An event outside of the acquired part of the chronicle.
     OutsideProjection = "44000", false, OutOfRange;
-    /// The lease ran out on what the session had acquired: it is to acquire again, or release.
+    /// The session's lease on an acquired chronicle has expired: the session must acquire again, or
+    /// release.
     LeaseLost = "SL003", false, FailedPrecondition;
     /// A transaction command in the wrong state.
     InvalidTransactionState = "25000", false, FailedPrecondition;
     /// A command that cannot run inside a transaction block.
     ActiveTransaction = "25001", false, FailedPrecondition;
-    /// A command that needs a transaction block, outside of one.
+    /// A command outside of a transaction block that needs a transaction block.
     NoActiveTransaction = "25P01", false, FailedPrecondition;
     /// The transaction block has failed; only ROLLBACK is accepted.
     FailedTransaction = "25P02", false, FailedPrecondition;
-    /// The session was ended because it left a transaction block open for too long.
+    /// The server ended the session because a transaction block stayed open for too long.
     IdleInTransaction = "25P03", true, Aborted;
-    /// The session was idle for longer than it may be.
+    /// The session was idle for too long.
     IdleSession = "57P05", true, Aborted;
     /// A write in a read-only transaction.
     ReadOnlyTransaction = "25006", false, FailedPrecondition;
-    /// A prepared statement that does not exist.
+    /// A nonexistent prepared statement.
     UndefinedPreparedStatement = "26000", false, NotFound;
-    /// A savepoint that does not exist.
+    /// A nonexistent savepoint.
     InvalidSavepoint = "3B001", false, FailedPrecondition;
-    /// A login that is refused.
+    /// A refused login.
     InvalidAuthorization = "28000", false, Unauthenticated;
-    /// Other objects depend on this one.
+    /// Other objects depend on this object.
     DependentObjects = "2BP01", false, FailedPrecondition;
-    /// Two statements wait for each other; this one gave way.
+    /// Two statements wait for each other; this statement gave way.
     DeadlockDetected = "40P01", true, Aborted;
-    /// A cursor or portal that does not exist.
+    /// A nonexistent cursor or portal.
     InvalidCursorName = "34000", false, NotFound;
-    /// A database that does not exist.
+    /// A nonexistent database.
     UndefinedDatabase = "3D000", false, NotFound;
-    /// A schema that does not exist.
+    /// A nonexistent schema.
     UndefinedSchema = "3F000", false, NotFound;
-    /// The user may not do this.
+    /// The user lacks the privilege.
     InsufficientPrivilege = "42501", false, PermissionDenied;
-    /// The text is not SQL that we read.
+    /// The text is not valid SQL.
     SyntaxError = "42601", false, InvalidArgument;
     /// A column named twice.
     DuplicateColumn = "42701", false, InvalidArgument;
-    /// A column name that more than one relation has.
+    /// A column name of more than one relation.
     AmbiguousColumn = "42702", false, InvalidArgument;
-    /// A table that is named twice in FROM, or a name given twice in WITH.
+    /// A table named twice in FROM, or a name given twice in WITH.
     DuplicateAlias = "42712", false, InvalidArgument;
-    /// A column that does not exist.
+    /// A nonexistent column.
     UndefinedColumn = "42703", false, InvalidArgument;
-    /// A setting, type, role or option that does not exist.
+    /// A nonexistent setting, type, role or option.
     UndefinedObject = "42704", false, InvalidArgument;
-    /// An object of that name exists.
+    /// An object with the name exists.
     DuplicateObject = "42710", false, AlreadyExists;
     /// A value for a column that the server fills.
     GeneratedAlways = "428C9", false, InvalidArgument;
-    /// A cast that does not exist.
+    /// A nonexistent cast.
     CannotCoerce = "42846", false, InvalidArgument;
     /// A name of more than 63 bytes.
     NameTooLong = "42622", false, InvalidArgument;
-    /// A name that is not made as such names are.
+    /// A malformed name.
     InvalidName = "42602", false, InvalidArgument;
     /// A column outside of GROUP BY and of any aggregate.
     GroupingError = "42803", false, InvalidArgument;
-    /// An expression of another type than is needed here.
+    /// An expression of the wrong type.
     DatatypeMismatch = "42804", false, InvalidArgument;
-    /// The object is of a kind that this statement does not work on.
+    /// The object is of the wrong kind for this statement.
     WrongObjectType = "42809", false, InvalidArgument;
-    /// A function or operator that does not exist for these arguments.
+    /// No function or operator exists for these argument types.
     UndefinedFunction = "42883", false, InvalidArgument;
-    /// A name that the system keeps for itself.
+    /// A name that the system reserves.
     ReservedName = "42939", false, InvalidArgument;
-    /// A table that does not exist.
+    /// A nonexistent table.
     UndefinedTable = "42P01", false, NotFound;
-    /// A `$n` that no value was given for.
+    /// A `$n` without a value.
     UndefinedParameter = "42P02", false, InvalidArgument;
-    /// A database of that name exists.
+    /// A database with the name exists.
     DuplicateDatabase = "42P04", false, AlreadyExists;
-    /// A portal of that name exists.
+    /// A portal with the name exists.
     DuplicateCursor = "42P03", false, AlreadyExists;
-    /// A prepared statement of that name exists.
+    /// A prepared statement with the name exists.
     DuplicatePreparedStatement = "42P05", false, AlreadyExists;
-    /// A schema of that name exists.
+    /// A schema with the name exists.
     DuplicateSchema = "42P06", false, AlreadyExists;
-    /// A table of that name exists.
+    /// A table with the name exists.
     DuplicateTable = "42P07", false, AlreadyExists;
-    /// A query that reads itself in a way that WITH RECURSIVE does not allow.
+    /// A WITH RECURSIVE query with a forbidden reference to itself.
     InvalidRecursion = "42P19", false, InvalidArgument;
     /// A window function in a wrong place.
     WindowingError = "42P20", false, InvalidArgument;
     /// A wrong column in this place (ON CONFLICT, ORDER BY position …).
     InvalidColumnReference = "42P10", false, InvalidArgument;
-    /// A table definition that contradicts itself or our rules.
+    /// A table definition that contradicts itself or the rules of Stratalog.
     InvalidTableDefinition = "42P16", false, InvalidArgument;
-    /// A parameter whose type cannot be told.
+    /// A parameter of unknown type.
     IndeterminateDatatype = "42P18", false, InvalidArgument;
-    /// The disk has no room; nothing of the request was kept.
+    /// The disk is full; nothing of the request was kept.
     DiskFull = "53100", true, ResourceExhausted;
     /// A memory budget is used up; nothing of the request was kept.
     OutOfMemory = "53200", true, ResourceExhausted;
@@ -281,15 +283,15 @@ kinds! {
     LimitExceeded = "54000", false, TooLarge;
     /// A statement nested or chained too deeply.
     StatementTooComplex = "54001", false, InvalidArgument;
-    /// More columns than a table or a result may have.
+    /// Too many columns for a table or a result.
     TooManyColumns = "54011", false, InvalidArgument;
-    /// Events that are asked for by their position, and were deleted.
+    /// A request names deleted events by position.
     EventsDeleted = "72000", false, OutOfRange;
     /// The object is in use.
     ObjectInUse = "55006", true, FailedPrecondition;
-    /// An object is not in the state that this needs.
+    /// The object is not in the required state.
     ObjectNotInPrerequisiteState = "55000", false, FailedPrecondition;
-    /// What others have acquired, or wait for.
+    /// Other sessions have acquired the object, or wait for the object.
     LockNotAvailable = "55P03", true, ResourceExhausted;
     /// A setting that cannot be changed now.
     CannotChangeNow = "55P02", false, FailedPrecondition;
@@ -299,7 +301,7 @@ kinds! {
     Shutdown = "57P01", true, Unavailable;
     /// The server is starting.
     CannotConnectNow = "57P03", true, Unavailable;
-    /// The operating system failed us; for a journal, it is poisoned (CL-7).
+    /// The operating system reported a failure; for a journal: the journal is poisoned (CL-7).
     Io = "58030", false, Internal;
     /// Bytes on disk that do not match their checksum (CL-6).
     DataCorrupted = "XX001", false, DataLoss;
@@ -307,18 +309,18 @@ kinds! {
     Internal = "XX000", false, Internal;
 }
 
-/// An error as it crosses a crate boundary and, in the end, reaches a client.
+/// An error at a crate boundary and, in the end, at a client.
 #[derive(Debug, thiserror::Error)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// Boxed, so that a `Result` stays small where nothing fails.
+    /// Boxed: keeps a `Result` small in the success case.
     notes: Box<Notes>,
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What may be told besides the message.
+/// Optional parts of an error.
 #[derive(Debug, Clone, Default)]
 struct Notes {
     detail: Option<String>,
@@ -328,7 +330,7 @@ struct Notes {
     subject: Subject,
 }
 
-/// What an error is about, by name, for programs that look for it.
+/// The names of the objects that an error concerns, for programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
     /// The schema of the table.
@@ -337,17 +339,17 @@ pub struct Subject {
     pub table: Option<String>,
     /// The column.
     pub column: Option<String>,
-    /// The constraint that does not hold.
+    /// The violated constraint.
     pub constraint: Option<String>,
 }
 
 impl Error {
-    /// An error of `kind` whose primary message says what is wrong and where.
+    /// An error of `kind`; the primary message names the problem and the place.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), notes: Box::default(), source: None }
     }
 
-    /// A NULL in a column that takes none.
+    /// The error for a NULL in a NOT NULL column.
     pub fn not_null(column: &str, table: &str) -> Self {
         let message = format!(
             "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
@@ -357,17 +359,17 @@ impl Error {
         Self::new(ErrorKind::NotNullViolation, message).with_subject(subject)
     }
 
-    /// Something that a later part of the product will offer.
+    /// The error for a planned feature.
     pub fn not_yet(what: impl fmt::Display) -> Self {
         Self::new(ErrorKind::FeatureNotSupported, format!("{what} is not yet supported"))
     }
 
-    /// A defect of ours: says so, and never blames the input.
+    /// The error for a defect of Stratalog. The message never blames the input.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// An I/O error, told apart by cause: no room, or a failing device.
+    /// An I/O error, classified by cause: a full disk, or a failing device.
     pub fn io(action: impl fmt::Display, error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -385,35 +387,35 @@ impl Error {
         self
     }
 
-    /// Adds what the user can do about it.
+    /// Adds the remedy for the user.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.notes.hint = Some(hint.into());
         self
     }
 
-    /// Adds where in the input it happened: `COPY cpu, line 3, column usage_user: "abc"`.
+    /// Adds the place in the input: `COPY cpu, line 3, column usage_user: "abc"`.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
         self.notes.context = Some(context.into());
         self
     }
 
-    /// Adds the place in the statement's text: characters, from 1.
+    /// Adds the position in the statement's text: characters, from 1.
     #[must_use]
     pub fn with_position(mut self, position: u32) -> Self {
         self.notes.position = Some(position);
         self
     }
 
-    /// Adds the names of what it is about.
+    /// Adds the names of the objects concerned.
     #[must_use]
     pub fn with_subject(mut self, subject: Subject) -> Self {
         self.notes.subject = subject;
         self
     }
 
-    /// Keeps the error that caused this one.
+    /// Keeps the cause of this error.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -433,32 +435,32 @@ impl Error {
         &self.message
     }
 
-    /// The values concerned, if told.
+    /// The values concerned, if known.
     pub fn detail(&self) -> Option<&str> {
         self.notes.detail.as_deref()
     }
 
-    /// What the user can do, if told.
+    /// The remedy for the user, if known.
     pub fn hint(&self) -> Option<&str> {
         self.notes.hint.as_deref()
     }
 
-    /// Where in the input it happened, if told.
+    /// The place in the input, if known.
     pub fn context(&self) -> Option<&str> {
         self.notes.context.as_deref()
     }
 
-    /// The names of what it is about, where told.
+    /// The names of the objects concerned, if known.
     pub fn subject(&self) -> &Subject {
         &self.notes.subject
     }
 
-    /// Place in the statement's text: characters, from 1, if told.
+    /// Position in the statement's text: characters, from 1, if known.
     pub fn position(&self) -> Option<u32> {
         self.notes.position
     }
 
-    /// A second error that says the same, for every member of a failed group.
+    /// A copy without the source, for each member of a failed group.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self {

@@ -14,7 +14,7 @@ pub struct GsnRange {
 }
 
 impl GsnRange {
-    /// Every gsn. The last one is never given.
+    /// Every gsn. `u64::MAX` is never assigned.
     pub const ALL: GsnRange = GsnRange { start: Gsn(0), end: Gsn(u64::MAX) };
     /// No gsn.
     pub const EMPTY: GsnRange = GsnRange { start: Gsn(0), end: Gsn(0) };

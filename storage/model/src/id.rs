@@ -30,18 +30,20 @@ id! {
     SegmentId(u64);
     /// Position in one keeper's journal: counts frames from 1, over all its segments.
     Lsn(u64);
-    /// Global sequence number: commit order, gap-free from 1, the same for every reader (F49, F102).
+    /// Global sequence number: commit order, gap-free from 1, equal for every reader (F49, F102).
     Gsn(u64);
     /// The site that first stored an event (F47, F49).
     OriginId(u16);
-    /// One statement or transaction whose frames become visible together. 0: a frame that commits itself.
+    /// One statement or transaction whose frames become visible together. 0: the frame commits
+    /// itself.
     StatementId(u64);
-    /// A client that numbers what it sends, so that a retry is recognized (F68). A UUID's 128 bits.
+    /// A client that numbers its statements: the server recognizes a retry (F68). The 128 bits of a
+    /// UUID.
     ProducerId(u128);
 }
 
 impl ProducerId {
-    /// As a UUID is written.
+    /// The text form of a UUID.
     pub fn as_uuid_text(self) -> String {
         uuid::Uuid::from_u128(self.0).to_string()
     }

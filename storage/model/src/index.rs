@@ -1,4 +1,4 @@
-//! Secondary indexes: what is known of the values of columns that are no key (F88).
+//! Secondary indexes of columns outside of the key (F88).
 
 use std::{fmt, str::FromStr};
 
@@ -9,18 +9,18 @@ use crate::{ColumnId, ColumnType};
 /// Most indexes of one chronicle.
 pub const INDEXES_MAX: usize = 64;
 
-/// How an index tells which events need not be read.
+/// How an index excludes events from reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexKind {
     /// A Bloom filter of the values of each slice: `column = value`, `column IN (…)`.
     Bloom,
-    /// The words of each text, and where they are: also `column LIKE '%word%'`.
+    /// The words of each text with their places: also for `column LIKE '%word%'`.
     Inverted,
 }
 
 impl IndexKind {
-    /// Whether columns of a type may have such an index.
+    /// Whether columns of a type may have an index of this kind.
     pub fn takes(self, column_type: &ColumnType) -> bool {
         match self {
             Self::Bloom => matches!(
@@ -65,26 +65,28 @@ pub struct IndexDefinition {
     pub name: String,
     /// Number within the chronicle, from 1; never reused.
     pub number: u32,
-    /// How it tells.
+    /// Kind of the index.
     pub kind: IndexKind,
-    /// Its columns, each by itself.
+    /// The columns; each column is indexed separately.
     pub columns: Vec<ColumnId>,
 }
 
-/// Bytes of a word that are kept: longer ones are taken for each other.
+/// The maximum length of a stored word, in bytes. Longer words with the same beginning count as
+/// equal.
 const WORD_BYTES_MAX: usize = 64;
 
-/// The words of a text, as an inverted index knows them: letters and digits that stand together,
-/// whatever their case, cut after 64 bytes.
+/// The words of a text for an inverted index: maximal runs of letters and digits, folded to lower
+/// case, cut after 64 bytes.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).map(folded)
 }
 
-/// A word as the index knows it.
+/// A word in the form of the index.
 fn folded(word: &str) -> String {
     let mut folded = String::with_capacity(word.len().min(WORD_BYTES_MAX));
     for letter in word.chars() {
-        // The one letter that is some other's lower case to those who compare without case.
+        // `ſ` is the only letter outside of ASCII that equals an ASCII letter without case, but is
+        // its own lower case.
         let letter = if letter == 'ſ' { 's' } else { letter };
         for lower in letter.to_lowercase() {
             if folded.len() + lower.len_utf8() > WORD_BYTES_MAX {
@@ -96,18 +98,18 @@ fn folded(word: &str) -> String {
     folded
 }
 
-/// A word that must be in a text, of which a pattern may show a part only.
+/// A part of a word that a text must contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordPart {
-    /// Letters, folded as [`words`] are.
+    /// Letters, folded by the same rule as [`words`].
     text: String,
-    /// Whether letters of the word may stand before it, or behind it.
+    /// Whether more letters of the word may stand before the part, or behind the part.
     open: (bool, bool),
 }
 
 impl WordPart {
-    /// The words that a text must have which contains `part`; `begins` and `ends` say whether
-    /// nothing may stand before it, or behind it.
+    /// The words of every text that contains `part`. `begins` and `ends` state that the text has
+    /// nothing before `part`, or nothing behind `part`.
     pub fn all_of(part: &str, begins: bool, ends: bool) -> Vec<Self> {
         let letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
         let first = !begins && letter(part.chars().next());
@@ -121,9 +123,9 @@ impl WordPart {
         parts.collect()
     }
 
-    /// Whether a word of an index may be one that this is a part of.
+    /// Whether a word of an index may contain this part.
     pub fn may_be_in(&self, word: &str) -> bool {
-        // Of words that were cut the rest is not known.
+        // The rest of a cut word is unknown.
         match self.open {
             _ if is_cut(word) || is_cut(&self.text) => true,
             (false, false) => word == self.text,
@@ -133,20 +135,19 @@ impl WordPart {
         }
     }
 
-    /// Whether all letters are ASCII's: those are folded alike wherever texts are compared without
-    /// case.
+    /// Whether all letters are ASCII: all case-insensitive comparisons fold ASCII letters alike.
     pub fn is_ascii(&self) -> bool {
         self.text.is_ascii()
     }
 
-    /// The word, if it is whole.
+    /// The complete word; `None` for a part of a word or a cut word.
     pub fn whole(&self) -> Option<&str> {
         let whole = self.open == (false, false) && !is_cut(&self.text);
         whole.then_some(self.text.as_str())
     }
 }
 
-/// Whether a word may have been longer.
+/// Whether a word may have been cut.
 fn is_cut(word: &str) -> bool {
     word.len() + char::MAX_LEN_UTF8 > WORD_BYTES_MAX
 }
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(whole[0].whole(), Some("error"));
         assert!(!whole[0].may_be_in("errors"));
         assert!(of("...").is_empty());
-        // What was cut may go on in any way.
+        // A cut word may have any ending.
         let long = "a".repeat(80);
         assert!(of(&long)[0].may_be_in(&long[..64]) && whole[0].may_be_in(&long[..64]));
     }

@@ -1,13 +1,13 @@
 //! The registry of promises (design: CL-1 … CL-10).
 //!
-//! Code names the promise that it keeps with [`invariant!`](crate::invariant!): a broken
-//! one panics in debug builds, and is counted and logged in release builds.
+//! Code names each kept promise with [`invariant!`](crate::invariant!): a broken promise panics in
+//! debug builds; release builds count and log the defect.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! promises {
     ($( $name:ident = $number:literal: $text:literal; )*) => {
-        /// A numbered promise that docs, code and tests cite.
+        /// A numbered promise; docs, code and tests cite the number.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Promise { $( #[doc = $text] $name, )* }
 
@@ -20,7 +20,7 @@ macro_rules! promises {
                 match self { $( Promise::$name => $number, )* }
             }
 
-            /// What is promised.
+            /// The text of the promise.
             pub const fn text(self) -> &'static str {
                 match self { $( Promise::$name => $text, )* }
             }
@@ -43,7 +43,8 @@ promises! {
 
 static BROKEN: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
 
-/// How often `promise` was found broken since the process started. Anything but 0 is a defect.
+/// The number of violations of `promise` since the process started. A number above 0 shows a
+/// defect.
 pub fn broken_count(promise: Promise) -> u64 {
     BROKEN.get(promise.number()).map_or(0, |count| count.load(Ordering::Relaxed))
 }

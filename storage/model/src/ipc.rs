@@ -1,5 +1,5 @@
-//! Messages of Arrow IPC, without a copy that can be spared: what is decoded lies where its message does,
-//! and what is encoded is written once.
+//! Messages of Arrow IPC without avoidable copies: decoded arrays share the buffer of the message,
+//! and the encoder writes each message once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,21 +20,21 @@ use arrow::{
 };
 use bytes::Bytes;
 
-/// Bytes of a batch from which on its message is given room before it is written: it would be copied
-/// again and again while it grows.
+/// The minimum bytes of a batch for a buffer reserved in advance: a growing buffer would be copied
+/// again and again.
 const ROOM_BYTES_MIN: usize = 64 << 10;
 
-/// Bytes of the longest value that lies in its view.
+/// The maximum length of a value stored inside of a view, in bytes.
 const MAX_INLINE_VIEW_LEN: u32 = 12;
 
-/// What a message holds.
+/// The content of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decoded {
-    /// Which columns come.
+    /// The columns.
     Schema(SchemaRef),
-    /// Rows of them.
+    /// Rows of the columns.
     Rows(RecordBatch),
-    /// What only those that follow are about: a dictionary, or nothing.
+    /// No rows: a dictionary for later messages, or an empty message.
     Nothing,
 }
 
@@ -46,17 +46,17 @@ pub struct IpcDecoder {
 }
 
 impl IpcDecoder {
-    /// The columns, once they have come.
+    /// The columns; `None` before the schema message.
     pub fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
     }
 
-    /// A message: its header as a flatbuffer, and its body. Arrays keep the body as long as they are; of
-    /// buffers in it that are not aligned for their type there are copies.
+    /// Decodes a message: the header is a flatbuffer. The arrays keep the body alive. Buffers with
+    /// a wrong alignment for their type are copied.
     ///
     /// # Errors
-    /// For what is no message, or contradicts itself or those before it. Some damage makes the library
-    /// panic: whoever reads from strangers checks before.
+    /// For an invalid message, and for a message that contradicts itself or earlier messages. Some
+    /// damage makes the library panic: the caller checks messages from untrusted peers first.
     pub fn decode(&mut self, header: &[u8], body: Bytes) -> Result<Decoded, ArrowError> {
         let unread = |what: &str| ArrowError::IpcError(what.to_string());
         let message = root_as_message(header)
@@ -106,11 +106,11 @@ pub struct IpcEncoder {
 }
 
 impl IpcEncoder {
-    /// An encoder of a schema's batches, and the message of the schema.
+    /// An encoder for the batches of a schema, and the message of the schema.
     pub fn begin(schema: &Schema, options: IpcWriteOptions) -> (Self, EncodedData) {
         let mut encoder = Self {
             generator: IpcDataGenerator::default(),
-            // What changes is sent again.
+            // A changed dictionary is sent again.
             dictionaries: DictionaryTracker::new(false),
             options,
             context: IpcWriteContext::default(),
@@ -123,26 +123,26 @@ impl IpcEncoder {
         (encoder, first)
     }
 
-    /// The messages of a batch: of the dictionaries that it needs, then its own.
+    /// The messages of a batch: first the dictionaries of the batch, then the batch itself.
     ///
     /// # Errors
-    /// For what IPC cannot hold.
+    /// For data that IPC cannot hold.
     pub fn batch(
         &mut self,
         batch: &RecordBatch,
     ) -> Result<(Vec<EncodedData>, EncodedData), ArrowError> {
-        // It is kept for the next one then.
+        // The context keeps the reserved buffer for the next batch.
         self.context.set_reserve_scratch(batch_bytes(batch) >= ROOM_BYTES_MIN);
         self.generator.encode(batch, &mut self.dictionaries, &self.options, &mut self.context)
     }
 }
 
-/// Bytes of the rows of a batch, whatever else lies in its buffers, about.
+/// The approximate bytes of the rows of a batch, without other data in shared buffers.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-/// Bytes of an array's own rows, of whatever buffers it shares.
+/// The bytes of an array's own rows, without other data in shared buffers.
 pub fn array_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => view_bytes(array.as_string_view()),
@@ -154,7 +154,7 @@ pub fn array_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// Bytes of views, and of the values that do not lie in them.
+/// The bytes of views, and of the values outside of the views.
 pub fn view_bytes<T: ByteViewType>(views: &GenericByteViewArray<T>) -> usize {
     let long = views.lengths().filter(|length| *length > MAX_INLINE_VIEW_LEN);
     views.len() * size_of::<u128>() + long.map(|length| length as usize).sum::<usize>()

@@ -1,15 +1,15 @@
-//! Nouns and contracts that every other crate of Stratalog speaks in.
+//! The common types and contracts of all crates of Stratalog.
 //!
-//! *What it is*: ticks and ranges, ids, the definition of a chronicle, durability
-//! levels, errors, the registry of invariants, and the traits through which the
-//! layers meet ([`Clock`], [`Disk`], [`Log`], [`Tier`], [`EventStore`]).
+//! *What it is*: ticks and ranges, ids, the definition of a chronicle, durability levels, errors,
+//! the registry of invariants, and the traits between the layers ([`Clock`], [`Disk`], [`Log`],
+//! [`Tier`], [`EventStore`]).
 //!
-//! *What it deliberately is not*: it performs no I/O, starts no task, knows no
-//! DataFusion and depends on no other crate of the workspace.
+//! *What it deliberately is not*: the crate performs no I/O, starts no task, knows no DataFusion
+//! and depends on no other crate of the workspace.
 //!
-//! *Data path*: a front end hands a [`RecordBatch`](arrow::array::RecordBatch) in the
-//! shape of a [`ChronicleDefinition`] to an [`EventStore`]; the store turns it into
-//! [`Frame`]s of a [`Log`]; a reader pins a [`Snapshot`] and scans it through [`Tier`]s.
+//! *Data path*: a front end hands a [`RecordBatch`](arrow::array::RecordBatch) with the schema of a
+//! [`ChronicleDefinition`] to an [`EventStore`]. The store turns the batch into [`Frame`]s of a
+//! [`Log`]. A reader pins a [`Snapshot`] and scans the snapshot through [`Tier`]s.
 
 pub mod acceptance;
 pub mod aggregate;
@@ -60,5 +60,5 @@ pub use tiering::Tiering;
 pub use types::ColumnType;
 pub use values::ValueFilter;
 
-/// A boxed future that may be sent between threads.
+/// A boxed future that threads may send to each other.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

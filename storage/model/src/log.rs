@@ -1,5 +1,5 @@
-//! The contract of a durable log of frames. The journal keeps it; the catalog and the
-//! keeper build on it.
+//! The contract of a durable log of frames. The journal implements the log; the catalog and the
+//! keeper use the log.
 //!
 //! ```text
 //!   reserve(bytes) ─► submit(frame) ─► [queue] ─► writer: one write, one fdatasync ─► done(lsn)
@@ -15,28 +15,28 @@ use crate::{
     Result, SchemaVersion, StatementId, TickRange,
 };
 
-/// What a frame says.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
     /// Events of one chronicle; payload is an Arrow IPC message group.
     Events = 1,
-    /// The statement whose id the frame carries is complete: all its frames count.
+    /// The statement with the frame's id is complete: all frames of the statement count.
     Commit = 2,
-    /// Events of `ticks` that were committed before this frame are deleted.
+    /// Deletes the events of `ticks` that were committed before this frame.
     Delete = 3,
     /// A record of the catalog; payload is JSON.
     Catalog = 4,
     /// A record of the manifest.
     Manifest = 5,
-    /// Several statements are complete, together: payload is their ids, eight bytes each, the
-    /// lowest first, in the order in which their events count.
+    /// Several statements are complete together. The payload is the list of their ids, eight bytes
+    /// each, in ascending order. The events count in the order of the ids.
     Transaction = 6,
-    /// Events of `ticks` up to the gsn that the payload tells, eight bytes, are deleted: the
-    /// beginning of a chronicle in the order of commits.
+    /// Deletes the events of `ticks` up to a gsn: the beginning of a chronicle in the order of
+    /// commits. The payload is the gsn, eight bytes.
     Trim = 7,
-    /// As [`FrameKind::Delete`], of a statement: counts when the statement is complete, at its place
-    /// among the frames of the statement.
+    /// Like [`FrameKind::Delete`], but within a statement: the delete counts when the statement is
+    /// complete, at its place among the frames of the statement.
     StatementDelete = 8,
 }
 
@@ -59,10 +59,10 @@ impl FrameKind {
     }
 }
 
-/// One unit of the log, as its writer hands it in and its reader gets it back.
+/// One unit of the log, for the writer and for the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What the frame says.
+    /// The kind of the frame.
     pub kind: FrameKind,
     /// Partition of the chronicle.
     pub partition: PartitionId,
@@ -70,28 +70,28 @@ pub struct Frame {
     pub chronicle: ChronicleId,
     /// Shape of the payload's events.
     pub schema_version: SchemaVersion,
-    /// Statement that the frame belongs to; 0 commits by itself.
+    /// The statement of the frame; 0: the frame commits itself.
     pub statement: StatementId,
-    /// Hull of the events' ticks, or the range that a Delete or Trim removes.
+    /// Hull of the events' ticks, or the range of a Delete or Trim.
     pub ticks: TickRange,
     /// Number of events in the payload.
     pub count: u32,
     /// Arrival number (`_seq`) of the first event.
     pub first_seq: u64,
-    /// On the frame that commits: who sent the statement, and its number.
+    /// On the frame that commits: the producer of the statement, and the number of the statement.
     pub producer: Option<(ProducerId, u64)>,
-    /// Encoded outside of the log, stored as it is.
+    /// Encoded outside of the log, stored unchanged.
     pub payload: Bytes,
 }
 
 impl Frame {
-    /// Whether reading this frame makes a statement count.
+    /// Whether this frame makes a statement count.
     pub fn commits(&self) -> bool {
         matches!(self.kind, FrameKind::Commit | FrameKind::Transaction)
             || self.statement == StatementId(0)
     }
 
-    /// The statements of frames before this one that it makes count, in their order.
+    /// The statements that this frame completes, in their order.
     ///
     /// # Errors
     /// `DataCorrupted` for a payload that is no list of ids.
@@ -111,7 +111,7 @@ impl Frame {
         }
     }
 
-    /// The gsn up to which a Trim deletes.
+    /// The last gsn that a Trim deletes.
     ///
     /// # Errors
     /// `DataCorrupted` for a payload that is no gsn.
@@ -126,10 +126,10 @@ impl Frame {
     }
 }
 
-/// A claim on the log's queue; gives the room back when it drops.
+/// A claim on room in the log's queue; drop releases the room.
 pub type Reservation = Box<dyn Any + Send + Sync>;
 
-/// Called once per frame, on the writer's thread, in lsn order. Must not block.
+/// The callback of a frame: called once, on the writer's thread, in lsn order. Must not block.
 pub type Completion = Box<dyn FnOnce(Result<Lsn>) + Send>;
 
 /// A log of frames with group commit.
@@ -137,15 +137,15 @@ pub trait Log: Send + Sync + std::fmt::Debug {
     /// Waits until the queue has room for a frame of `payload_bytes`.
     ///
     /// # Errors
-    /// At once, not after waiting: `DiskFull` when the disk lacks room, `Io` when the
-    /// writer is poisoned (CL-7), `LimitExceeded` when the frame is larger than the log
-    /// takes at all, `Shutdown` after close.
+    /// Immediate, without a wait: `DiskFull` if the disk lacks room, `Io` if the writer is poisoned
+    /// (CL-7), `LimitExceeded` if the frame exceeds the maximum size of the log, `Shutdown` after
+    /// close.
     fn reserve(&self, payload_bytes: usize) -> BoxFuture<'_, Result<Reservation>>;
 
-    /// Hands a frame to the writer. Frames get lsn's in the order of the calls. `done` is
-    /// called when the frame has reached `durability`, or when it failed: then no byte of
-    /// it will be seen by any reader, now or after a restart. A frame at `Disk` means that
-    /// all frames written before it are there too, whatever level they asked for.
+    /// Hands a frame to the writer. Frames get lsn's in the order of the calls. The log calls
+    /// `done` when the frame has reached `durability` or has failed. No reader ever sees any byte
+    /// of a failed frame, now or after a restart. When a frame has reached `Disk`, all earlier
+    /// frames have reached `Disk` too, whatever their level.
     fn submit(
         &self,
         frame: Frame,
@@ -154,31 +154,30 @@ pub trait Log: Send + Sync + std::fmt::Debug {
         done: Completion,
     );
 
-    /// Every frame that is kept, in lsn order, as recovery sees them. Only before the first
-    /// `submit`.
+    /// Visits every kept frame in lsn order, for recovery. Only before the first `submit`.
     fn replay(&self, visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()>;
 
-    /// Gives up what holds frames below `before` only: they are owned elsewhere. Returns the
-    /// bytes that are free now; 0 for a log that keeps everything. Blocks.
+    /// Frees the storage of segments with only frames below `before`: another tier owns their
+    /// events. Returns the freed bytes; 0 for a log that keeps everything. Blocks.
     ///
     /// # Errors
-    /// `Io`: some of it may be left, which is harmless.
+    /// `Io`: some segments may remain, without harm.
     fn release(&self, before: Lsn) -> Result<u64> {
         let _ = before;
         Ok(0)
     }
 
-    /// Numbers for operators.
+    /// The status for operators.
     fn status(&self) -> LogStatus;
 
-    /// Writes and syncs what was submitted, then refuses more. Blocks.
+    /// Writes and syncs all submitted frames, then refuses more. Blocks.
     fn close(&self) -> Result<()>;
 }
 
-/// A log's numbers.
+/// The status of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogStatus {
-    /// First lsn that is kept, or the next one when there is none.
+    /// The first lsn that the log keeps, or the next lsn of an empty log.
     pub first: Lsn,
     /// Last lsn written.
     pub written: Lsn,
@@ -196,7 +195,7 @@ pub struct LogStatus {
     pub writes: u64,
     /// fdatasync calls since the start.
     pub syncs: u64,
-    /// Why the writer stopped for good, if it did.
+    /// The reason for the permanent stop of the writer; `None` while the writer works.
     pub poisoned: Option<String>,
     /// Bytes that recovery cut from a torn tail.
     pub torn_bytes: u64,

@@ -1,5 +1,5 @@
-//! What thousands would make of the same batch, made once: subscribers of a chronicle get batches whose
-//! columns are the very same arrays.
+//! A cache of results computed from batches. Thousands of subscribers of a chronicle get batches
+//! with identical arrays, and share each result.
 
 use std::{
     collections::VecDeque,
@@ -14,23 +14,23 @@ use parking_lot::Mutex;
 
 use crate::{Result, ipc::batch_bytes};
 
-/// Batches that are remembered.
+/// The maximum number of remembered batches.
 const KEPT_MAX: usize = 16;
 
-/// Bytes of a batch that is worth it: of a larger one most is the work on its bytes.
+/// The maximum bytes of a remembered batch: for a larger batch, the work on its bytes dominates.
 const BYTES_MAX: usize = 64 << 10;
 
-/// What was made of the last batches.
+/// Results of the last batches.
 #[derive(Debug)]
 pub struct MadeOnce<T> {
     kept: Mutex<VecDeque<Made<T>>>,
-    /// Those that somebody still has.
+    /// The shapes in use.
     shapes: Mutex<Vec<Weak<Schema>>>,
 }
 
 #[derive(Debug)]
 struct Made<T> {
-    /// As long as they are held, nobody else's lie there.
+    /// The cache holds the arrays: no other arrays can have the same addresses.
     of: Vec<ArrayRef>,
     shape: SchemaRef,
     made: T,
@@ -43,8 +43,9 @@ impl<T> Default for MadeOnce<T> {
 }
 
 impl<T: Clone> MadeOnce<T> {
-    /// The very same shape for all who ask with an equal one, as long as one of them has it: to compare
-    /// them for each batch would take longer than most of what is made of it.
+    /// The shared instance of a shape: equal shapes give the same instance while a caller holds it.
+    /// A comparison of shapes for each batch would often take longer than the computation of the
+    /// result.
     pub fn shape(&self, asked: &SchemaRef) -> SchemaRef {
         let mut shapes = self.shapes.lock();
         shapes.retain(|shape| shape.strong_count() > 0);
@@ -56,11 +57,11 @@ impl<T: Clone> MadeOnce<T> {
         Arc::clone(asked)
     }
 
-    /// What is made of a batch for a shape that [`Self::shape`] gave: by `make`, unless that was done for
-    /// the same arrays a moment ago. It depends on nothing else.
+    /// The result of a batch for a shape from [`Self::shape`]: from the cache for the same arrays,
+    /// otherwise from `make`. The result must depend on nothing else.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn get(
         &self,
         batch: &RecordBatch,
@@ -119,7 +120,8 @@ mod tests {
         let equal = once.shape(&first.schema());
         assert!(Arc::ptr_eq(&once.shape(&Arc::new(Schema::clone(&equal))), &equal));
         assert_eq!(once.get(&first.clone(), &equal, make).unwrap(), 1);
-        // Equal ones are others: whoever has the same has the same arrays.
+        // Equal arrays at other addresses are a miss: subscribers of the same batch have the same
+        // arrays.
         assert_eq!(once.get(&batch(1, "x"), &shape, make).unwrap(), 2);
         let narrow = Arc::new(shape.project(&[0]).unwrap());
         assert_eq!(once.get(&first, &narrow, make).unwrap(), 3);
@@ -128,7 +130,7 @@ mod tests {
             once.get(&batch(value, "y"), &shape, make).unwrap();
         }
         assert_eq!(once.get(&first, &shape, make).unwrap(), 25);
-        // What is large is made each time, and so is what failed.
+        // Large batches are computed each time; failed results are not kept.
         let large = batch(1, &"z".repeat(BYTES_MAX));
         assert_eq!(once.get(&large, &shape, make).unwrap(), 26);
         assert_eq!(once.get(&large, &shape, make).unwrap(), 27);

@@ -1,4 +1,4 @@
-//! Of the events of each series, or group of series, only the newest one (F28, F50).
+//! The newest event of each series, or of each group of series (F28, F50).
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -10,24 +10,24 @@ use hashbrown::HashTable;
 
 use crate::TickRange;
 
-/// One event of each group is wanted: the newest, or the oldest.
+/// A request for one event of each group: the newest, or the oldest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestOf {
-    /// Key columns to group by, by position in the definition; one group for none.
+    /// Key columns to group by, by position in the definition; no columns: a single group.
     pub keys: Vec<usize>,
-    /// The oldest instead.
+    /// True for the oldest event.
     pub oldest: bool,
 }
 
 impl NewestOf {
-    /// As [`is_better`].
+    /// See [`is_better`].
     pub fn better(&self, tick: i64, than: i64) -> bool {
         is_better(self.oldest, tick, than)
     }
 }
 
-/// Whether an event at one tick is to be taken rather than one at another, where the oldest are
-/// wanted, or the newest. Of events at one tick any may be taken.
+/// Whether an event at `tick` is better than an event at `than`: older for `oldest`, otherwise
+/// newer. Events at the same tick are equally good.
 pub fn is_better(oldest: bool, tick: i64, than: i64) -> bool {
     match oldest {
         true => tick < than,
@@ -35,8 +35,8 @@ pub fn is_better(oldest: bool, tick: i64, than: i64) -> bool {
     }
 }
 
-/// Brings what has events of some ticks into the order in which it is looked at: first what has the
-/// oldest, or the newest, so that what comes behind it finds little that is better.
+/// Sorts items by the ticks of their events into reading order: the oldest events first for
+/// `oldest`, otherwise the newest first. Then later items hold few better events.
 pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> TickRange) {
     match oldest {
         true => items.sort_by_key(|item| hull_of(item).start),
@@ -44,27 +44,27 @@ pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> T
     }
 }
 
-/// Numbers of groups by their key bytes, kept while queries ask for the same groups: what finds the
-/// groups of its events once is compared with others by number from then on.
+/// Numbers of groups by their key bytes, kept while queries ask for the same groups. A piece looks
+/// up the groups of its events once; later comparisons with other pieces use the numbers.
 #[derive(Debug)]
 pub struct GroupNumbers {
     id: u64,
     known: Mutex<Known>,
 }
 
-/// The keys of all groups lie in one buffer, without an allocation for each.
+/// One buffer holds the keys of all groups, without an allocation for each key.
 #[derive(Debug, Default)]
 struct Known {
     /// The key bytes of group 0, of group 1, …
     keys: Vec<u8>,
-    /// Where the key of each group ends in `keys`.
+    /// The end of the key of each group in `keys`.
     ends: Vec<usize>,
     by_key: HashTable<u32>,
     hasher: RandomState,
 }
 
 impl Known {
-    /// The number of a group, which is new if need be.
+    /// The number of a group; a new group gets the next number.
     fn number(&mut self, key: &[u8]) -> u32 {
         let Self { keys, ends, by_key, hasher } = self;
         let is = |number: &u32| key_of(keys, ends, *number) == key;
@@ -91,13 +91,13 @@ fn key_of<'a>(keys: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
 }
 
 impl GroupNumbers {
-    /// Nothing has a number yet.
+    /// An empty set of numbers.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), known: Mutex::default() }
     }
 
-    /// Tells these numbers from all others.
+    /// Distinguishes this set of numbers from all others.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -108,7 +108,7 @@ impl GroupNumbers {
         keys.map(|key| known.number(key)).collect()
     }
 
-    /// Bytes in memory, about.
+    /// The approximate bytes in memory.
     pub fn bytes(&self) -> usize {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.keys.capacity()
@@ -123,7 +123,7 @@ impl Default for GroupNumbers {
     }
 }
 
-/// The best event of each group so far, while pieces are read one after another.
+/// The best event of each group so far, while a scan reads pieces one after another.
 #[derive(Debug)]
 pub struct Best {
     of: NewestOf,
@@ -131,34 +131,34 @@ pub struct Best {
     found: Mutex<Found>,
 }
 
-/// What was found so far.
+/// The best events so far.
 #[derive(Debug, Default)]
 struct Found {
-    /// By number: one more than the place of the group in `ticks`; 0 for none.
+    /// By number of the group: the position of the group in `ticks` plus 1; 0 without an event.
     places: Vec<u32>,
     /// The ticks of the best events.
     ticks: Vec<i64>,
 }
 
 impl Best {
-    /// Nothing was found yet.
+    /// No events so far.
     pub fn new(of: NewestOf, numbers: Arc<GroupNumbers>) -> Self {
         Self { of, numbers, found: Mutex::default() }
     }
 
-    /// What is wanted.
+    /// The request.
     pub fn of(&self) -> &NewestOf {
         &self.of
     }
 
-    /// The numbers by which groups are known.
+    /// The numbers of the groups.
     pub fn numbers(&self) -> &GroupNumbers {
         &self.numbers
     }
 
-    /// For events, by the number of their group and with their tick: the place of the group among
-    /// those that were found, counted from 0, where the event is better than those before, which
-    /// it takes the place of.
+    /// Offers events, each by the number of its group and its tick. For an event better than the
+    /// best event of the group so far, returns the place of the group among the groups found,
+    /// counted from 0, and records the event. For other events returns `None`.
     pub fn improved(&self, events: impl Iterator<Item = (u32, i64)>) -> Vec<Option<u32>> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let Found { places, ticks } = &mut *found;

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// What happens to a second event with the same collision key (F25: semantics A to D).
+/// The rule for a second event with the same collision key (F25: semantics A to D).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Collision {
-    /// A: all are kept, in arrival order.
+    /// A: all events are kept, in arrival order.
     All,
-    /// B: the last to arrive is what readers see.
+    /// B: readers see the last event to arrive.
     Last,
-    /// C: the first is kept, the others are rejected (23505).
+    /// C: the first event is kept, later events are rejected (23505).
     First,
-    /// D: the first keeps the tick, the others take the next free ones.
+    /// D: the first event keeps the tick, later events take the next free ticks.
     Next,
 }
 
@@ -49,33 +49,33 @@ impl FromStr for Collision {
     }
 }
 
-/// What happens to events behind the ones already stored (F92).
+/// The rule for events behind the stored events (F92).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LatePolicy {
-    /// They are stored in their place.
+    /// The store keeps late events in their place.
     #[default]
     Accept,
-    /// They are refused: those with ticks up to the highest that has left the journal.
+    /// The store refuses events with ticks up to the highest tick that has left the journal.
     Reject,
 }
 
-/// Where the ticks of events come from (F75, F91).
+/// The source of the ticks of events (F75, F91).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TickSource {
-    /// Application time: from the data, whatever it says.
+    /// Application time: the value of the tick column, without limits.
     #[default]
     Column,
     /// System time: the keeper gives the time of arrival.
     Server,
-    /// From the client, which goes by the master clock, within its acceptance window (F24).
+    /// The client's time by the master clock, within the acceptance window (F24).
     Client,
 }
 
 impl TickSource {
-    /// Whether events come at about their ticks, so that there is an end to those that can still
-    /// come.
+    /// Whether events arrive at about the time of their ticks: then the period in which new events
+    /// with a tick may arrive has an end.
     pub fn is_clocked(self) -> bool {
         self != TickSource::Column
     }

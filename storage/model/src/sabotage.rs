@@ -1,10 +1,11 @@
-//! Faults that the crash tests switch on to prove that they would be noticed.
+//! Faults for the crash tests: a test switches on a fault, and proves that the tests detect the
+//! fault.
 //!
-//! Each crate lists those that it has, and asks here whether one is switched on. With the
-//! feature `sabotage`, the environment variable `STRATALOG_SABOTAGE` names them, separated by
-//! commas. Without the feature, which no release has, none ever is.
+//! Each crate lists its faults, and asks here whether a fault is active. With the feature
+//! `sabotage`, the environment variable `STRATALOG_SABOTAGE` names the active faults, separated by
+//! commas. Without the feature no fault is ever active; no release has the feature.
 
-/// Whether `fault`, one of `listed`, is switched on.
+/// Whether `fault`, a member of `listed`, is active.
 #[cfg(feature = "sabotage")]
 pub fn active(listed: &[&str], fault: &str) -> bool {
     debug_assert!(listed.contains(&fault), "{fault} is not listed");
@@ -16,7 +17,7 @@ pub fn active(listed: &[&str], fault: &str) -> bool {
     active.iter().any(|name| name == fault)
 }
 
-/// No fault is.
+/// Always false without the feature.
 #[cfg(not(feature = "sabotage"))]
 pub const fn active(_listed: &[&str], _fault: &str) -> bool {
     false

@@ -1,4 +1,4 @@
-//! The contract between SQL and storage: append events, pin a snapshot, scan it.
+//! The contract between SQL and storage: appends, snapshots and scans.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -14,22 +14,23 @@ use crate::{
     tier::{BatchStream, Extent, ScanRequest},
 };
 
-/// What an append wants.
+/// The options of an append.
 #[derive(Debug, Clone, Default)]
 pub struct AppendOptions {
-    /// Durability of the acknowledgement; `None` takes the strictest of the chronicles'.
+    /// Durability of the acknowledgement; `None` takes the strictest level of the chronicles.
     pub durability: Option<Durability>,
-    /// Who sends, and the number of this statement: a number not above the producer's
-    /// last committed one is acknowledged without being stored again (F68).
+    /// The producer, and the number of the statement. A number up to the producer's last committed
+    /// number is acknowledged without a second store (F68).
     pub producer: Option<(ProducerId, u64)>,
-    /// Where the append is several of the producer's statements: the number of the first. It is refused
-    /// when some of them were committed and others not; `None` for one statement.
+    /// For an append of several statements of the producer: the number of the first statement. The
+    /// append is refused if some of the statements were committed and others not. `None` for a
+    /// single statement.
     pub producer_from: Option<u64>,
-    /// Which ticks are accepted, where they go by the clock (F24).
+    /// The acceptance rule for chronicles with a clocked time source (F24).
     pub acceptance: Acceptance,
 }
 
-/// What to do with an event whose collision key is taken, under `collision = 'first'`.
+/// The action for an event whose collision key is taken, under `collision = 'first'`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
     /// `UniqueViolation`; the whole statement fails.
@@ -39,10 +40,10 @@ pub enum OnConflict {
     Skip,
 }
 
-/// Events that an append took.
+/// The result of a push.
 #[derive(Debug, Clone)]
 pub struct Admitted {
-    /// What will be stored: ticks assigned, skipped events left out.
+    /// The events to store: with assigned ticks, without skipped events.
     pub events: EventBatch,
     /// Events skipped for a conflict.
     pub skipped: u64,
@@ -51,8 +52,8 @@ pub struct Admitted {
 /// A committed append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// Gsn of the first event; events follow in the order in which they were admitted.
-    /// `None` when nothing was stored.
+    /// Gsn of the first event; later events follow in the order of admission. `None` for an empty
+    /// append.
     pub first_gsn: Option<Gsn>,
     /// Gsn of the last event.
     pub last_gsn: Option<Gsn>,
@@ -60,33 +61,32 @@ pub struct Appended {
     pub rows: u64,
     /// The level reached (CL-1).
     pub durability: Durability,
-    /// The producer had this statement acknowledged before: nothing was stored again, and
+    /// A retry of a statement that the producer has committed before: nothing was stored again, and
     /// the gsn's are unknown.
     pub duplicate: bool,
 }
 
-/// One statement or transaction that appends: all of it becomes visible at once, by
-/// `commit`, or nothing does. Dropping it rolls it back; what follows a savepoint can be rolled
-/// back alone.
+/// One statement or transaction that appends. `commit` makes all events visible at once. Drop rolls
+/// the append back. A savepoint allows a partial rollback.
 pub trait Append: Send + Sync {
-    /// Tells when a chronicle was acquired, in nanoseconds since 1970: of its events that are pushed from
-    /// now on, where they go by the clock, none is accepted from before that, whatever
-    /// [`AppendOptions::acceptance`] says (F24). `None` when it is not.
+    /// States the time of the acquisition of a chronicle, in nanoseconds since 1970; `None` without
+    /// an acquisition. For a clocked time source, later pushes accept no event from before the
+    /// acquisition, whatever [`AppendOptions::acceptance`] allows (F24).
     fn acquired(&mut self, chronicle: ChronicleId, since_ns: Option<i64>);
 
-    /// Tells whether the events of a chronicle that are pushed from now on keep their times, where ticks
-    /// go by the clock: a dump is restored. Only a chronicle that never had a committed event keeps
-    /// times outside of the acceptance window (F24).
+    /// States whether later pushed events of a chronicle keep their times under a clocked time
+    /// source, because the session restores a dump. Only a chronicle without any committed event,
+    /// past or present, keeps times outside of the acceptance window (F24).
     fn restores(&mut self, chronicle: ChronicleId, restores: bool);
 
-    /// Takes events of one chronicle, in arrival order. `rows` has the schema
+    /// Adds events of one chronicle, in arrival order. `rows` has the schema
     /// [`ChronicleDefinition::arrow_schema`]. Waits under back-pressure.
     ///
     /// # Errors
     /// `UniqueViolation`, `NotNullViolation`, `DatetimeOverflow`, `DatatypeMismatch`,
-    /// `OutsideWindow`, `TickTaken` (times of the clock), `OutOfMemory` (budget), `DiskFull`, `Io`
-    /// (poisoned). After an error the append can
-    /// only be dropped.
+    /// `OutsideWindow` and `TickTaken` (clocked time sources), `OutOfMemory` (budget), `DiskFull`,
+    /// `Io` (poisoned). After an error the caller may only roll back to a savepoint or drop the
+    /// append.
     fn push<'a>(
         &'a mut self,
         chronicle: &'a Arc<ChronicleDefinition>,
@@ -94,12 +94,12 @@ pub trait Append: Send + Sync {
         on_conflict: OnConflict,
     ) -> BoxFuture<'a, Result<Admitted>>;
 
-    /// Deletes the events of `range` that are committed before this append, and events of the append
-    /// from before this call. Later events of the append stay. The caller checks that the range covers
-    /// a prefix or a suffix of the chronicle (F22).
+    /// Deletes events of `range`: events committed before this append, and events of the append
+    /// from before this call. Later events of the append stay. The caller checks that the range
+    /// covers a prefix or a suffix of the chronicle (F22).
     ///
     /// # Errors
-    /// `LimitExceeded` for too many deletes; `DataCorrupted`, `Io`, `ConnectionFailure` when pieces
+    /// `LimitExceeded` for too many deletes; `DataCorrupted`, `Io`, `ConnectionFailure` if pieces
     /// cannot be read.
     fn delete<'a>(
         &'a mut self,
@@ -107,57 +107,59 @@ pub trait Append: Send + Sync {
         range: TickRange,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// What the transaction sees that this append belongs to: `base`, a snapshot of the same
-    /// store, with the events and deletes of the append so far, as if committed.
+    /// The transaction's view: `base`, a snapshot of the same store, plus the append's events and
+    /// deletes so far, as if committed.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`, `ConnectionFailure` when keys of events in pieces cannot be read.
+    /// `DataCorrupted`, `Io`, `ConnectionFailure` if keys of events in pieces cannot be read.
     fn over<'a>(&'a self, base: &'a Arc<dyn Snapshot>) -> BoxFuture<'a, Result<Arc<dyn Snapshot>>>;
 
-    /// Marks a place to come back to; returns its name for [`Self::roll_back_to`].
+    /// Makes a savepoint; returns its number for [`Self::roll_back_to`].
     ///
     /// # Errors
-    /// `LimitExceeded` when there are too many.
+    /// `LimitExceeded` for too many savepoints.
     fn savepoint(&mut self) -> Result<usize>;
 
-    /// Forgets the savepoints after this one; 0 is its beginning.
+    /// Forgets the savepoints after this savepoint; 0 is the beginning of the append.
     fn release(&mut self, savepoint: usize);
 
-    /// Takes back what was pushed after a savepoint, also a push that failed: then the append
-    /// goes on. 0 is its beginning. Savepoints that came later are gone; this one stays.
+    /// Takes back all pushes after a savepoint, including a failed push: then the append continues.
+    /// 0 is the beginning of the append. Later savepoints are gone; this savepoint stays.
     fn roll_back_to(&mut self, savepoint: usize);
 
-    /// Makes everything durable, then visible, then returns. When the returned future is
-    /// dropped midway the append may or may not be stored, but never in part.
+    /// Makes everything durable, then visible, then returns. If the caller drops the returned
+    /// future midway, the store holds either the complete append or nothing.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
 
-    /// Makes everything durable on disk, whatever durability was asked for, and nothing visible: a
-    /// record of another log is to decide about the append (RFC 0023).
+    /// Makes everything durable on disk, whatever the requested durability, and nothing visible: a
+    /// record of another log will decide about the append (RFC 0023).
     ///
     /// # Errors
-    /// As [`Self::commit`]; then nothing is stored. `Internal` for an append that a producer numbers.
+    /// Like [`Self::commit`]; then nothing is stored. `Internal` for an append with a producer
+    /// number.
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
-/// An append with durable frames. Dropping a prepared append rolls the append back. Once the deciding
-/// record is or may be durable, the owner calls `commit` or `abandon` instead.
+/// An append with durable frames. Drop rolls a prepared append back. Once the deciding record is or
+/// may be durable, the owner calls `commit` or `abandon` instead.
 pub trait PreparedAppend: Send {
     /// The content of the deciding record; `None` for an append without events and deletes.
     fn decision(&self) -> Option<Decision>;
 
-    /// The chronicles with events or deletes: each must exist in the state that the record leaves.
+    /// The chronicles with events or deletes: each must exist in the state after the deciding
+    /// record.
     fn chronicles(&self) -> Vec<ChronicleId>;
 
-    /// Completes the commit, once the decision is durable: writes the commit frame, makes everything
-    /// visible, then returns. Retries until the log takes the commit frame or stops.
+    /// Completes the commit after the decision is durable: writes the commit frame, makes
+    /// everything visible, then returns. Retries until the log takes the commit frame or stops.
     ///
     /// # Errors
-    /// `Io`, `Shutdown` when the log has stopped: keys and frames stay as they are, and the next start of
-    /// the store completes the commit.
+    /// `Io`, `Shutdown` if the log has stopped: keys and frames stay unchanged, and the next start
+    /// of the store completes the commit.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
 
-    /// The decision may or may not be durable: keys and frames stay as they are until the next start of the
-    /// store.
+    /// For a decision that may or may not be durable: keys and frames stay unchanged until the next
+    /// start of the store.
     fn abandon(self: Box<Self>);
 }
 
@@ -170,65 +172,66 @@ pub struct Decision {
     pub rows: u64,
 }
 
-/// All events that were committed at one instant; never changes (CL-5).
+/// All events committed at one instant; never changes (CL-5).
 pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     /// Highest gsn inside: the head of the log.
     fn gsn(&self) -> Gsn;
-    /// The last tick up to which no event of the chronicle came after this snapshot, or will, as
-    /// [`EventStore::seal`] found before it; `None` when nobody asked, and where ticks do not go by
-    /// the clock.
+    /// The seal of the chronicle: all events up to this tick are in the snapshot, and no later
+    /// event will have such a tick. [`EventStore::seal`] found the seal before this snapshot.
+    /// `None` without an earlier call of `seal`, and for a time source without a clock.
     fn sealed(&self, chronicle: &ChronicleDefinition) -> Option<Tick> {
         let _ = chronicle;
         None
     }
-    /// Exact facts about the events of a chronicle; `None` when telling would need
-    /// reading them.
+    /// Exact facts about the events of a chronicle; `None` if the facts would need reading events.
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent>;
-    /// Ticks outside of which a chronicle has no event, told without reading any: where the
-    /// ends lie exactly, [`Self::extent`] says.
+    /// Bounds of the ticks of a chronicle, found without reading events. [`Self::extent`] has the
+    /// exact bounds.
     fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
         self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
     }
-    /// The ticks of a chronicle that whoever reads this sees: all, unless it is confined to a part.
+    /// The ticks of a chronicle that this reader may see: all ticks, unless the snapshot is
+    /// confined to a part.
     fn within(&self, chronicle: ChronicleId) -> TickRange {
         let _ = chronicle;
         TickRange::ALL
     }
-    /// About how many events a scan looks at: those of its ranges, or a share of them where it names
-    /// series.
+    /// An estimate of the number of events that a scan reads: the events of its ranges, or a share
+    /// of them for a scan with key filters.
     fn estimate(&self, request: &ScanRequest) -> u64 {
         self.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows)
     }
-    /// How many series a chronicle has among some ticks, as far as was seen while it was read: the
-    /// most of one part. 0 where nothing was seen.
+    /// An estimate of the number of series with ticks in `ranges`, from earlier reads: the maximum
+    /// of any part. 0 without earlier reads.
     fn series(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> u64 {
         let _ = (chronicle, ranges);
         0
     }
-    /// Positions among `gsns` of which events of a chronicle were deleted, with others between
-    /// them perhaps; `None` for none.
+    /// A range of positions inside `gsns` with deleted events of the chronicle, perhaps with other
+    /// events between them; `None` without deleted events.
     fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange>;
-    /// Starts a scan that tells partial aggregates of its events: streams whose batches have
-    /// [`AggregateRequest::schema`], and which together count each event once. `None` when a
-    /// window would begin before all ticks.
+    /// Starts a scan for partial aggregates. The batches of the streams have the schema
+    /// [`AggregateRequest::schema`]; the streams together count each event once. `None` if a window
+    /// would begin before the smallest tick.
     fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>>;
-    /// Starts a scan: streams that together return each event once. One stream when the
-    /// request orders. The same request is dealt to streams in the same way every time.
+    /// Starts a scan: the streams together return each event once. One stream if the request
+    /// orders. Equal requests distribute the events over the streams in the same way.
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>>;
 }
 
-/// The store as SQL sees it.
+/// The event store for SQL.
 pub trait EventStore: Send + Sync + std::fmt::Debug {
     /// Starts an append.
     fn begin(&self, options: AppendOptions) -> Result<Box<dyn Append>>;
 
-    /// Pins everything committed so far.
+    /// Pins all events committed so far.
     fn snapshot(&self) -> Arc<dyn Snapshot>;
 
-    /// Ends the time in which events of a chronicle can come, as far as its clock allows: returns
-    /// the last tick of which none can come any more, S (F24). Snapshots that are pinned from now
-    /// on have all events up to there, and tell it. Where late events are refused instead, the last tick
-    /// of which none can come; snapshots do not tell that one. `None` where events of any time can come.
+    /// Seals the chronicle: ends the time for new events, within the limits of its clock. Returns
+    /// the last sealed tick S (F24); no new event can have a tick up to S. Later snapshots have all
+    /// events up to S, and return S from [`Snapshot::sealed`]. For a chronicle that refuses late
+    /// events, returns the last tick closed to new events; snapshots do not return this tick.
+    /// `None` for a chronicle that accepts events of any time.
     ///
     /// # Errors
     /// `UndefinedTable` after [`Self::forget`].
@@ -237,94 +240,93 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Deletes the events of `range` that are committed now. The range must cover a prefix
-    /// or a suffix of the chronicle (F22); returns how many events that were.
+    /// Deletes the events of `range` that are committed now. The range must cover a prefix or a
+    /// suffix of the chronicle (F22). Returns the number of deleted events.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when events lie on both sides of the range.
+    /// `FeatureNotSupported` for events on both sides of the range.
     fn delete<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
         range: TickRange,
     ) -> BoxFuture<'a, Result<u64>>;
 
-    /// Deletes the events of a chronicle with a gsn below `before` (F103): its beginning in the
-    /// order of commits. Returns how many that were.
+    /// Deletes the events of a chronicle with a gsn below `before` (F103): the beginning of the
+    /// chronicle in the order of commits. Returns the number of deleted events.
     ///
     /// # Errors
-    /// `InvalidParameterValue` when the log does not reach as far.
+    /// `InvalidParameterValue` if `before` is beyond the end of the log.
     fn trim<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
         before: Gsn,
     ) -> BoxFuture<'a, Result<u64>>;
 
-    /// Returns when everything up to `gsn` is ordered, and visible to snapshots that are taken
-    /// then (F56, F108).
+    /// Returns when everything up to `gsn` is ordered and visible to later snapshots (F56, F108).
     ///
     /// # Errors
     /// `Shutdown`.
     fn reached(&self, gsn: Gsn) -> BoxFuture<'static, Result<()>>;
 
-    /// Reads a chronicle in the order of commits, from some place on and without an end (F104).
+    /// Reads a chronicle in the order of commits, from a given position on, without an end (F104).
     ///
     /// # Errors
-    /// `UndefinedTable` for a chronicle that was dropped.
+    /// `UndefinedTable` for a dropped chronicle.
     fn subscribe(&self, request: SubscribeRequest) -> Result<Subscription>;
 
-    /// Moves everything that a chronicle has committed out of the journal (F29–F33). Returns
-    /// when it has moved, durably. Nothing changes for readers but `_tier`.
-    ///
+    /// Moves all committed events of a chronicle out of the journal (F29–F33). Returns after the
+    /// durable move. Readers see no change except `_tier`.
     /// # Errors
-    /// `DiskFull`, `Io`: what had moved before stays so. When the returned future is dropped
-    /// midway, the move under way happens or does not, whole.
+    /// `DiskFull`, `Io`: earlier moves stay in effect. If the caller drops the returned future
+    /// midway, the current move happens completely or not at all.
     fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>>;
 
-    /// As [`Self::flush`], and then brings all pieces of the chronicle into as few, large and
-    /// disjoint ones of the lowest tier as there can be, without deleted and replaced events.
+    /// Like [`Self::flush`], and then merges all pieces of the chronicle into the minimum number of
+    /// large, disjoint pieces of the lowest tier, without deleted and replaced events.
     ///
     /// # Errors
-    /// As [`Self::flush`].
+    /// Like [`Self::flush`].
     fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>>;
 
-    /// Who owns the events that are visible now, by chronicle, tier and ticks.
+    /// The owners of the visible events, by chronicle, tier and ticks.
     fn pieces(&self) -> Vec<PieceStatus>;
 
-    /// The moves of this process that are under way, and the last that ended; by number.
+    /// The current moves of this process, and the last ended moves; by number.
     fn moves(&self) -> Vec<MoveStatus>;
 
-    /// How far each chronicle's events have come down, by chronicle.
+    /// The progress of each chronicle's events down the tiers, by chronicle.
     fn watermarks(&self) -> Vec<Watermarks>;
 
-    /// Forgets a dropped chronicle; frees its memory once no snapshot needs it.
+    /// Forgets a dropped chronicle; frees its memory after the last snapshot has released the
+    /// chronicle.
     fn forget(&self, chronicle: ChronicleId);
 
-    /// Producers that are remembered, and the last number committed of each (F68).
+    /// The known producers, and the last committed number of each producer (F68).
     fn producers(&self) -> Vec<(ProducerId, u64)>;
 
-    /// Numbers for operators.
+    /// The status for operators.
     fn status(&self) -> StoreStatus;
 }
 
-/// Tells how many have acquired a chronicle, so that storage can keep those of many higher (F13).
+/// Counts the acquirers of a chronicle: storage keeps popular chronicles in higher tiers (F13).
 pub trait Acquirers: Send + Sync + fmt::Debug {
-    /// How many there are now.
+    /// The current number of acquirers.
     fn acquirers(&self, chronicle: ChronicleId) -> u32;
 }
 
-/// What moves did.
+/// The result of moves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Events in the new pieces.
     pub rows: u64,
     /// Pieces made.
     pub pieces_added: u64,
-    /// Pieces that are of no use any more.
+    /// Pieces made obsolete.
     pub pieces_removed: u64,
 }
 
 impl Moved {
-    /// What both did.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Moved) -> Moved {
         Moved {
@@ -335,43 +337,43 @@ impl Moved {
     }
 }
 
-/// An owner of events.
+/// An owner of events: a piece, or the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceStatus {
-    /// Whose events.
+    /// The chronicle of the events.
     pub chronicle: ChronicleId,
-    /// Where they are.
+    /// The tier.
     pub tier: TierName,
     /// Number of the tablet or story; `None` for the journal.
     pub number: Option<u64>,
     /// The file; `None` for the journal, whose segments hold events of many chronicles.
     pub file: Option<String>,
-    /// Hull of their ticks.
+    /// Hull of the ticks.
     pub ticks: TickRange,
-    /// Events, with those that were deleted or replaced and still lie there.
+    /// Events, including deleted or replaced events still in the piece.
     pub rows: u64,
     /// Bytes in the file; for the journal, in memory.
     pub bytes: u64,
-    /// Bytes in memory, where events may be read without the file.
+    /// Bytes in memory, if the events can be read without the file.
     pub memory_bytes: u64,
     /// Lowest and highest gsn.
     pub gsns: (Gsn, Gsn),
-    /// Shape of the events; `None` for the journal, where they may have several.
+    /// Schema version of the events; `None` for the journal, which may hold several versions.
     pub schema_version: Option<SchemaVersion>,
 }
 
-/// What a move is for.
+/// The purpose of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MoveKind {
     /// From the journal into tablets.
     Flush,
-    /// Tablets into fewer, disjoint ones.
+    /// From tablets into fewer, disjoint tablets.
     Merge,
-    /// Tablets into stories.
+    /// From tablets into stories.
     Archive,
-    /// Events that are older than they are kept.
+    /// Removal of events after their retention time.
     Retention,
-    /// Stories anew, with the indexes that their chronicle has now.
+    /// Stories rewritten with the current indexes of their chronicle.
     Index,
 }
 
@@ -387,31 +389,31 @@ impl fmt::Display for MoveKind {
     }
 }
 
-/// A move that is under way or has ended.
+/// A current or ended move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveStatus {
-    /// Counts the moves of this process.
+    /// The number of the move within this process.
     pub number: u64,
-    /// Whose events.
+    /// The chronicle of the events.
     pub chronicle: ChronicleId,
-    /// What for.
+    /// The purpose.
     pub kind: MoveKind,
-    /// Nanoseconds since 1970 of its begin.
+    /// The start, in nanoseconds since 1970.
     pub started_ns: i64,
-    /// Nanoseconds since 1970 of its end; `None` while it is under way.
+    /// The end, in nanoseconds since 1970; `None` for a current move.
     pub ended_ns: Option<i64>,
-    /// What it did, so far.
+    /// The result so far.
     pub moved: Moved,
-    /// Why it failed; `None` for one that did not.
+    /// The error of a failed move.
     pub error: Option<String>,
 }
 
-/// How far a chronicle's events have come down. None of it ever goes back.
+/// The progress of a chronicle's events down the tiers. No value ever decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Whose.
+    /// The chronicle.
     pub chronicle: ChronicleId,
-    /// Events committed up to this gsn are in pieces, durably and read back.
+    /// All events committed up to this gsn are in pieces, durable and verified by reading.
     pub through: Gsn,
     /// Highest tick that ever left the journal: T of the design.
     pub tablets: Option<Tick>,
@@ -419,27 +421,27 @@ pub struct Watermarks {
     pub stories: Option<Tick>,
 }
 
-/// A store's numbers.
+/// The status of a store.
 #[derive(Debug, Clone, Default)]
 pub struct StoreStatus {
     /// Highest committed gsn.
     pub committed: Gsn,
     /// Bytes of events in memory.
     pub memory_bytes: u64,
-    /// The budget for them.
+    /// The budget for events in memory.
     pub memory_bytes_max: u64,
-    /// Bytes of decoded columns of stories that are kept in memory.
+    /// Bytes of the cache of decoded story columns.
     pub story_cache_bytes: u64,
-    /// Per chronicle: id, events visible now, bytes in memory, series.
+    /// The chronicles.
     pub chronicles: Vec<ChronicleStatus>,
     /// The journal's numbers.
     pub log: crate::log::LogStatus,
 }
 
-/// A chronicle's numbers.
+/// The status of a chronicle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChronicleStatus {
-    /// Which.
+    /// The chronicle.
     pub id: ChronicleId,
     /// Events visible now.
     pub rows: u64,

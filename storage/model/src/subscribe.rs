@@ -1,4 +1,5 @@
-//! Reading a chronicle in the order of commits: what there is, and then what comes (F104).
+//! Subscriptions: reading a chronicle in the order of commits, first history, then live events
+//! (F104).
 //!
 //! ```text
 //!   from ─► history, out of any tier ─► head of the log ─► live: each commit, once it is visible
@@ -11,57 +12,58 @@ use arrow::array::RecordBatch;
 
 use crate::{ChronicleDefinition, Gsn, GsnRange, Result, Tick};
 
-/// Where a subscription begins.
+/// The begin of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscribeFrom {
-    /// With the event of this gsn, or the first one behind it.
+    /// The event with this gsn, or the first event behind it.
     Gsn(Gsn),
-    /// With the first event, in the order of commits, that has this tick or a later one; behind the
-    /// head of the log when there is none.
+    /// The first event, in the order of commits, with this tick or a later tick; the head of the
+    /// log if no event has such a tick.
     Tick(Tick),
-    /// With what is committed from now on.
+    /// The first event committed from now on.
     Live,
 }
 
-/// What a subscriber asks for.
+/// The request of a subscriber.
 #[derive(Debug, Clone)]
 pub struct SubscribeRequest {
     /// The chronicle, with the columns that the subscriber expects.
     pub chronicle: Arc<ChronicleDefinition>,
-    /// Where it begins.
+    /// The begin.
     pub from: SubscribeFrom,
-    /// Columns to return, as [`ScanRequest::projection`](crate::tier::ScanRequest::projection)
-    /// counts them.
+    /// Columns to return, by position: see
+    /// [`ScanRequest::projection`](crate::tier::ScanRequest::projection).
     pub projection: Vec<usize>,
-    /// Rows of a batch, at most.
+    /// Maximum rows of a batch.
     pub batch_rows_max: usize,
 }
 
-/// What a subscriber is told.
+/// An update for a subscriber.
 #[derive(Debug, Clone)]
 pub enum Update {
-    /// Events, by ascending gsn, behind all that were told before.
+    /// Events, by ascending gsn, behind all earlier updates.
     Events(RecordBatch),
-    /// Events that nobody can be told of any more.
+    /// Events that no subscriber can receive any more.
     Gap(Gap),
 }
 
-/// Positions of which events are missing: all of them, or some, while others follow. It is told
-/// behind the events before it, so that whoever goes on behind its first position misses nothing.
+/// Positions with missing events: all events of the range are missing, or some, while the others
+/// follow. A gap comes after all events before it. A subscriber that resumes behind the first
+/// position of the gap misses nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The positions.
     pub gsns: GsnRange,
-    /// Why.
+    /// The reason.
     pub cause: GapCause,
 }
 
-/// Why events are missing.
+/// The reason for missing events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GapCause {
     /// DELETE, TRIM or retention removed them.
     Deleted,
-    /// Their bytes are damaged: what is wrong with them, and where.
+    /// The bytes of the events are damaged: the kind and the place of the damage.
     Damaged(String),
 }
 
@@ -74,6 +76,6 @@ impl fmt::Display for Gap {
     }
 }
 
-/// A stream of updates. It does not end by itself, unless with an error: `UndefinedTable` when the
-/// chronicle is dropped. Whoever reads it slowly holds nobody up.
+/// A stream of updates. The stream ends only with an error: `UndefinedTable` after the drop of the
+/// chronicle. A slow subscriber delays nobody else.
 pub type Subscription = Pin<Box<dyn futures_core::Stream<Item = Result<Update>> + Send>>;

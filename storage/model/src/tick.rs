@@ -1,4 +1,4 @@
-//! Tick arithmetic: the only place where time turns into ticks and back.
+//! Tick arithmetic: the only place that converts between times and ticks.
 //!
 //! ```text
 //!   time_ns  = base_ns + tick × granularity_ns
@@ -17,7 +17,7 @@ pub use grouping::Grouping;
 
 /// Signed distance from a chronicle's base in units of its granularity (F21).
 ///
-/// `Tick::END` is no tick: it is the open end of half-open ranges.
+/// `Tick::END` is no tick, but the open end of half-open ranges.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -29,7 +29,7 @@ impl Tick {
     pub const MIN: Tick = Tick(i64::MIN);
     /// The largest tick.
     pub const MAX: Tick = Tick(i64::MAX - 1);
-    /// Exclusive end of a range that has no end.
+    /// Exclusive end of an open-ended range.
     pub const END: Tick = Tick(i64::MAX);
 
     /// The tick that follows; `Tick::END` after `Tick::MAX`.
@@ -143,7 +143,7 @@ impl fmt::Display for Granularity {
     }
 }
 
-/// How one chronicle counts: its base and its granularity.
+/// The base and the granularity of a chronicle's ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TickScale {
     base_ns: i64,
@@ -151,8 +151,8 @@ pub struct TickScale {
 }
 
 impl TickScale {
-    /// A scale whose base is `created_ns` (F21: the creation time) rounded down to a
-    /// multiple of the granularity since 1970, so that coarse ticks start at round times.
+    /// A scale with the base `created_ns` (F21: the creation time), rounded down to a multiple of
+    /// the granularity since 1970: coarse ticks start at round times.
     pub fn starting_at(created_ns: i64, granularity: Granularity) -> Self {
         let offset = created_ns.rem_euclid(granularity.ns());
         Self { base_ns: created_ns.saturating_sub(offset), granularity }
@@ -168,7 +168,7 @@ impl TickScale {
         self.granularity
     }
 
-    /// The tick that holds `time_ns`; times within one granule share it.
+    /// The tick of `time_ns`; times within one granule share a tick.
     ///
     /// # Errors
     /// `DatetimeOverflow` when the distance from the base does not fit a tick.
@@ -181,8 +181,8 @@ impl TickScale {
         }
     }
 
-    /// The first tick that starts at or after `time_ns`; `Tick::END` past the last one and
-    /// `Tick::MIN` before the first: for range bounds, which may lie outside of all ticks.
+    /// The first tick that starts at or after `time_ns`; `Tick::END` past the last tick and
+    /// `Tick::MIN` before the first tick. For range bounds, which may lie outside of all ticks.
     pub fn bound_at_or_after(&self, time_ns: i128) -> Tick {
         let granularity = i128::from(self.granularity.ns());
         let distance = time_ns - i128::from(self.base_ns);
@@ -194,7 +194,7 @@ impl TickScale {
         }
     }
 
-    /// Nanoseconds since 1970 at which a tick starts; `None` when it leaves the range of i64.
+    /// Nanoseconds since 1970 at the start of a tick; `None` outside of the range of i64.
     pub fn time_ns_of(&self, tick: Tick) -> Option<i64> {
         let time =
             i128::from(self.base_ns) + i128::from(tick.0) * i128::from(self.granularity.ns());

@@ -1,4 +1,4 @@
-//! What a tier offers to the player.
+//! The contract between a tier and the player.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use crate::{
     newest::{Best, NewestOf},
 };
 
-/// Where an event is read from; the value of `_tier`.
+/// The tier that owns an event; the value of `_tier`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TierName {
     /// The keeper's journal, read from memory.
@@ -44,7 +44,7 @@ impl fmt::Display for TierName {
 /// A stream of batches of one schema.
 pub type BatchStream = Pin<Box<dyn futures_core::Stream<Item = Result<RecordBatch>> + Send>>;
 
-/// In what order a scan returns events.
+/// The order of the events of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ScanOrder {
     /// Any order, any number of streams: the fastest.
@@ -65,53 +65,53 @@ pub struct KeyFilter {
     pub values: ArrayRef,
 }
 
-/// What a scan did in one tier. Counted as it goes on.
+/// Counters of a scan in one tier, updated during the scan.
 #[derive(Debug, Default)]
 pub struct TierMetrics {
-    /// Batches, blocks or row groups that were read.
+    /// Batches, blocks or row groups read.
     pub parts_read: AtomicU64,
-    /// Those that were passed over, by what is known of them: ticks, keys, statistics.
+    /// Batches, blocks or row groups skipped because of their ticks, keys or statistics.
     pub parts_pruned: AtomicU64,
-    /// Cells that told what their events add up to.
+    /// Cells that supplied stored aggregates of their events.
     pub cells: AtomicU64,
-    /// Events that were looked at.
+    /// Events read.
     pub rows: AtomicU64,
-    /// Bytes that were read, as they lie there.
+    /// Bytes read, in stored form.
     pub bytes: AtomicU64,
-    /// Keys that were compared with the wanted ones: of series, or of rows whose series are not known.
+    /// Keys compared with the wanted keys: keys of series, or of rows with unknown series.
     pub keys: AtomicU64,
 }
 
 impl TierMetrics {
-    /// Counts a part that was read.
+    /// Counts a part read.
     pub fn read(&self, rows: u64, bytes: u64) {
         self.parts_read.fetch_add(1, Ordering::Relaxed);
         self.read_on(rows, bytes);
     }
 
-    /// Counts more of a part that was counted.
+    /// Counts more rows and bytes of a part already counted.
     pub fn read_on(&self, rows: u64, bytes: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts cells that told what their events add up to.
+    /// Counts cells that supplied aggregates.
     pub fn told(&self, cells: u64) {
         self.cells.fetch_add(cells, Ordering::Relaxed);
     }
 
-    /// Counts keys that were compared with the wanted ones.
+    /// Counts keys compared with the wanted keys.
     pub fn compared(&self, keys: u64) {
         self.keys.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// Counts parts that were passed over.
+    /// Counts skipped parts.
     pub fn pruned(&self, parts: u64) {
         self.parts_pruned.fetch_add(parts, Ordering::Relaxed);
     }
 }
 
-/// What a scan did, by tier.
+/// Counters of a scan, by tier.
 #[derive(Debug, Default)]
 pub struct ScanMetrics {
     /// In the journal.
@@ -123,7 +123,7 @@ pub struct ScanMetrics {
 }
 
 impl ScanMetrics {
-    /// Those of a tier.
+    /// The counters of a tier.
     pub fn of(&self, tier: TierName) -> &TierMetrics {
         match tier {
             TierName::Journal => &self.journal,
@@ -133,20 +133,20 @@ impl ScanMetrics {
     }
 }
 
-/// Memory of the statement that reads, beyond what it is given batch by batch.
+/// Memory of the reading statement, beyond its batches.
 pub trait ScanMemory: Send + Sync + fmt::Debug {
-    /// From now on so many bytes are taken, until this is dropped.
+    /// Changes the reservation to `bytes`, held until drop.
     ///
     /// # Errors
-    /// `OutOfMemory` when the statement may not have as many; what it had, it keeps.
+    /// `OutOfMemory` if the budget of the statement is too small; the earlier reservation stays.
     fn resize(&self, bytes: usize) -> Result<()>;
 }
 
 /// A read of one chronicle.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
-    /// The chronicle, with the columns that the reader expects. Events written with an
-    /// older schema version are brought to this one.
+    /// The chronicle, with the columns that the reader expects. Events with an older schema version
+    /// are converted to this version.
     pub chronicle: Arc<ChronicleDefinition>,
     /// Columns to return, by position: first the user's columns, then, from
     /// `columns.len()` on, the system columns in the order of `SYSTEM_COLUMNS`.
@@ -157,22 +157,22 @@ pub struct ScanRequest {
     pub gsns: GsnRange,
     /// Only events whose key columns have these values. Applied exactly.
     pub keys: Vec<KeyFilter>,
-    /// What is asked of other columns. Parts without such values may be passed over; what is
-    /// read of the others is for the reader to look at.
+    /// Predicates on other columns. The scan may skip parts without matching values; the reader
+    /// filters the events of the other parts.
     pub values: Vec<ValueFilter>,
     /// Order wanted.
     pub order: ScanOrder,
-    /// Only one event of each group. In any order, in one stream.
+    /// Only one event of each group; any order, one stream.
     pub newest_of: Option<NewestOf>,
-    /// Stop after about so many rows (never fewer, when there are as many).
+    /// Stop after about this number of rows (never fewer, if enough rows exist).
     pub limit: Option<usize>,
-    /// Rows of a batch, at most.
+    /// Maximum rows of a batch.
     pub batch_rows_max: usize,
     /// Streams wanted under `ScanOrder::Any`; a hint.
     pub streams: usize,
-    /// Where the scan counts what it does.
+    /// The counters of the scan.
     pub metrics: Arc<ScanMetrics>,
-    /// Where it asks for memory, if it has to.
+    /// The memory account of the scan, if any.
     pub memory: Option<Arc<dyn ScanMemory>>,
 }
 
@@ -201,9 +201,9 @@ impl ScanRequest {
 pub struct Extent {
     /// Number of events.
     pub rows: u64,
-    /// Hull of their ticks.
+    /// Hull of the ticks.
     pub ticks: TickRange,
-    /// Bytes in memory or on disk, about.
+    /// Approximate bytes in memory or on disk.
     pub bytes: u64,
 }
 
@@ -212,31 +212,31 @@ impl Extent {
     pub const EMPTY: Extent = Extent { rows: 0, ticks: TickRange::EMPTY, bytes: 0 };
 }
 
-/// A run of events within one tier that can be read by itself.
+/// A run of events within one tier, readable independently.
 pub trait Piece: Send + Sync {
-    /// Hull of the ticks that reading may return.
+    /// Hull of the ticks that a read may return.
     fn ticks(&self) -> TickRange;
-    /// Rows that reading returns at most.
+    /// Maximum number of rows.
     fn rows_max(&self) -> usize;
-    /// Reads the piece: in (tick, seq) order, or its reverse, when the request orders;
-    /// in any order otherwise. Columns as in [`ScanRequest::schema`], followed by `_tick`
-    /// and `_seq` (Int64 each) when the request orders, for merging.
+    /// Reads the piece: in (tick, seq) order, or in reverse order, if the request orders; otherwise
+    /// in any order. The columns are the columns of [`ScanRequest::schema`]; if the request orders,
+    /// `_tick` and `_seq` (Int64 each) follow for the merge.
     fn read(self: Box<Self>) -> BatchStream;
-    /// The best events of groups, of those that are better than what was found before: batches
-    /// of the columns of [`ScanRequest::schema`], `_tick` (Int64) and the number of the group
-    /// (UInt32). A later batch may have a better one of the same group.
+    /// The best events of groups that improve on the best events found so far: batches with the
+    /// columns of [`ScanRequest::schema`], `_tick` (Int64) and the number of the group (UInt32). A
+    /// later batch may hold a better event of the same group.
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream;
-    /// Partial aggregates of the piece. What the piece was asked for projects the columns of
+    /// Partial aggregates of the piece. The scan request of the piece projects the columns of
     /// [`AggregateRequest::projection`].
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream;
 }
 
 /// One level of storage. Each event of a version is owned by exactly one tier (CL-2).
 pub trait Tier: Send + Sync + fmt::Debug {
-    /// Which tier this is.
+    /// The name of this tier.
     fn name(&self) -> TierName;
-    /// Exact facts about the events of `ranges` committed at or before `visible`; `None`
-    /// when telling would need reading them.
+    /// Exact facts about the events of `ranges` committed at or before `visible`; `None` if the
+    /// facts would need reading events.
     fn extent(
         &self,
         chronicle: &ChronicleDefinition,

@@ -1,23 +1,24 @@
-//! How the events of a chronicle go down the tiers, and when they go for good (F5, F35, F60).
+//! The rules for moving events down the tiers and for deleting old events (F5, F35, F60).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// What a chronicle's options say; `None` leaves it to the server's settings.
+/// The tiering options of a chronicle; `None` selects the server's setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tiering {
-    /// Milliseconds after their time at which events go; `None` keeps them.
+    /// Milliseconds after their time until events are deleted; `None` keeps events forever.
     pub retention_ms: Option<u64>,
-    /// Events above the stories from which on they become one.
+    /// Events above the stories that trigger a new story.
     pub story_rows_max: Option<u64>,
-    /// Bytes above the stories from which on they become one.
+    /// Bytes above the stories that trigger a new story.
     pub story_bytes_max: Option<u64>,
-    /// Milliseconds after their commit at which events become a story.
+    /// Milliseconds after their commit until events become a story.
     pub story_age_max_ms: Option<u64>,
-    /// Milliseconds after their commit for which events stay in the journal, unless it or memory is short,
-    /// do not become a story, and stay in memory longer than those of others (F12).
+    /// Milliseconds after their commit for which events stay in the journal, unless disk space of
+    /// the journal or memory is short. Pinned events do not become a story, and stay in memory
+    /// longer than events of other chronicles (F12).
     pub pin_for_ms: Option<u64>,
 }
 
@@ -51,10 +52,10 @@ const SIZES: [(&str, u64); 8] = [
     ("gb", 1 << 30),
 ];
 
-/// The milliseconds of a duration as options have it: `90d`, `12h`, `30 min`, `500ms`.
+/// Parses a duration option, in milliseconds: `90d`, `12h`, `30 min`, `500ms`.
 ///
 /// # Errors
-/// `InvalidParameterValue` for anything else, and for none at all.
+/// `InvalidParameterValue` for other texts and for zero.
 pub fn duration_ms(option: &str, text: &str) -> Result<u64> {
     measured(text, &DURATIONS).filter(|ms| *ms > 0).ok_or_else(|| {
         invalid(
@@ -66,20 +67,20 @@ pub fn duration_ms(option: &str, text: &str) -> Result<u64> {
     })
 }
 
-/// The bytes of a size as options have it: `256MiB`, `1 GiB`, `4096`; units are powers of 1024.
+/// Parses a size option, in bytes: `256MiB`, `1 GiB`, `4096`; units are powers of 1024.
 ///
 /// # Errors
-/// As [`duration_ms`].
+/// Like [`duration_ms`].
 pub fn size_bytes(option: &str, text: &str) -> Result<u64> {
     measured(text, &SIZES).filter(|bytes| *bytes > 0).ok_or_else(|| {
         invalid(option, text, "a size", "write a number and a unit, as in '256MiB' or '1GiB'")
     })
 }
 
-/// A number of events as options have it.
+/// Parses an option with a number of events.
 ///
 /// # Errors
-/// As [`duration_ms`].
+/// Like [`duration_ms`].
 pub fn count(option: &str, text: &str) -> Result<u64> {
     let number = text.trim().parse().ok().filter(|count| *count > 0);
     number

@@ -1,4 +1,4 @@
-//! SQL column types and their one representation in Arrow.
+//! SQL column types and the Arrow type of each.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Metadata key of a result's field that shows a table's column as it is: `<oid>.<number>`.
+/// Metadata key of a result field that is an unchanged column of a table: `<oid>.<number>`.
 pub const ORIGIN_METADATA: &str = "stratalog.origin";
 
-/// Metadata key of a field whose PostgreSQL type its Arrow type does not tell: the catalog's
-/// `oid`, `name`, `char`, `int2vector` … The value is the type's name.
+/// Metadata key of a field whose Arrow type does not determine its PostgreSQL type: the catalog's
+/// `oid`, `name`, `char`, `int2vector` … The value is the name of the type.
 pub const PG_TYPE_METADATA: &str = "stratalog.pg_type";
 
 /// Largest number of decimal digits of a NUMERIC.
@@ -161,8 +161,8 @@ impl ColumnType {
         }
     }
 
-    /// The column type that a field of a result shows to clients; `None` when no SQL type
-    /// of ours fits (structs, maps …).
+    /// The column type of a result field for clients; `None` if no SQL type of Stratalog fits
+    /// (structs, maps …).
     pub fn from_arrow_field(field: &Field) -> Option<ColumnType> {
         match field.metadata().get(EXTENSION_NAME).map(String::as_str) {
             Some("arrow.uuid") => return Some(ColumnType::Uuid),
@@ -192,7 +192,7 @@ impl ColumnType {
                 ColumnType::Text
             }
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ColumnType::Bytea,
-            // Functions of arrays drop the metadata of the elements. No `bytea` of ours has a
+            // Array functions drop the metadata of the elements. No `bytea` of Stratalog has a
             // fixed size, so 16 bytes are a UUID.
             DataType::FixedSizeBinary(16) => ColumnType::Uuid,
             DataType::FixedSizeBinary(_) => ColumnType::Bytea,
@@ -238,7 +238,7 @@ impl ColumnType {
 }
 
 impl fmt::Display for ColumnType {
-    /// The name as `\d` shows it.
+    /// The name for `\d`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ColumnType::Boolean => f.write_str("boolean"),

@@ -1,7 +1,7 @@
-//! What is known of the values of a part of a column, and what is wanted of them: parts whose
-//! lowest and highest values rule an event out need not be read (F86, F87).
+//! Value summaries and value predicates: parts whose lowest and highest values rule out an event
+//! need no reading (F86, F87).
 //!
-//! All of this may only err on one side: a part that is passed over holds nothing that is wanted.
+//! Errors are allowed on one side only: a skipped part never holds a wanted value.
 
 use std::{cmp::Ordering, fmt};
 
@@ -19,30 +19,30 @@ use bytes::Bytes;
 
 use crate::index::WordPart;
 
-/// Bytes of a text that are kept.
+/// Maximum bytes of a stored text bound.
 const BYTES_MAX: usize = 32;
 
 /// A value, in the order of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ranked {
-    /// A number without a fraction: also dates and times in the unit of their column, decimals
-    /// in units of their last digit, false as 0 and true as 1.
+    /// A number without a fraction. Includes dates and times in the unit of their column, decimals
+    /// in units of their last digit, false (0) and true (1).
     Whole(i128),
     /// Neither NaN nor -0.
     Float(f64),
-    /// Text, bytea and uuid: in the order of their bytes.
+    /// Text, bytea and uuid, in byte order.
     Bytes(Bytes),
 }
 
 impl Ranked {
-    /// A float; `None` for NaN, which has no place among the others.
+    /// A float; `None` for NaN, which has no order.
     pub fn float(value: f64) -> Option<Self> {
-        // The two zeros are one value.
+        // Both zeros are equal.
         (!value.is_nan()).then_some(Self::Float(if value == 0.0 { 0.0 } else { value }))
     }
 
-    /// The order of two values; numbers of different kinds are compared as floats, where
-    /// neighbours may fall together. `None` where there is no order between them.
+    /// The order of two values. Numbers of different kinds are compared as floats: neighbors may
+    /// compare as equal. `None` for values without an order.
     fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => Some(one.cmp(other)),
@@ -55,63 +55,65 @@ impl Ranked {
     }
 }
 
-/// What is known of the values of a part of a column.
+/// A summary of the values of a part of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueSummary {
     /// Rows.
     pub rows: u64,
-    /// How many of them are NULL.
+    /// The number of NULL values.
     pub nulls: u64,
-    /// No value is lower than the first or higher than the second, which need not be there
-    /// themselves. `None` when nothing is known, or when all are NULL.
+    /// A lower and an upper bound of the values; neither bound needs to be a value of the part.
+    /// `None` if nothing is known, or if all values are NULL.
     pub hull: Option<(Ranked, Ranked)>,
 }
 
 impl ValueSummary {
-    /// What there is to know of an array of the Arrow type of a column.
+    /// The summary of an array with the Arrow type of a column.
     pub fn of(array: &ArrayRef) -> Self {
         let nulls = array.logical_null_count() as u64;
         Self { rows: array.len() as u64, nulls, hull: hull(array) }
     }
 }
 
-/// What is wanted of a column's values. NULL is not wanted unless said.
+/// A predicate on the values of a column. NULL matches only [`Self::Null`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
     /// NULL, and nothing else.
     Null,
-    /// Values between two, these included, and as far as there is none: all but NULL.
+    /// Values between two bounds, both included. A missing bound is open; without any bound: all
+    /// values but NULL.
     Between(Option<Ranked>, Option<Ranked>),
-    /// One of some values, in the column's Arrow type: what an index is asked for.
+    /// One of several values, in the column's Arrow type: for an index.
     Among(ArrayRef),
-    /// Texts that have words with all of these parts: what an inverted index is asked for.
+    /// Texts that contain a word for each part: for an inverted index.
     Words(Vec<WordPart>),
 }
 
-/// A conjunct `column … values`, of which only so much is known. What a scan returns may
-/// hold other events as well: whoever asked looks at them again.
+/// A conjunct about a column, known only in part. The result of a scan may hold other events: the
+/// reader applies the complete predicate again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueFilter {
-    /// Position as `ScanRequest::projection` counts: in `ChronicleDefinition::columns`, or behind them
-    /// that of `_seq`.
+    /// Position of the column, counted like `ScanRequest::projection`: a position in
+    /// `ChronicleDefinition::columns`, or the position of `_seq` behind the user's columns.
     pub column: usize,
-    /// Of its values.
+    /// The wanted values.
     pub wanted: Wanted,
 }
 
 impl Wanted {
-    /// Exactly the values of `array`, and what lies between them; `None` when they have no order.
+    /// The range between the lowest and the highest value of `array`; `None` for values without an
+    /// order.
     pub fn among(array: &ArrayRef) -> Option<Self> {
         let (low, high) = hull(array)?;
         Some(Self::Between(Some(low), Some(high)))
     }
 
-    /// Whether a part of which so much is known may hold such a value.
+    /// Whether a part with the summary `part` may hold a wanted value.
     pub fn may_be_in(&self, part: &ValueSummary) -> bool {
         match self {
             Self::Null => part.nulls > 0,
             Self::Between(..) | Self::Among(_) | Self::Words(_) if part.nulls >= part.rows => false,
-            // What else is known of the part was asked already.
+            // The index has checked the other facts about the part.
             Self::Among(_) | Self::Words(_) => true,
             Self::Between(low, high) => {
                 let Some((lowest, highest)) = &part.hull else { return true };
@@ -122,12 +124,12 @@ impl Wanted {
         }
     }
 
-    /// What either wants.
+    /// The union of both predicates; `None` if no predicate can express the union.
     #[must_use]
     pub fn or(self, other: Self) -> Option<Self> {
         let outer = |one: Option<Ranked>, other: Option<Ranked>, wanted: Ordering| {
             let (one, other) = (one?, other?);
-            // As floats, whole numbers that differ may be equal.
+            // As floats, different whole numbers may compare as equal.
             if std::mem::discriminant(&one) != std::mem::discriminant(&other) {
                 return None;
             }
@@ -168,7 +170,8 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// A value that none of `bytes` and what begins with it is above; `None` when there is none.
+/// An upper bound of `bytes`, at most [`BYTES_MAX`] bytes long. A cut bound is above all texts with
+/// the same first [`BYTES_MAX`] bytes; `None` if no bound of this length exists.
 fn above(bytes: &[u8]) -> Option<Bytes> {
     let Some(head) = bytes.get(..BYTES_MAX).filter(|_| bytes.len() > BYTES_MAX) else {
         return Some(Bytes::copy_from_slice(bytes));
@@ -179,14 +182,14 @@ fn above(bytes: &[u8]) -> Option<Bytes> {
     Some(above.into())
 }
 
-/// The hull of texts.
+/// The bounds of texts.
 fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(Ranked, Ranked)> {
     let low = low?;
     let low = Bytes::copy_from_slice(low.get(..BYTES_MAX).unwrap_or(low));
     Some((Ranked::Bytes(low), Ranked::Bytes(above(high?)?)))
 }
 
-/// The lowest and the highest value; `None` without values, or where they have no order.
+/// The lowest and the highest value; `None` without values, and for values without an order.
 fn hull(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
     fn whole<T: ArrowNumericType<Native: Into<i128>>>(
         array: &ArrayRef,
@@ -195,7 +198,7 @@ fn hull(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
         Some((Ranked::Whole(min(values)?.into()), Ranked::Whole(max(values)?.into())))
     }
     fn float<T: ArrowNumericType<Native: Into<f64>>>(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
-        // In this order NaN of either sign comes first or last.
+        // In this order, NaN of either sign is first or last.
         let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
         Some((Ranked::float(min(values)?.into())?, Ranked::float(max(values)?.into())?))
     }

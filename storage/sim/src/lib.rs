@@ -1,12 +1,11 @@
-//! Accidents on purpose: what the tests of storage run on.
+//! Simulated accidents for the tests of storage.
 //!
-//! *What it is*: [`FaultyDisk`], a disk in memory with a page cache, power cuts and
-//! failing calls; [`SabotageDisk`], one that lies; [`power_cut`], a test of the journal
-//! that a seed repeats; and the program `crash`, which kills a real server and checks
-//! what it recovers.
+//! *What it is*: [`FaultyDisk`], a disk in memory with a page cache, power cuts and failing calls;
+//! [`SabotageDisk`], a disk that lies; [`power_cut`], a test of the journal, repeatable by seed;
+//! and the program `crash`, which kills a real server and checks the recovered data.
 //!
-//! *What it deliberately is not*: part of the product. Nothing of it is linked into the
-//! server.
+//! *What it deliberately is not*: the crate is not part of the product; the server links nothing
+//! of the crate.
 //!
 //! *Data path*:
 //! ```text

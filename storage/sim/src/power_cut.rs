@@ -1,13 +1,13 @@
-//! CL-1, by accident: a seed decides what is appended to a journal, how the disk fails and
-//! when the process or the machine dies; after each death the journal is opened again and
-//! compared with what was promised.
+//! A random test of CL-1. A seed decides the appends to a journal, the failures of the disk, and
+//! the time of death of the process or the machine. After each death, the journal is opened again,
+//! and compared with the promises.
 //!
-//! What must hold of the frames found, `R`, when `kept` were found (or made durable)
-//! before and `sent` were submitted since, in that order:
+//! The rule for the recovered frames `R`, when `kept` were recovered (or made durable) before, and
+//! `sent` were submitted since, in this order:
 //! ```text
-//!   R = kept ++ a first part of sent, without what was refused
-//!       that part reaches the last frame acknowledged with `disk`
-//!       … and, if only the process died, the last one acknowledged at all
+//!   R = kept ++ a prefix of sent, without the refused frames
+//!       the prefix reaches the last frame acknowledged with `disk`
+//!       … and, if only the process died, the last acknowledged frame
 //! ```
 
 use std::{
@@ -26,17 +26,17 @@ use crate::{Crash, Failure, FaultyDisk, Lie, Operation, Random, SabotageDisk};
 
 const DIRECTORY: &str = "/data/journal";
 
-/// What one run adds to the script.
+/// Additions to the script of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Script {
     /// The disk lies.
     pub lie: Option<Lie>,
-    /// The journal is built wrongly.
+    /// The deliberate defect of the journal.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<stratalog_journal::Sabotage>,
 }
 
-/// What a run did.
+/// The counters of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Deaths.
@@ -45,27 +45,27 @@ pub struct Summary {
     pub acknowledged: u64,
     /// Frames refused.
     pub refused: u64,
-    /// Frames lost that no promise covered.
+    /// Lost frames that no promise covered.
     pub lost_relaxed: u64,
-    /// Runs into a poisoned journal.
+    /// Number of poisonings of the journal.
     pub poisoned: u64,
 }
 
-/// What became of a frame.
+/// The fate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Acknowledged at that level.
+    /// Acknowledged at this level.
     Acknowledged(Durability),
-    /// Refused for good: must not be found.
+    /// Refused for good: recovery must not find the frame.
     Refused,
-    /// Failed when the disk failed: may be found.
+    /// Failed together with the disk: recovery may find the frame.
     Unknown,
 }
 
 /// Runs the script of `seed`.
 ///
 /// # Errors
-/// What was promised and not kept.
+/// The broken promise.
 pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
     let mut random = Random::new(seed);
     Run {
@@ -98,22 +98,21 @@ fn no_answer(number: u64) -> String {
 
 struct Run {
     random: Random,
-    /// Whether frames are submitted one by one, each written by whoever submits it.
+    /// Whether frames are submitted one by one; each appender writes its own frame.
     lone: bool,
     /// Whether groups are written directly.
     direct: bool,
-    /// Whether all frames have one size, so that new ones end where those of a torn tail
-    /// began.
+    /// Whether all frames have one size: then new frames end where frames of a torn tail began.
     tiny: bool,
     disk: FaultyDisk,
     script: Script,
-    /// Numbers of the frames found when the journal was opened last.
+    /// Numbers of the frames recovered at the last open.
     kept: Vec<u64>,
-    /// Numbers of those submitted since, and their fates.
+    /// Numbers and fates of the frames submitted since the last open.
     sent: Vec<(u64, Fate)>,
-    /// Whether a power cut came since the journal was opened last.
+    /// Whether a power cut happened since the last open.
     cut: bool,
-    /// Whether a sync may fail that the journal's opening needs.
+    /// Whether a sync that the open needs may fail.
     failing: bool,
     next: u64,
     summary: Summary,
@@ -130,7 +129,7 @@ impl Run {
                 self.disk.fail(Operation::Sync, self.random.between(1, 4), Failure::Device);
                 self.failing = true;
             }
-            // A journal that did not open left nothing to submit to.
+            // Without an open journal, nothing can be submitted.
             if let Some(journal) = self.open(&settings)? {
                 self.live(&journal)?;
                 let crash = self.random.chance(65);
@@ -171,8 +170,7 @@ impl Run {
         }
     }
 
-    /// Opens the journal and checks what is in it; `None` if the disk died or failed
-    /// meanwhile.
+    /// Opens the journal and checks its frames; `None` if the disk died or failed meanwhile.
     fn open(&mut self, settings: &JournalSettings) -> Result<Option<Journal>, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let disk: Arc<dyn Disk> = match self.script.lie {
@@ -198,7 +196,7 @@ impl Run {
         Ok(Some(journal))
     }
 
-    /// Compares what was found with what was promised, and makes it the new start.
+    /// Compares the recovered frames with the promises, and makes the frames the new start.
     fn check(&mut self, found: &[(Lsn, Frame)]) -> Result<(), String> {
         let mut numbers = Vec::with_capacity(found.len());
         for ((lsn, frame), expected) in found.iter().zip(1..) {
@@ -246,7 +244,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether `number`, or one sent after it, was promised to survive what has happened.
+    /// Whether `number`, or a later frame, was promised to survive the accidents so far.
     fn was_promised(&self, number: u64) -> bool {
         let since = self.sent.iter().skip_while(|(sent, _)| *sent != number);
         since.into_iter().any(|(_, fate)| match fate {
@@ -255,7 +253,7 @@ impl Run {
         })
     }
 
-    /// Appends until the script ends or the disk does.
+    /// Appends until the script ends or the disk fails.
     fn live(&mut self, journal: &Journal) -> Result<(), String> {
         for _ in 0..self.random.between(1, 12) {
             match self.random.below(20) {
@@ -273,7 +271,7 @@ impl Run {
             }
         }
         if self.random.chance(20) && journal.close().is_ok() {
-            // A close that succeeded has synced everything.
+            // A successful close has synced everything.
             for (_, fate) in &mut self.sent {
                 if let Fate::Acknowledged(durability) = fate {
                     *durability = Durability::Disk;
@@ -283,8 +281,8 @@ impl Run {
         Ok(())
     }
 
-    /// Submits a few frames that the writer sees as one first frame and one group, so
-    /// that a seed always gives the same groups; `true` if that poisoned the journal.
+    /// Submits a few frames. The writer sees the first frame alone and the others as one group, so
+    /// that a seed always gives the same groups. Returns `true` if the batch poisoned the journal.
     fn batch(&mut self, journal: &Journal) -> Result<bool, String> {
         let mut outcomes = Vec::new();
         if !self.lone {
@@ -339,7 +337,7 @@ impl Run {
         Ok(poisoned)
     }
 
-    /// Waits until the writer is at work on what was submitted, or is done with it.
+    /// Waits until the writer has taken the submitted frames, or has finished.
     fn wait_until_taken(&self, journal: &Journal) {
         while journal.status().queued_bytes > 0 && !self.disk.is_holding() {
             std::thread::yield_now();
@@ -353,10 +351,10 @@ impl Run {
         self.cut |= crash == Crash::PowerCut;
     }
 
-    /// Flips a bit somewhere, opens the journal, and flips it back: the frames must be the
-    /// same, or the damage reported.
+    /// Flips a random bit, opens the journal, and restores the bit: the open must return the same
+    /// frames, or report the damage.
     fn damage(&mut self, settings: &JournalSettings) -> Result<(), String> {
-        // Makes everything durable and attested, so that no loss is excusable.
+        // Makes everything durable and attested: then no loss is excusable.
         let Some(journal) = self.open(settings)? else { return Ok(()) };
         let outcome = journal.close();
         drop(journal);
@@ -372,7 +370,7 @@ impl Run {
             return self.lose(path, settings);
         }
         let Some(mut bytes) = self.disk.contents(path) else { return Ok(()) };
-        // Most bytes of a file are zeros that nobody wrote.
+        // Most bytes of a file are unwritten zeros.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
         let at = self.random.below(used) as usize;
         let bit = 1 << self.random.below(8);
@@ -397,8 +395,8 @@ impl Run {
         Ok(())
     }
 
-    /// Removes a segment, opens the journal, and puts it back: no frame may be lost without
-    /// a word.
+    /// Removes a segment, opens the journal, and restores the segment: no frame may be lost
+    /// silently.
     fn lose(&mut self, path: &Path, settings: &JournalSettings) -> Result<(), String> {
         let Some(sound) = self.disk.contents(path) else { return Ok(()) };
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -423,7 +421,7 @@ impl Run {
         Ok(())
     }
 
-    /// Numbers of the frames that a damaged journal shows; 0 for a wrong one.
+    /// Numbers of the frames of a damaged journal; 0 for a wrong frame.
     fn open_damaged(&self, settings: &JournalSettings) -> Result<Vec<u64>> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let directory = Path::new(DIRECTORY).to_path_buf();
@@ -438,7 +436,7 @@ impl Run {
     }
 }
 
-/// The frame of a number: the same every time.
+/// The frame of a number; equal for every call.
 fn make_frame(number: u64, tiny: bool) -> Frame {
     let mut random = Random::new(number);
     let len = match random.below(4) {

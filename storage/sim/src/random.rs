@@ -1,6 +1,6 @@
-//! Randomness that a seed repeats.
+//! Random numbers, repeatable by seed.
 
-/// A small generator (SplitMix64): the same seed gives the same numbers for ever.
+/// A small generator (SplitMix64): the same seed always gives the same numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! A disk that lies: the crash tests must notice.
+//! A disk that lies: the crash tests must detect the lies.
 
 use std::{
     io,
@@ -8,12 +8,12 @@ use std::{
 
 use stratalog_model::{Disk, DiskFile};
 
-/// What a disk pretends to have done.
+/// A call that reports success without effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Files are synced.
+    /// Every sync of a file.
     Sync,
-    /// Directories are synced.
+    /// Every sync of a directory.
     SyncDirectory,
     /// Every third sync of a file.
     SomeSyncs,
@@ -24,7 +24,7 @@ impl Lie {
     pub const ALL: &'static [Lie] = &[Lie::Sync, Lie::SyncDirectory, Lie::SomeSyncs];
 }
 
-/// Passes everything on, but for what it lies about.
+/// Forwards all calls, except for the lies.
 #[derive(Debug)]
 pub struct SabotageDisk {
     inner: Arc<dyn Disk>,
@@ -32,7 +32,7 @@ pub struct SabotageDisk {
 }
 
 impl SabotageDisk {
-    /// `inner`, with a lie.
+    /// A disk over `inner` with a lie.
     pub fn new(inner: Arc<dyn Disk>, lie: Lie) -> Self {
         Self { inner, lie }
     }

@@ -1,6 +1,6 @@
-//! Bytes per row and speed of reading of stories, on data like those of TSBS (cpu-only), for
-//! settings that one may choose (RFC 8). `cargo run --release -p stratalog-story --example
-//! measure -- [hosts] [hours]`.
+//! Measures bytes per row and the read speed of stories for several settings (RFC 8), on data
+//! similar to TSBS (cpu-only).
+//! `cargo run --release -p stratalog-story --example measure -- [hosts] [hours]`.
 
 #![expect(
     clippy::unwrap_used,
@@ -68,7 +68,7 @@ fn schema() -> StorySchema {
     }
 }
 
-/// A step of a random walk, about normal with deviation 1.
+/// A step of a random walk: approximately normal with deviation 1.
 fn step(random: &mut Random) -> f64 {
     (0..12).map(|_| random.below(1 << 20) as f64 / f64::from(1 << 20)).sum::<f64>() - 6.0
 }
@@ -96,10 +96,10 @@ impl Hosts {
         Self { random, names: order.iter().map(|at| names[*at].clone()).collect(), walks }
     }
 
-    /// The events of `steps` times from `first` on.
+    /// The events of `steps` times, starting with time `first`.
     fn slice(&mut self, first: usize, steps: usize) -> (RecordBatch, GroupSummary) {
         let hosts = self.names.len();
-        // Clients send ten hosts at a time, which arrive in any order within a time.
+        // Clients send ten hosts at a time; within a time, batches arrive in any order.
         let mut arrival: Vec<Vec<i64>> = Vec::with_capacity(steps);
         for at in 0..steps {
             let mut chunks: Vec<usize> = (0..hosts.div_ceil(10)).collect();
@@ -199,7 +199,7 @@ async fn speed(stories: &Stories, built: &BuiltStory, columns: &[Source]) -> f64
     built.rows as f64 / best / 1e6
 }
 
-/// The same by Parquet's own reader, without checksums.
+/// The read speed of Parquet's own reader, without checksums.
 fn plain_speed(path: &Path, built: &BuiltStory, columns: &[usize]) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! A Parquet file inside that of a story, behind its rows, where other readers do not look: a row group
-//! for each group of the story that has one.
+//! An annex: a Parquet file inside the file of a story, behind the rows. Other Parquet readers do
+//! not see the annex. The annex has a row group for each group of the story with annex data.
 
 use std::{ops::Range, sync::Arc};
 
@@ -33,22 +33,22 @@ use crate::{
     story::Story,
 };
 
-/// In its metadata: the groups that have a row group in it.
+/// Metadata key: the groups with a row group in the annex.
 const GROUPS: &str = "stratalog.groups";
 
-/// Where it lies in the file of the story.
+/// Place of an annex in the file of the story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnnexPlace {
     /// Offset.
     pub(crate) at: u64,
     /// Length.
     pub(crate) bytes: u64,
-    /// The length of its footer, at its end.
+    /// Length of the footer at the end of the annex.
     pub(crate) footer_bytes: u64,
 }
 
 impl AnnexPlace {
-    /// Whether it lies before an offset, and its footer within it.
+    /// Whether the annex ends at or before an offset, and contains its footer.
     pub(crate) fn is_before(&self, end: u64) -> bool {
         self.at.checked_add(self.bytes).is_some_and(|own| own <= end)
             && self.footer_bytes <= self.bytes
@@ -59,7 +59,7 @@ impl AnnexPlace {
     }
 }
 
-/// Writes one.
+/// Writes an annex.
 #[derive(Debug)]
 pub(crate) struct AnnexWriter {
     schema: SchemaRef,
@@ -69,12 +69,12 @@ pub(crate) struct AnnexWriter {
 }
 
 impl AnnexWriter {
-    /// Of such columns.
+    /// A writer for an annex with the given schema.
     pub(crate) fn new(schema: SchemaRef, settings: &StorySettings) -> Self {
         Self { schema, settings: settings.clone(), writer: None, groups: Vec::new() }
     }
 
-    /// Adds the row group of a group, by its number: ascending.
+    /// Adds the row group of a group. Group numbers must ascend.
     ///
     /// # Errors
     /// `Internal`.
@@ -89,7 +89,7 @@ impl AnnexWriter {
         Ok(())
     }
 
-    /// The file, which is to lie at an offset, and where all of it is; `None` for no rows.
+    /// The bytes of the annex for offset `at`, and its place; `None` without rows.
     ///
     /// # Errors
     /// `Internal`.
@@ -99,7 +99,7 @@ impl AnnexWriter {
         let groups = groups.map_err(|error| Error::internal(error.to_string()))?;
         writer.append_key_value_metadata(KeyValue::new(GROUPS.to_string(), groups));
         let file = writer.into_inner().map_err(failed)?;
-        // The end of every Parquet file: length of the metadata, then four letters.
+        // Every Parquet file ends with the length of the metadata (4 bytes) and four letters.
         let word = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk::<4>());
         let word = word.ok_or_else(|| Error::internal("a Parquet file without a footer"))?;
         let footer_bytes = u64::from(u32::from_le_bytes(*word)) + 8;
@@ -137,17 +137,17 @@ fn failed(error: ParquetError) -> Error {
     Error::internal(format!("a part of a story cannot be written: {error}")).with_source(error)
 }
 
-/// One that is open.
+/// An open annex.
 #[derive(Debug)]
 pub(crate) struct Annex {
     place: AnnexPlace,
     metadata: ArrowReaderMetadata,
-    /// Ascending; each is a row group here.
+    /// Numbers of the groups, ascending; each group is a row group of the annex.
     groups: Vec<u32>,
 }
 
 impl Annex {
-    /// Opens it: reads its footer.
+    /// Opens an annex: reads the footer.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -176,8 +176,8 @@ impl Annex {
         Ok(Self { place, metadata, groups })
     }
 
-    /// Columns of what a group has in it, by their places, in that order; `None` for a group that
-    /// has nothing.
+    /// Reads columns of a group by their places, in the order of `places`; `None` for a group
+    /// without annex data.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -223,18 +223,18 @@ impl Annex {
         places.iter().map(array).collect::<Result<_>>().map(Some)
     }
 
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.metadata.metadata().memory_size() + self.groups.len() * size_of::<u32>()
     }
 
-    /// Where it lies.
+    /// The place of the annex.
     pub(crate) fn place(&self) -> AnnexPlace {
         self.place
     }
 }
 
-/// The file, as if it lay by itself.
+/// The annex as a separate file.
 struct Shifted {
     bytes: Verified,
     place: AnnexPlace,

@@ -1,4 +1,4 @@
-//! Checksums of the blocks of a file, so that any range of it can be verified by itself.
+//! Checksums of the blocks of a file: a reader verifies any range of the file separately.
 //!
 //! ```text
 //!   0        64 KiB    128 KiB            tail_at                     bytes
@@ -18,17 +18,17 @@ pub(crate) const BLOCK_BYTES: u64 = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Blocks {
     checksums: Vec<u32>,
-    /// Where the last block ends.
+    /// End of the last block.
     end: u64,
 }
 
 impl Blocks {
-    /// Those of a file whose tail begins at `end`; `None` when there are more or fewer.
+    /// The checksums of a file whose tail begins at `end`; `None` for a wrong number of checksums.
     pub(crate) fn new(checksums: Vec<u32>, end: u64) -> Option<Self> {
         (checksums.len() as u64 == end.div_ceil(BLOCK_BYTES)).then_some(Self { checksums, end })
     }
 
-    /// Where the last block ends.
+    /// End of the last block.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -44,8 +44,8 @@ impl Blocks {
         start..range.end.next_multiple_of(BLOCK_BYTES).min(self.end)
     }
 
-    /// Compares whole blocks from `start` on with their checksums; the range of the first that
-    /// differs.
+    /// Verifies whole blocks from `start` on; on failure returns the range of the first damaged
+    /// block.
     pub(crate) fn verify(&self, start: u64, bytes: &[u8]) -> Result<(), Range<u64>> {
         let first = (start / BLOCK_BYTES) as usize;
         let blocks = bytes.chunks(BLOCK_BYTES as usize);
@@ -58,13 +58,13 @@ impl Blocks {
         Ok(())
     }
 
-    /// As text.
+    /// Encodes checksums in base64.
     pub(crate) fn encode(checksums: &[u32]) -> String {
         let bytes: Vec<u8> = checksums.iter().flat_map(|checksum| checksum.to_le_bytes()).collect();
         STANDARD.encode(bytes)
     }
 
-    /// From text.
+    /// Decodes checksums from base64.
     pub(crate) fn decode(text: &str, end: u64) -> Option<Self> {
         let bytes = STANDARD.decode(text).ok()?;
         let (words, rest) = bytes.as_chunks::<4>();

@@ -1,4 +1,5 @@
-//! Making a story: slices into a spool file, the file onto the shelf, and a look at it there.
+//! The builder of stories: writes slices to a spool file, puts the file on the shelf, and verifies
+//! the story there.
 
 use std::{
     collections::BTreeSet,
@@ -38,23 +39,24 @@ use crate::{
     words,
 };
 
-/// Keys up to this many bytes are kept of a group.
+/// Maximum bytes of a key in a group summary.
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// How stories are packed. The defaults are the outcome of measurements (RFC 8).
+/// Compression and layout of stories. The defaults result from measurements (RFC 8).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StorySettings {
     /// Level of zstd, 1 … 22.
     pub zstd_level: i32,
-    /// Rows of a page, at most: the least that is read of a column. Fewer where a column's values are wide.
+    /// Maximum rows of a page, which is the smallest unit of reading a column. Fewer rows for wide
+    /// columns.
     pub page_rows_max: usize,
-    /// Bytes of a page before it is packed, about; also of a dictionary.
+    /// Approximate bytes of a page before compression; also the limit of a dictionary.
     pub page_bytes_max: usize,
-    /// Share of keys that a Bloom filter takes for present though they are not.
+    /// Rate of false positives of the Bloom filters.
     pub bloom_false_positives: f64,
-    /// Rows that a cell is to stand for; a slice whose cells would stand for less than a quarter
-    /// has none.
+    /// Target number of rows per cell. A slice with less than a quarter of this number of rows per
+    /// cell has no cells.
     pub cell_rows: usize,
 }
 
@@ -70,7 +72,7 @@ impl Default for StorySettings {
     }
 }
 
-/// What a row group holds, all of it exact.
+/// The summary of a row group. All values are exact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupSummary {
     /// Events, at least one.
@@ -79,7 +81,7 @@ pub struct GroupSummary {
     pub ticks: (i64, i64),
     /// Lowest and highest gsn.
     pub gsns: (u64, u64),
-    /// Key of the first event, and of the last, in the words of whoever wrote them.
+    /// Keys of the first and the last event, in the encoding of the writer.
     pub keys: (Bytes, Bytes),
 }
 
@@ -90,18 +92,19 @@ impl GroupSummary {
     }
 }
 
-/// A story that was built, as the manifest is to remember it: what a reader compares with.
+/// The description of a complete story for the manifest; readers compare the file with this
+/// description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltStory {
-    /// Which.
+    /// Number of the story.
     pub id: StoryId,
-    /// Whose events.
+    /// Chronicle of the events.
     pub chronicle: ChronicleId,
-    /// What their columns are.
+    /// Schema version of the events.
     pub schema_version: SchemaVersion,
     /// Length of the file.
     pub bytes: u64,
-    /// Where the rows end: behind that lie page index, footer and the blocks' checksums.
+    /// End of the rows; page index, footer and block checksums follow.
     pub tail_at: u64,
     /// Events.
     pub rows: u64,
@@ -111,12 +114,13 @@ pub struct BuiltStory {
     pub ticks: (i64, i64),
     /// Lowest and highest gsn.
     pub gsns: (u64, u64),
-    /// CRC32C of the bytes from `tail_at` on, which hold the checksums of those before.
+    /// CRC32C of the bytes from `tail_at` on; these bytes contain the checksums of all earlier
+    /// bytes.
     pub checksum: u32,
 }
 
 impl BuiltStory {
-    /// Its name on the shelf.
+    /// The story's name on the shelf.
     pub fn name(&self) -> StoryName {
         StoryName { chronicle: self.chronicle, id: self.id }
     }
@@ -127,8 +131,8 @@ impl BuiltStory {
     }
 }
 
-/// Makes a story. Dropped before [`Builder::finish`] it leaves nothing but, after a crash, a
-/// spool file that the next start removes.
+/// Builds a story. A builder dropped before [`Builder::finish`] removes its spool file; after a
+/// crash, the next start removes the file.
 #[derive(Debug)]
 pub struct Builder {
     shelf: Arc<dyn Shelf>,
@@ -137,11 +141,11 @@ pub struct Builder {
     name: StoryName,
     schema: StorySchema,
     settings: StorySettings,
-    /// The empty file, until the first slice says how columns are best written.
+    /// The empty file, until the first slice determines the encodings.
     file: Option<Sink>,
     writer: Option<ArrowWriter<Sink>>,
     groups: Vec<GroupSummary>,
-    /// Columns in which NaN was seen.
+    /// Columns with NaN.
     with_nan: BTreeSet<ColumnId>,
     digest: Digest,
     cells: AnnexWriter,
@@ -182,18 +186,18 @@ impl Builder {
         })
     }
 
-    /// Bytes so far, about.
+    /// Approximate bytes so far.
     pub fn bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, |writer| writer.bytes_written() as u64)
     }
 
-    /// Adds a row group: one slice of time, in the columns of
-    /// [`StorySchema::arrow_schema`] (text may come with a dictionary), in the order of the
-    /// values of the key columns, then of ticks.
+    /// Adds a row group: one slice of time. The columns are the columns of
+    /// [`StorySchema::arrow_schema`]; text may have a dictionary. The rows are sorted by the values
+    /// of the key columns, then by tick.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `DatetimeOverflow` for a timestamp(0) outside of what Parquet can
-    /// hold; `Internal` for rows that are not those of the summary, or out of order.
+    /// `DiskFull`, `Io`; `DatetimeOverflow` for a timestamp(0) outside of Parquet's range;
+    /// `Internal` for rows that contradict the summary or are out of order.
     pub fn push(&mut self, rows: &RecordBatch, summary: GroupSummary) -> Result<()> {
         let rows = self.plain(rows)?;
         self.check(&rows, &summary)?;
@@ -226,13 +230,13 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends the file, makes it durable, puts it on the shelf, and reads all of it back from
-    /// there: only then may a manifest name it.
+    /// Ends the file, makes the file durable, puts the file on the shelf, and reads the complete
+    /// story back. Only then may a manifest name the story.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`, `ConnectionFailure`; `DataCorrupted` when it does not read back as it
-    /// was written; `Internal` for a story without rows. The story is then of no use, and
-    /// removed as far as possible; the next try takes another number.
+    /// `DiskFull`, `Io`, `ConnectionFailure`; `DataCorrupted` if the story reads back differently;
+    /// `Internal` for a story without rows. Then the story is invalid, and removed if possible; a
+    /// retry takes another number.
     pub async fn finish(mut self) -> Result<BuiltStory> {
         let built = self.write_tail()?;
         let spool =
@@ -268,7 +272,7 @@ impl Builder {
             return Err(Error::internal(format!("story {} has no rows", self.name)));
         };
         let mut built = self.totals();
-        // The end of the last row group must have left the writer's own buffer.
+        // The end of the last row group may still be in the writer's own buffer.
         if let Err(error) = writer.sync() {
             return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
         }
@@ -308,7 +312,7 @@ impl Builder {
         Ok(built)
     }
 
-    /// What the groups hold together.
+    /// The totals of all groups.
     fn totals(&self) -> BuiltStory {
         let mut built = BuiltStory {
             id: self.name.id,
@@ -330,7 +334,7 @@ impl Builder {
         built
     }
 
-    /// Whether the rows are those of the summary, and in order.
+    /// Checks that the rows match the summary and are in order.
     fn check(&self, rows: &RecordBatch, summary: &GroupSummary) -> Result<()> {
         let wrong = |what: String| Error::internal(format!("story {}: {what}", self.name));
         if rows.num_rows() == 0 || rows.num_rows() as u64 != summary.rows {
@@ -379,7 +383,7 @@ impl Builder {
         })
     }
 
-    /// The columns in the form in which they are stored.
+    /// The columns in stored form.
     fn stored(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let columns = rows.columns().iter().zip(self.types());
         columns.map(|(array, of)| form::to_stored(array, of)).collect()
@@ -390,7 +394,7 @@ impl Builder {
         types.chain([&ColumnType::BigInt; 3])
     }
 
-    /// Chooses encodings by the first slice, and begins the Parquet file.
+    /// Chooses the encodings from the first slice, and begins the Parquet file.
     fn start(&self, sink: Sink, batch: &RecordBatch) -> Result<ArrowWriter<Sink>> {
         let descriptor = self.schema.parquet_schema()?;
         let settings = encoding::for_width(&self.settings, batch);
@@ -436,7 +440,7 @@ impl Builder {
         keys.filter_map(leaf).map(column).collect()
     }
 
-    /// Parquet failed: most likely because the disk did. No more can be pushed then.
+    /// Converts an error of Parquet, usually caused by a disk failure. Later pushes fail.
     fn failed(&mut self, error: ParquetError) -> Error {
         let failure = self.writer.take().and_then(|mut writer| writer.inner_mut().take_failure());
         self.failed_with(failure, error)
@@ -456,7 +460,7 @@ impl Builder {
 }
 
 impl Drop for Builder {
-    /// Gives the room of the spool file back. Where the shelf took the file, it is gone.
+    /// Removes the spool file, unless the shelf took the file.
     fn drop(&mut self) {
         let there = self.disk.exists(&self.path).unwrap_or(false);
         if there && let Err(error) = self.disk.remove_file(&self.path) {
@@ -465,7 +469,8 @@ impl Drop for Builder {
     }
 }
 
-/// Writes an annex behind what is there; on failure what the disk said, and what Parquet did.
+/// Writes an annex at the current end. On failure returns the disk error, if any, and the Parquet
+/// error.
 fn put(
     writer: &mut ArrowWriter<Sink>,
     annex: &mut AnnexWriter,
@@ -479,8 +484,8 @@ fn put(
     }
 }
 
-/// Whether NaN is among the values of a column of floats, or under a NULL of it, where a NaN
-/// that is none costs a page that might have been passed over.
+/// Whether a float column contains NaN. A NaN under a NULL counts too: a false positive only costs
+/// a page that a reader could have skipped.
 fn has_nan(array: &ArrayRef) -> bool {
     let floats = array.as_primitive_opt::<Float64Type>();
     let singles = array.as_primitive_opt::<Float32Type>();

@@ -1,4 +1,4 @@
-//! Stories that are open, as many as a budget of memory allows.
+//! A cache of open stories within a memory budget.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,29 +7,29 @@ use std::{
 
 use crate::{build::BuiltStory, shelf::StoryName, story::Story};
 
-/// The stories that were used last.
+/// The most recently used stories.
 #[derive(Debug)]
 pub(crate) struct Cache {
     bytes_max: usize,
     bytes: usize,
     clock: u64,
     stories: HashMap<StoryName, (u64, Arc<Story>)>,
-    /// The same by last use.
+    /// The same stories by last use.
     by_use: BTreeMap<u64, StoryName>,
 }
 
 impl Cache {
-    /// An empty one of so many bytes.
+    /// An empty cache with a budget of `bytes_max`.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, bytes: 0, clock: 0, stories: HashMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// Bytes of what is kept.
+    /// Bytes of the cached stories.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The story, if it is open and the one that is meant.
+    /// The open story with the description `built`, if cached.
     pub(crate) fn get(&mut self, built: &BuiltStory) -> Option<Arc<Story>> {
         let (used, story) = self.stories.get_mut(&built.name())?;
         if story.built() != built {
@@ -42,7 +42,7 @@ impl Cache {
         Some(Arc::clone(story))
     }
 
-    /// Keeps a story, and drops those that were not used for longest when there is no room.
+    /// Adds a story; evicts the least recently used stories if the budget is exceeded.
     pub(crate) fn put(&mut self, story: &Arc<Story>) {
         let name = story.built().name();
         self.remove(name);
@@ -57,7 +57,7 @@ impl Cache {
         }
     }
 
-    /// Drops a story.
+    /// Evicts a story.
     pub(crate) fn remove(&mut self, name: StoryName) {
         if let Some((used, story)) = self.stories.remove(&name) {
             self.by_use.remove(&used);

@@ -1,5 +1,5 @@
-//! Cells: what the events of one series in one window of time add up to (F86), kept in the
-//! story so that an aggregate over a range needs the rows at its edges only.
+//! Cells: stored aggregates of the events of one series in one window of time (F86). With cells, an
+//! aggregate over a range needs only the rows at the edges of the range.
 //!
 //! ```text
 //!   group (slice)   ┌ run of host_0 ────────┬ run of host_1 ────────┬ …   rows, sorted by key, tick
@@ -7,9 +7,9 @@
 //!                                                                         last tick, rows, then of each
 //!                                                                         column count, sum, min, max
 //! ```
-//! The cells of all groups are a Parquet file inside that of the story, behind its rows, where other
-//! readers do not look: a row group for each group that has cells. A group has them if they stand
-//! for enough rows each. Whoever reads a story without them, or finds them damaged, counts rows.
+//! The cells of all groups are an annex: a Parquet file inside the file of the story, behind the
+//! rows. Other Parquet readers do not see the annex. A group has cells if each cell stands for
+//! enough rows. For groups without cells, or with damaged cells, readers aggregate rows.
 
 mod build;
 mod read;
@@ -34,39 +34,40 @@ use crate::{
 /// A column of the cells of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CellColumn {
-    /// The value of a key column, by its place in the key.
+    /// The value of a key column, by position in the key.
     Key(usize),
     /// The tick of the first event: Int64.
     First,
-    /// The tick of the last: Int64.
+    /// The tick of the last event: Int64.
     Last,
-    /// How many events: Int64.
+    /// The number of events: Int64.
     Rows,
-    /// How many values of a column are there: Int64. Only of columns that may hold NULL.
+    /// The number of values that are not NULL: Int64. Only for nullable columns.
     Count(ColumnId),
-    /// Their sum: Float64 of doubles, `WHOLE_SUM` of whole numbers; NULL for none.
+    /// The sum of the values: Float64 for doubles, `WHOLE_SUM` for whole numbers; NULL without
+    /// values.
     Sum(ColumnId),
-    /// The least of them: Float64 or Int64; NULL for none, NaN above all numbers.
+    /// The minimum: Float64 or Int64; NULL without values, NaN above all numbers.
     Min(ColumnId),
-    /// The greatest.
+    /// The maximum.
     Max(ColumnId),
 }
 
-/// Where the cells lie in the file of a story.
+/// Place of the cells in the file of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CellsPlace {
     #[serde(flatten)]
     pub(crate) annex: AnnexPlace,
     /// [`crate::StorySettings::cell_rows`].
     pub(crate) cell_rows: usize,
-    /// Which columns cells have: [`LAYOUT`].
+    /// Version of the columns of the cells: [`LAYOUT`].
     pub(crate) layout: u32,
 }
 
-/// The number of the columns below. Cells of another number are none.
+/// The current version of the columns of the cells. Readers ignore cells of another version.
 pub(crate) const LAYOUT: u32 = 1;
 
-/// The columns of the cells of stories of a schema, and the fields of their file.
+/// The columns of the cells of a schema's stories, and the fields of their annex.
 pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {
     let number = |column, name: &str| (column, Field::new(name, DataType::Int64, false));
     let mut layout = Vec::new();
@@ -99,7 +100,7 @@ pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {
     layout
 }
 
-/// Where the values lie that a column of cells is made of, among the columns of the story's rows.
+/// The position of the source values of a cell column, among the columns of the story's rows.
 fn place_of(schema: &StorySchema, column: CellColumn) -> Option<usize> {
     match column {
         CellColumn::Key(at) => schema.key_positions().nth(at),

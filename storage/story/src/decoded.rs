@@ -1,13 +1,12 @@
-//! Columns of stories that stay decoded, as many as a budget allows: a dashboard asks for the
-//! same rows again and again.
+//! A cache of decoded columns of stories within a memory budget: dashboards read the same rows
+//! again and again.
 //!
 //! ```text
 //!   group of a story:  rows 0 … 2047 │ 2048 … 4095 │ …       chunks: a quarter of a page each
 //!       _tick          array          │ array         │
 //!       usage_user     —              │ array         │        kept by story, group, column, chunk
 //! ```
-//! A chunk that is read once does not take the place of one that is read often: a scan of
-//! everything passes by.
+//! A chunk read once does not evict a chunk read often: full scans do not flush the cache.
 
 use std::{any::Any, ops::Range, sync::Arc};
 
@@ -23,22 +22,23 @@ use stratalog_model::{ColumnId, Error, Result};
 
 use crate::{runs_of_text::RunsOfText, schema::Source, select::Selection, story::Story};
 
-/// Rows of a chunk. Less than a page has: of what a lookup of one series decodes, little else is
-/// kept.
+/// Rows of a chunk. A chunk is smaller than a page: after a lookup of one series, the cache keeps
+/// few unrelated rows.
 pub const CHUNK_ROWS: usize = 2_048;
 
-/// Bytes of a chunk, about: the cache wants to know how many it will have.
+/// Approximate bytes of a chunk, for the cache's estimate of the number of chunks.
 const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;
 
-/// Bytes of a part of the cache with a lock of its own, at least: nothing larger than a part is kept,
-/// and findings about millions of series are some tens of megabytes.
+/// Minimum bytes of a shard of the cache; each shard has its own lock. A shard must be large: a
+/// value larger than a shard is never cached, and findings about millions of series take some tens
+/// of megabytes.
 const SHARD_BYTES_MIN: u64 = 64 << 20;
 
-/// Such parts, at most.
+/// Maximum number of shards.
 const SHARDS_MAX: usize = 64;
 
-/// What nobody has asked for yet fills the memory up to this share: more of it would make what is
-/// asked for go.
+/// Maximum share of the memory for prefetched columns: more prefetching would evict requested
+/// columns.
 const FULL_PERCENT: u64 = 80;
 
 /// A chunk of a column of a group of a story.
@@ -56,12 +56,12 @@ impl Place {
     }
 }
 
-/// What is kept of a place.
+/// A value of the cache.
 #[derive(Debug, Clone)]
 enum Kept {
     Values(ArrayRef),
     Texts(Arc<RunsOfText>),
-    /// What a reader found out of the whole group, and its bytes.
+    /// A reader's finding, and its bytes.
     Finding(Arc<dyn Any + Send + Sync>, usize),
 }
 
@@ -79,37 +79,37 @@ impl Weighter<Place, Kept> for Bytes {
     }
 }
 
-/// In the place of a column: what was found out of a group.
+/// In place of a column: a finding about a group.
 const FINDING: u32 = u32::MAX;
 
-/// In the place of a column: one of the cells of a group, by its number in the place of a chunk.
+/// In place of a column: a column of the cells of a group; the chunk is the number of the column.
 const CELL: u32 = u32::MAX - 1;
 
-/// In the place of a column: the words of one, by its id in the place of a chunk.
+/// In place of a column: the words of a column; the chunk is the id of the column.
 const WORDS: u32 = u32::MAX - 2;
 
-/// In the place of a column: what events add up to, by a number that the reader gives.
+/// In place of a column: sums of events; the chunk is the reader's number.
 const SUMS: u32 = u32::MAX - 3;
 
-/// In the place of a group: what was found out of the whole story.
+/// In place of a group: the whole story.
 const STORY: u32 = u32::MAX;
 
-/// What a reader found out, and keeps with a story.
+/// A key for a reader's finding about a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
-    /// Of a group.
+    /// A finding about a group.
     Group(u32),
-    /// Of the story; the reader numbers such things.
+    /// A finding about the story, by a number of the reader.
     Story(u32),
-    /// What events of the story add up to; the reader numbers such things.
+    /// Aggregates of events of the story, by a number of the reader.
     Sums(u32),
-    /// Of a column of the story, by such a number.
+    /// A finding about a column of the story, by a number of the reader.
     Column(Source, u32),
     /// The words of a column of a group.
     Words(u32, ColumnId),
-    /// The file of the cells.
+    /// The annex of the cells.
     Cells,
-    /// The file of the words.
+    /// The annex of the words.
     AllWords,
 }
 
@@ -118,11 +118,11 @@ pub enum Spot {
 pub(crate) struct Decoded(Cache<Place, Kept, Bytes>);
 
 impl Decoded {
-    /// At most so many bytes.
+    /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
         let shards = usize::try_from(bytes_max / SHARD_BYTES_MIN).unwrap_or(usize::MAX);
-        // As many as there are become a power of two.
+        // Round down here: the cache rounds the number of shards up to a power of two.
         let shards = 1_usize << shards.clamp(1, SHARDS_MAX).ilog2();
         let options = OptionsBuilder::new()
             .estimated_items_capacity(items.max(16))
@@ -136,12 +136,12 @@ impl Decoded {
                 DefaultHashBuilder::default(),
                 DefaultLifecycle::default(),
             )),
-            // Both capacities were given.
+            // Unreachable: both capacities were given.
             Err(_) => Self(Cache::with_weighter(items.max(16), bytes_max, Bytes)),
         }
     }
 
-    /// A column of the cells of a group, by its number, if it is kept.
+    /// A column of the cells of a group, by its number, if cached.
     pub(crate) fn cell(&self, story: &Story, group: u32, column: usize) -> Option<ArrayRef> {
         match self.0.get(&Place::of_cell(story, group, column)) {
             Some(Kept::Values(array)) => Some(array),
@@ -149,18 +149,18 @@ impl Decoded {
         }
     }
 
-    /// Keeps a column of the cells of a group.
+    /// Caches a column of the cells of a group.
     pub(crate) fn keep_cell(&self, story: &Story, group: u32, column: usize, array: &ArrayRef) {
         self.0.insert(Place::of_cell(story, group, column), Kept::Values(Arc::clone(array)));
     }
 
-    /// Whether so many bytes more fit without anything having to go.
+    /// Whether `bytes` more bytes fit without an eviction.
     fn has_room(&self, bytes: u64) -> bool {
         let used = self.0.weight().saturating_add(bytes);
         used.saturating_mul(100) <= self.0.capacity().saturating_mul(FULL_PERCENT)
     }
 
-    /// Bytes of what is kept.
+    /// Bytes of the cached values.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.weight()
     }
@@ -169,29 +169,28 @@ impl Decoded {
 /// Columns of some chunks of a group.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    /// For each column its chunks, ascending.
+    /// The chunks of each column, ascending.
     chunks: Vec<Vec<(u32, ArrayRef)>>,
-    /// Bytes that were read for them.
+    /// Bytes read from the story.
     read_bytes: u64,
 }
 
 impl Columns {
-    /// Bytes that were read of the story; none where all was in memory.
+    /// Bytes read from the story; 0 if all chunks were cached.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// The chunks of a column, by its place among those that were asked for: number and values,
-    /// ascending. Row `r` of the group is in chunk `r / CHUNK_ROWS`.
+    /// The chunks of a column, by its position in the request: number and values, ascending. Row
+    /// `r` of the group is in chunk `r / CHUNK_ROWS`.
     pub fn chunks(&self, column: usize) -> &[(u32, ArrayRef)] {
         self.chunks.get(column).map_or(&[], Vec::as_slice)
     }
 
-    /// The values of a column of neighbouring rows of the group: an array for each chunk that
-    /// they lie in.
+    /// The values of a column for a range of rows: one array per chunk.
     ///
     /// # Errors
-    /// `Internal` for rows that were not asked for.
+    /// `Internal` for rows outside of the request.
     pub fn slices(&self, column: usize, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
         let missing = || Error::internal("rows of a story that were not read");
         let chunks = self.chunks.get(column).ok_or_else(missing)?;
@@ -213,7 +212,7 @@ impl Columns {
     }
 }
 
-/// The chunks that ascending and disjoint ranges of rows lie in.
+/// The chunks of ascending, disjoint ranges of rows.
 fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
     let mut chunks: Vec<u32> = Vec::new();
     for range in ranges.iter().filter(|range| !range.is_empty()) {
@@ -226,7 +225,7 @@ fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
 }
 
 impl Story {
-    /// What a reader found out, if it is still known.
+    /// A reader's finding, if cached.
     pub fn finding<T: Any + Send + Sync>(&self, spot: Spot) -> Option<Arc<T>> {
         match self.decoded().0.get(&self.spot(spot).ok()?) {
             Some(Kept::Finding(finding, _)) => finding.downcast().ok(),
@@ -234,7 +233,7 @@ impl Story {
         }
     }
 
-    /// Keeps what a reader found out, of so many bytes, as long as there is room.
+    /// Caches a reader's finding of `bytes` bytes.
     pub fn note<T: Any + Send + Sync>(&self, spot: Spot, finding: &Arc<T>, bytes: usize) {
         let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
         if let Ok(place) = self.spot(spot) {
@@ -242,7 +241,7 @@ impl Story {
         }
     }
 
-    /// Whether some rows of a column are in memory. Ranges are as those of [`Self::columns`].
+    /// Whether some rows of a column are cached. For `ranges` see [`Self::columns`].
     pub fn is_decoded(&self, group: u32, column: Source, ranges: &[Range<usize>]) -> bool {
         let Ok(root) = self.root(column) else { return false };
         let story = self.built().id.0;
@@ -252,11 +251,11 @@ impl Story {
         })
     }
 
-    /// Decodes the numbers and times of a group before anybody asks for them, and such texts as are
-    /// alike often, if there is room; whether there was.
+    /// Decodes the numbers, times and repetitive texts of a group in advance, if the cache has
+    /// room. Returns whether the cache had room.
     ///
     /// # Errors
-    /// As [`Story::read`].
+    /// The errors of [`Story::read`].
     pub async fn warm(self: &Arc<Self>, group: u32) -> Result<bool> {
         let rows = self.group(group)?.summary.rows as usize;
         let (mut columns, mut row_bytes) = (vec![Source::Tick], size_of::<i64>());
@@ -279,7 +278,7 @@ impl Story {
         Ok(true)
     }
 
-    /// Whether the texts of the first chunk of a column are alike often: the others are as these.
+    /// Whether the texts of a column are repetitive, judged by the first chunk.
     async fn is_alike(self: &Arc<Self>, group: u32, column: Source) -> Result<bool> {
         let first = 0..CHUNK_ROWS.min(self.group(group)?.summary.rows as usize);
         let columns = self.columns(group, &[column], std::slice::from_ref(&first)).await?;
@@ -302,11 +301,11 @@ impl Story {
         Ok(Place { story: self.built().id.0, group, root, chunk })
     }
 
-    /// Columns of a group, at least of the rows of `ranges`, which are ascending and disjoint:
-    /// from memory, or read, and then kept in memory for the next who ask.
+    /// Columns of a group, at least for the rows of `ranges`, which are ascending and disjoint:
+    /// from the cache, or read and then cached.
     ///
     /// # Errors
-    /// As [`Story::read`].
+    /// The errors of [`Story::read`].
     pub async fn columns(
         self: &Arc<Self>,
         group: u32,
@@ -323,7 +322,7 @@ impl Story {
             chunk,
         };
         let mut found: Vec<Vec<(u32, ArrayRef)>> = Vec::with_capacity(columns.len());
-        // Columns that lack the same chunks are read together.
+        // Columns with the same missing chunks are read together.
         let mut lacking: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
         for (at, root) in roots.iter().enumerate() {
             let mut own = Vec::with_capacity(wanted.len());

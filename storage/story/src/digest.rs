@@ -1,5 +1,5 @@
-//! A checksum of values, whatever their arrays look like: what was written is compared with
-//! what is read back.
+//! A checksum of values, independent of the layout of their arrays: compares written rows with rows
+//! read back.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
@@ -10,7 +10,7 @@ use stratalog_model::{Error, Result};
 
 use crate::schema::StorySchema;
 
-/// Rows whose values are added column by column: where rows are cut does not change the sum.
+/// Rows whose values are added column by column: the cut into batches does not change the digest.
 pub(crate) const CHUNK_ROWS: usize = 8192;
 
 /// Rows and a CRC32C of the values of each column, in order.
@@ -21,12 +21,12 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// That of no rows.
+    /// The digest of no rows.
     pub(crate) fn new(schema: &StorySchema) -> Self {
         Self { rows: 0, columns: vec![0; schema.arrow_schema().fields().len()] }
     }
 
-    /// Adds rows: all of a group, or batches of it of [`CHUNK_ROWS`] rows but the last.
+    /// Adds rows: a whole group, or its batches. Each batch but the last has [`CHUNK_ROWS`] rows.
     pub(crate) fn add(&mut self, rows: &RecordBatch) -> Result<()> {
         for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
             let chunk = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));

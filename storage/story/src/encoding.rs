@@ -1,4 +1,4 @@
-//! Which encoding a column gets: the one that makes a sample of it smallest (RFC 8).
+//! The choice of a column's encoding: the encoding with the smallest sample (RFC 8).
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use stratalog_model::{Error, Result};
 
 use crate::build::StorySettings;
 
-/// Rows of the first slice that are looked at.
+/// Rows of the sample, from the first slice.
 const SAMPLE_ROWS: usize = 1 << 17;
 
-/// Values that are encoded at a time.
+/// Values encoded at a time.
 const WRITE_BATCH_ROWS: usize = 1024;
 
-/// A later candidate must be smaller than an earlier one by this much, in hundredths: the
-/// earlier are the faster ones to read.
+/// Required gain of a later candidate over an earlier candidate, in percent: earlier candidates are
+/// faster to read.
 const MARGIN_PERCENT: u64 = 2;
 
-/// How the values of a column are written.
+/// The encoding of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// With a dictionary, as long as that stays small.
+    /// Whether to use a dictionary while the dictionary is small.
     pub(crate) dictionary: bool,
-    /// Without one.
+    /// The encoding without a dictionary.
     pub(crate) encoding: Encoding,
 }
 
@@ -44,7 +44,7 @@ impl Choice {
         Self { dictionary: false, encoding }
     }
 
-    /// Adds the choice for a column.
+    /// Applies the choice to a column.
     pub(crate) fn apply(
         self,
         properties: WriterPropertiesBuilder,
@@ -56,7 +56,7 @@ impl Choice {
     }
 }
 
-/// What all columns have in common.
+/// The properties of all columns.
 pub(crate) fn properties(settings: &StorySettings) -> Result<WriterPropertiesBuilder> {
     let level = ZstdLevel::try_new(settings.zstd_level).map_err(|error| {
         Error::internal(format!("{} is no level of zstd: {error}", settings.zstd_level))
@@ -71,8 +71,9 @@ pub(crate) fn properties(settings: &StorySettings) -> Result<WriterPropertiesBui
         .set_dictionary_page_size_limit(settings.page_bytes_max))
 }
 
-/// The settings with pages of fewer rows where values are wide: pages of all columns end about where
-/// those of the widest do, so that whoever asks for some of the rows finds them by their ticks.
+/// The settings with fewer rows per page for wide values. The pages of all columns end at about the
+/// same rows as the pages of the widest column: a read of some rows finds these rows by their
+/// ticks.
 pub(crate) fn for_width(settings: &StorySettings, batch: &RecordBatch) -> StorySettings {
     let widest = batch.columns().iter().map(bytes_of_values).max().unwrap_or_default();
     let rows = match widest / batch.num_rows().max(1) {
@@ -89,7 +90,7 @@ fn bytes_of_values(array: &ArrayRef) -> usize {
     }
 }
 
-/// The choice for a leaf column whose values are `sample`.
+/// Chooses the encoding of a leaf column from `sample`.
 pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Choice> {
     let candidates = candidates(sample.data_type());
     let Some((first, rest)) = candidates.split_first() else {
@@ -109,7 +110,7 @@ pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Choi
     Ok(best.0)
 }
 
-/// What is tried for values of a type, the fastest to read first.
+/// The candidates for a type, the fastest to read first.
 fn candidates(data_type: &DataType) -> Vec<Choice> {
     use Encoding as E;
     let both = |encoding| vec![Choice::dictionary(encoding), Choice::only(encoding)];
@@ -132,7 +133,7 @@ fn candidates(data_type: &DataType) -> Vec<Choice> {
         | DataType::Date32
         | DataType::Time64(_)
         | DataType::Timestamp(_, _) => integers(),
-        // Up to 18 digits lie in integers.
+        // Decimals of up to 18 digits are stored as integers.
         DataType::Decimal128(0..=18, _) => integers(),
         DataType::Decimal128(_, _) | DataType::FixedSizeBinary(_) => both(E::PLAIN),
         DataType::Utf8 | DataType::Utf8View | DataType::Binary => vec![
@@ -145,7 +146,7 @@ fn candidates(data_type: &DataType) -> Vec<Choice> {
     }
 }
 
-/// Bytes of a sample.
+/// Encoded bytes of a sample.
 fn bytes(sample: &ArrayRef, choice: Choice, settings: &StorySettings) -> Result<u64> {
     let failed = |error| Error::internal(format!("a sample cannot be encoded: {error}"));
     let path = ColumnPath::new(vec!["sample".to_string()]);
@@ -160,7 +161,7 @@ fn bytes(sample: &ArrayRef, choice: Choice, settings: &StorySettings) -> Result<
     Ok(groups.map(|group| group.compressed_size().cast_unsigned()).sum())
 }
 
-/// The paths of the leaf columns; with their values where these lie flat.
+/// The paths of the leaf columns, with the values of flat columns.
 pub(crate) fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)> {
     fn walk(path: &[String], field: &Field, leaves: &mut Vec<(ColumnPath, Option<ArrayRef>)>) {
         let below = |names: &[&str]| {

@@ -1,4 +1,4 @@
-//! What a story says of itself: text metadata of the Parquet file.
+//! The metadata of a story: text metadata of the Parquet file.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{
     shelf::StoryId,
 };
 
-/// The format that this version writes, and the newest that it reads.
+/// The format version of new files, and the newest readable version.
 const FORMAT_VERSION: u32 = 1;
 
 const FORMAT: &str = "stratalog.format_version";
@@ -42,24 +42,23 @@ const WORDS: &str = "stratalog.words";
 const BLOCK: &str = "stratalog.block_bytes";
 const CHECKSUMS: &str = "stratalog.block_checksums";
 
-/// What was read back.
+/// The decoded metadata.
 #[derive(Debug)]
 pub(crate) struct Footer {
     pub(crate) schema: StorySchema,
     pub(crate) groups: Vec<GroupSummary>,
-    /// Columns in which NaN is, of which Parquet's statistics do not tell; `None` when that is
-    /// not known.
+    /// Columns with NaN, which Parquet's statistics do not show; `None` if unknown.
     pub(crate) with_nan: Option<BTreeSet<ColumnId>>,
     pub(crate) blocks: Blocks,
-    /// Where its cells lie, if it has any.
+    /// Place of the cells, if any.
     pub(crate) cells: Option<CellsPlace>,
-    /// Where the words of its inverted indexes lie, if it has any.
+    /// Place of the words of the inverted indexes, if any.
     pub(crate) words: Option<AnnexPlace>,
-    /// With the length and checksum of the tail that this was found in.
+    /// The description of the story, with length and checksum of the tail from the reader.
     pub(crate) built: BuiltStory,
 }
 
-/// What is gathered while a story is written.
+/// Data collected while a story is written.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     pub(crate) groups: &'a [GroupSummary],
@@ -109,9 +108,10 @@ pub(crate) fn encode(
     Ok(pairs)
 }
 
-/// Reads the metadata of the file of a story; the reason when it cannot be.
+/// Decodes the metadata of a story's file; the reason in case of a failure.
 ///
-/// `place` tells length, checksum and begin of the tail, which the file itself cannot.
+/// `place` supplies length, checksum and beginning of the tail; the file itself cannot contain
+/// these values.
 pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, String> {
     let metadata = Metadata(pairs);
     let version: u32 = metadata.parse(FORMAT)?;
@@ -137,7 +137,7 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
     };
     schema.validate().map_err(|error| error.to_string())?;
     let groups = decode_groups(metadata.get(GROUPS)?).ok_or("its groups cannot be read")?;
-    // Stories of earlier builds do not say.
+    // Stories of earlier builds lack this key.
     let with_nan = metadata.optional_json(NAN)?;
     let cells: Option<CellsPlace> = metadata.optional_json(CELLS)?;
     let words: Option<AnnexPlace> = metadata.optional_json(WORDS)?;
@@ -180,7 +180,7 @@ impl Metadata<'_> {
         value.map_err(|error| format!("its metadata has a wrong {key}: {error}"))
     }
 
-    /// What not all stories have.
+    /// An optional value.
     fn optional_json<T: serde::de::DeserializeOwned>(
         &self,
         key: &str,

@@ -1,14 +1,14 @@
-//! How each column type lies in Parquet, in forms that every reader of Parquet knows.
+//! The storage of each column type in Parquet, in forms known to every Parquet reader.
 //!
 //! ```text
 //!   timestamp(0), timestamptz(0)   TIMESTAMP(MILLIS): Parquet has no seconds
 //!   interval                       group of months INT32, days INT32, nanoseconds INT64
 //!   uuid                           FIXED_LEN_BYTE_ARRAY(16) UUID
-//!   jsonb                          STRING: not every reader takes JSON for text
+//!   jsonb                          STRING: not every reader converts JSON to text
 //!   numeric(p, s)                  INT32 up to 9 digits, INT64 up to 18, bytes above
 //!   element[]                      LIST of optional elements
 //! ```
-//! All other types are Parquet's own. What comes back is exactly what went in.
+//! All other types are types of Parquet. Decoded values are identical to the original values.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::schema::repetition;
 
 const SECOND_MS: i64 = 1000;
 
-/// The Arrow type that Parquet is handed for a column type.
+/// The Arrow type of a column type for Parquet.
 pub(crate) fn stored_type(column_type: &ColumnType) -> DataType {
     match column_type {
         ColumnType::Timestamp { precision: 0 } => {
@@ -150,7 +150,7 @@ fn primitive(
         .map_err(defect)
 }
 
-/// Takes an array of a column's type; one with a dictionary is brought to it.
+/// Converts an array to a column's type; decodes a dictionary.
 ///
 /// # Errors
 /// `DatatypeMismatch` for an array of another type.
@@ -171,10 +171,10 @@ pub(crate) fn plain(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayR
     }
 }
 
-/// Brings an array of a column's type into the form in which it is stored.
+/// Converts an array of a column's type to its stored form.
 ///
 /// # Errors
-/// `DatetimeOverflow` for a timestamp(0) that has no milliseconds.
+/// `DatetimeOverflow` for a timestamp(0) outside of the range of milliseconds.
 pub(crate) fn to_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     Ok(match column_type {
         ColumnType::Timestamp { precision: 0 } | ColumnType::TimestampTz { precision: 0 } => {
@@ -210,7 +210,7 @@ pub(crate) fn to_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<Ar
     })
 }
 
-/// Brings an array that was stored back into the column's type.
+/// Converts a stored array back to the column's type.
 ///
 /// # Errors
 /// `DataCorrupted` for an array of another type.
@@ -256,7 +256,7 @@ pub(crate) fn from_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<
     })
 }
 
-/// The ends of the range stand for infinity, and stay where they are.
+/// The ends of the range represent infinity and stay unchanged.
 fn milliseconds(seconds: i64) -> Result<i64> {
     match seconds {
         i64::MIN | i64::MAX => Ok(seconds),
@@ -269,7 +269,7 @@ fn milliseconds(seconds: i64) -> Result<i64> {
     }
 }
 
-/// Seconds of what is stored; the ends of the range stay where they are.
+/// Converts stored milliseconds to seconds; the ends of the range stay unchanged.
 pub(crate) fn seconds(milliseconds: i64) -> i64 {
     match milliseconds {
         i64::MIN | i64::MAX => milliseconds,
@@ -300,7 +300,7 @@ fn interval_fields() -> Fields {
     ])
 }
 
-/// Bytes of a two's complement number of so many decimal digits.
+/// Bytes of a two's complement number of `precision` decimal digits.
 fn decimal_bytes(precision: u8) -> i32 {
     let largest = 10_u128.checked_pow(u32::from(precision)).unwrap_or(u128::MAX) - 1;
     let bits = u128::BITS - largest.leading_zeros() + 1;

@@ -1,4 +1,4 @@
-//! Numbers out of neighbouring values: what cells and aggregates are made of.
+//! Counts, sums and extremes of neighboring values: the kernel of cells and aggregates.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use arrow::{
 };
 use stratalog_model::{Error, Result, aggregate::WHOLE_SUM};
 
-/// Values that are added up one after another; sums of such parts are added in pairs, so that
-/// the error of all grows with the logarithm of their number.
+/// Maximum number of values that are summed sequentially. Larger sums use pairwise summation, so
+/// the error grows with the logarithm of the number of values.
 const PAIRED: usize = 128;
 
-/// Values of an array, as they lie in memory.
+/// The values of an array in memory.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a> {
     /// Doubles.
@@ -26,17 +26,17 @@ pub enum Values<'a> {
     Float32(&'a [f32]),
     /// Whole numbers of 16 bits.
     Int16(&'a [i16]),
-    /// Of 32 bits.
+    /// Whole numbers of 32 bits.
     Int32(&'a [i32]),
-    /// Of 64 bits; also times, in the unit of their column.
+    /// Whole numbers of 64 bits; also times, in the unit of their column.
     Int64(&'a [i64]),
-    /// Sums of whole numbers, which cells have.
+    /// Sums of whole numbers, from cells.
     Sums(&'a [i128]),
-    /// Of which nothing is asked but whether they are NULL.
+    /// Values of other types: only NULL or not NULL.
     Other,
 }
 
-/// Neighbouring values, some of which may be NULL.
+/// Neighboring values with their NULLs.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'a> {
     values: Values<'a>,
@@ -46,14 +46,14 @@ pub struct Column<'a> {
 /// A number of a column: a float for columns of floats, else an integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Of a column of floats.
+    /// A value of a float column.
     Float(f64),
-    /// Of a column of whole numbers.
+    /// A value of a whole-number column.
     Integer(i64),
 }
 
 impl Number {
-    /// The lesser or the greater of two of one kind, where NaN is above all numbers.
+    /// The lesser or the greater of two numbers of one kind. NaN is above all numbers.
     #[must_use]
     pub fn better(self, other: Self, greatest: bool) -> Self {
         let greater = match (self, other) {
@@ -67,17 +67,17 @@ impl Number {
     }
 }
 
-/// A sum of a column: of floats, or exactly of whole numbers.
+/// A sum of a column: of floats, or exact for whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Total {
-    /// Of floats.
+    /// A sum of floats.
     Float(f64),
-    /// Of whole numbers.
+    /// A sum of whole numbers.
     Whole(i128),
 }
 
 impl Total {
-    /// The sum of two of one kind.
+    /// The sum of two totals of one kind.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         match (self, other) {
@@ -89,7 +89,7 @@ impl Total {
 }
 
 impl<'a> Column<'a> {
-    /// The values of an array.
+    /// The values and NULLs of an array.
     pub fn of(array: &'a ArrayRef) -> Self {
         let values = match array.data_type() {
             DataType::Float64 => Values::Float64(array.as_primitive::<Float64Type>().values()),
@@ -109,18 +109,18 @@ impl<'a> Column<'a> {
         Self { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) }
     }
 
-    /// How many of some rows are not NULL.
+    /// The number of values that are not NULL in a range of rows.
     pub fn count(&self, rows: Range<usize>) -> i64 {
         let nulls = self.nulls.map_or(0, |nulls| nulls.slice(rows.start, rows.len()).null_count());
         (rows.len() - nulls) as i64
     }
 
-    /// The sum of those values of some rows that are not NULL; `None` for none.
+    /// The sum of the values that are not NULL in a range of rows; `None` without values.
     ///
     /// # Errors
-    /// `Internal` for values that have none.
+    /// `Internal` for a type without a sum.
     pub fn sum(&self, rows: Range<usize>) -> Result<Option<Total>> {
-        /// The values of the rows that are there, added up.
+        /// The total of the values that are not NULL.
         macro_rules! sum {
             ($values:expr, $total:expr) => {{
                 let values = $values.get(rows.clone()).unwrap_or(&[]);
@@ -148,9 +148,9 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// The least or the greatest of those values of some rows that are not NULL.
+    /// The minimum or the maximum of the values that are not NULL in a range of rows.
     pub fn extreme(&self, rows: Range<usize>, greatest: bool) -> Option<Number> {
-        /// The values of the rows that are there.
+        /// Folds the values that are not NULL.
         macro_rules! values {
             ($values:expr, $fold:expr) => {{
                 let values = $values.get(rows.clone()).unwrap_or(&[]);
@@ -163,7 +163,7 @@ impl<'a> Column<'a> {
                 }
             }};
         }
-        /// Of integers.
+        /// The extreme of integers.
         macro_rules! integer {
             ($values:expr) => {
                 values!($values, |values: &mut dyn Iterator<Item = _>| {
@@ -190,7 +190,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Those of some rows that are not NULL, counted from the first of them.
+    /// The positions of the rows that are not NULL, relative to the beginning of the range.
     fn there(&self, rows: Range<usize>) -> impl Iterator<Item = usize> {
         let nulls = self.nulls;
         let start = rows.start;
@@ -199,10 +199,10 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The sum of values, by halves.
+/// The pairwise sum of values.
 fn paired(values: &[f64]) -> f64 {
     if values.len() <= PAIRED {
-        // Four at a time, which the processor adds at once.
+        // Four accumulators: the processor adds four values at once.
         let (fours, rest) = values.as_chunks::<4>();
         let mut sums = [0.0; 4];
         for four in fours {
@@ -217,16 +217,16 @@ fn paired(values: &[f64]) -> f64 {
     paired(left) + paired(right)
 }
 
-/// The sum of whole numbers of at most 32 bits: as many as there are fit 64.
+/// The sum of whole numbers of at most 32 bits: the sum of any array fits 64 bits.
 fn whole<T: Copy + Into<i64>>(values: &[T]) -> Total {
     Total::Whole(i128::from(values.iter().map(|value| (*value).into()).sum::<i64>()))
 }
 
-/// The sum of long numbers: mostly they are small, so that the sums of some fit 64 bits.
+/// The sum of 64-bit numbers. Most numbers are small, so partial sums usually fit 64 bits.
 fn long(values: &[i64]) -> Total {
     let mut sum = 0_i128;
     for some in values.chunks(PAIRED) {
-        // The bits in which a value differs from its sign.
+        // The bits that differ from the sign bit.
         let used = some.iter().fold(0, |used, value| used | (value ^ (value >> 63)));
         sum += match used < i64::MAX / PAIRED as i64 {
             true => i128::from(some.iter().sum::<i64>()),
@@ -236,7 +236,7 @@ fn long(values: &[i64]) -> Total {
     Total::Whole(sum)
 }
 
-/// The least or the greatest, where NaN is above all numbers.
+/// The minimum or the maximum. NaN is above all numbers.
 fn float(values: &[f64], greatest: bool) -> Option<f64> {
     let (fours, rest) = values.as_chunks::<4>();
     let first = *values.first()?;

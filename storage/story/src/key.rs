@@ -1,4 +1,4 @@
-//! Values that a key column may have, in the words of Parquet's statistics and filters.
+//! Key predicates in the terms of Parquet's statistics and Bloom filters.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -10,16 +10,16 @@ use parquet::{
 };
 use stratalog_model::{ColumnId, Error, Result};
 
-/// Only events whose column has one of these values are wanted.
+/// A predicate: the column has one of the values.
 #[derive(Debug, Clone)]
 pub struct KeyValues {
     /// A key column.
     pub column: ColumnId,
-    /// The values, in the column's Arrow type; NULL is none of them.
+    /// The values, in the column's Arrow type, without NULL.
     pub values: ArrayRef,
 }
 
-/// Values as Parquet stores them, in ascending order.
+/// Values in Parquet's stored form, in ascending order.
 #[derive(Debug)]
 pub(crate) enum Stored {
     Boolean(Vec<bool>),
@@ -29,7 +29,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    /// The values of an array of a type that key columns may have.
+    /// The values of an array with the type of a key column.
     pub(crate) fn of(array: &ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Boolean => Self::Boolean(sorted(array.as_boolean().iter().flatten())),
@@ -57,7 +57,7 @@ impl Stored {
         })
     }
 
-    /// Whether a page may hold one of the values, by what the index knows of it.
+    /// Whether a page may hold one of the values, according to the page index.
     pub(crate) fn may_be_in_page(&self, index: &ColumnIndexMetaData, page: usize) -> bool {
         fn within<T: Ord + Copy>(
             values: &[T],
@@ -90,7 +90,7 @@ impl Stored {
         }
     }
 
-    /// Whether a filter may know one of the values.
+    /// Whether a Bloom filter may contain one of the values.
     pub(crate) fn may_be_known_to(&self, filter: &Sbbf) -> bool {
         match self {
             Self::Boolean(_) => true,
@@ -108,7 +108,7 @@ fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     values
 }
 
-/// Whether one of the ascending values lies between two.
+/// Whether one of the ascending values lies between two bounds, both included.
 fn any_within<T: Ord>(values: &[T], low: &T, high: &T) -> bool {
     let at = values.partition_point(|value| value < low);
     values.get(at).is_some_and(|value| value <= high)

@@ -1,12 +1,12 @@
-//! Stories: the cold tier, one immutable, sorted Parquet file each.
+//! Stories: the cold tier. Each story is an immutable, sorted Parquet file.
 //!
-//! *What it is*: [`Stories`], a [`Shelf`] of Parquet files, each of which holds events of one
-//! chronicle, sorted by (slice, key, tick), where a slice is a window of ticks and one row
-//! group (ChronoLog §4: the capacity tier, which has no end). [`Builder`] makes a file,
-//! [`Story`] prunes and reads one. Any tool that reads Parquet reads them.
+//! *What it is*: [`Stories`], a [`Shelf`] of Parquet files. Each file holds events of one
+//! chronicle, sorted by (slice, key, tick). A slice is a window of ticks and one row group
+//! (ChronoLog §4: the capacity tier, which has no end). [`Builder`] writes a file, [`Story`]
+//! prunes and reads a file. Any Parquet tool reads stories.
 //!
-//! *What it deliberately is not*: it does not sort, does not decide what becomes a story or
-//! which stories count (that is the manifest's to say), and knows no SQL.
+//! *What it deliberately is not*: the crate does not sort, does not decide which events become a
+//! story, does not know the current stories (the manifest does), and knows no SQL.
 //!
 //! *Data path*:
 //! ```text
@@ -17,9 +17,9 @@
 //!   Story::select (page index) ─► may_hold (Bloom filters) ─► fetch: blocks, verified (CL-6)
 //!                                                              └─► decode: RecordBatch
 //! ```
-//! Every byte is under a checksum that is compared before anything looks at it: those of the
-//! rows under that of their block of 64 KiB, and the list of these, with all else that Parquet
-//! writes behind the rows, under the one that the manifest holds.
+//! A checksum protects every byte, and is verified before the byte is used. The checksum of each
+//! block of 64 KiB protects the rows. The manifest's checksum protects the list of block checksums
+//! and all other data that Parquet writes behind the rows.
 
 mod annex;
 mod block;

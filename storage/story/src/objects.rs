@@ -1,5 +1,5 @@
-//! Files by name in an object store: S3, Google Cloud Storage, Azure, or whatever speaks like one
-//! of them. Stories lie there, and backups.
+//! Named files in an object store: S3, Google Cloud Storage, Azure, or a compatible store. Stories
+//! and backups use this module.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
@@ -18,30 +18,30 @@ use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, ErrorKind, Result};
 use url::Url;
 
-/// Characters that are shown of what a store says of an error.
+/// Maximum characters of a store's error message.
 const ERROR_CHARS_MAX: usize = 300;
 
-/// How an object store is spoken to.
+/// Settings for the access to an object store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RemoteSettings {
-    /// Milliseconds that a connection may take.
+    /// Timeout of a connection, in milliseconds.
     pub connect_timeout_ms: u64,
-    /// Milliseconds that one request may take.
+    /// Timeout of a request, in milliseconds.
     pub request_timeout_ms: u64,
-    /// Times that a request is sent again.
+    /// Maximum retries of a request.
     pub retries_max: usize,
-    /// Milliseconds after which a request is not sent again.
+    /// Milliseconds after which a request is not retried.
     pub retry_timeout_ms: u64,
-    /// Files up to this size are put in one request, larger ones in parts of this size: 5 MiB
+    /// Files up to this size are uploaded in one request, larger files in parts of this size: 5 MiB
     /// or more.
     pub part_bytes: usize,
-    /// Parts that are sent at a time.
+    /// Parts in flight at the same time.
     pub parts_at_once: usize,
-    /// Requests at a time of one read.
+    /// Concurrent requests of one read.
     pub reads_at_once: usize,
-    /// Whether credentials may come from the metadata service of a cloud's machine, where the
-    /// environment has none.
+    /// Whether the metadata service of a cloud machine may supply credentials if the environment
+    /// has none.
     pub metadata_service: bool,
 }
 
@@ -60,25 +60,25 @@ impl Default for RemoteSettings {
     }
 }
 
-/// What is to be put somewhere: read from its beginning to its end, a part at a time.
+/// The content of a new file: read sequentially, in parts.
 #[async_trait]
 pub trait Content: Send + Sync {
     /// Length.
     fn bytes(&self) -> u64;
 
-    /// A part of it, all of which is there.
+    /// Reads a complete range of the content.
     ///
     /// # Errors
-    /// What the place says where it lies.
+    /// Errors of the content's storage.
     async fn read(&self, range: Range<u64>) -> Result<Bytes>;
 }
 
-/// A file that is there.
+/// Length and time of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectStatus {
     /// Length.
     pub bytes: u64,
-    /// Milliseconds since 1970 when it was put there, by the store's own clock.
+    /// Milliseconds since 1970 at the upload, by the store's own clock.
     pub put_ms: i64,
 }
 
@@ -87,15 +87,15 @@ pub struct ObjectStatus {
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// What people call it: the URL without what is secret.
+    /// The place for messages: the URL without secrets.
     place: String,
-    /// What people call one of its files.
+    /// The noun for a file in messages.
     noun: &'static str,
     settings: RemoteSettings,
 }
 
 impl Objects {
-    /// The files below `prefix` of a store; errors call one of them a `noun`.
+    /// The files below `prefix` of a store; `noun` is the noun for a file in errors.
     pub fn new(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
@@ -106,13 +106,12 @@ impl Objects {
         Self { store, prefix: Path::from(prefix), place, noun, settings }
     }
 
-    /// Those of a URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
-    /// `options` are those of the environment (`AWS_REGION`, `AWS_ENDPOINT`,
-    /// `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` …); ones that the store does not
-    /// know are passed over.
+    /// The files of a URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
+    /// `options` are the options of the environment (`AWS_REGION`, `AWS_ENDPOINT`,
+    /// `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` …); unknown options are ignored.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a URL or options that name no store.
+    /// `InvalidParameterValue` for a URL or options without a valid store.
     pub fn from_url(
         url: &str,
         options: impl IntoIterator<Item = (String, String)>,
@@ -127,7 +126,7 @@ impl Objects {
             .with_hint("write s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
         };
         let parsed = Url::parse(url).map_err(|error| invalid(error.to_string()))?;
-        // What object_store says of such a URL shows all of it.
+        // The error of object_store would show the complete URL, with secrets.
         let unknown = || invalid("it is of no kind of store that is known".to_string());
         let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown())?;
         let built = build(&scheme, &parsed, options, &settings);
@@ -137,7 +136,7 @@ impl Objects {
         Ok(Self { store, prefix, place: without_secrets(url), noun, settings })
     }
 
-    /// Whether a URL has the form of an object store's. Nothing is opened.
+    /// Whether a URL has the form of an object store's URL. Opens nothing.
     pub fn is_url(url: &str) -> bool {
         Url::parse(url).is_ok_and(|url| {
             let scheme = ObjectStoreScheme::parse(&url).map(|(scheme, _)| scheme);
@@ -145,17 +144,17 @@ impl Objects {
         })
     }
 
-    /// How it is spoken to.
+    /// The settings.
     pub fn settings(&self) -> &RemoteSettings {
         &self.settings
     }
 
-    /// Where all of it lies, for people.
+    /// The place of all files, for messages.
     pub fn root(&self) -> &str {
         &self.place
     }
 
-    /// Where a file lies, for people.
+    /// The place of a file, for messages.
     pub fn place(&self, name: &str) -> String {
         format!("{}/{name}", self.place.trim_end_matches('/'))
     }
@@ -164,12 +163,12 @@ impl Objects {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Puts a file there whole under a name that is free; `false`, and nothing is done, where it
-    /// is taken. What is small is put with that condition; what is large in parts, which have
-    /// none.
+    /// Uploads a complete file under a free name. Returns `false` without any change if the name is
+    /// taken. Small files use a conditional put; large files use a multipart upload, which has no
+    /// condition.
     ///
     /// # Errors
-    /// `ConnectionFailure`; what `content` says.
+    /// `ConnectionFailure`; errors of `content`.
     pub async fn put(&self, name: &str, content: &dyn Content) -> Result<bool> {
         let failed = |error| self.failed("write", name, error);
         let path = self.path(name);
@@ -185,31 +184,31 @@ impl Objects {
         if self.put_whole(&path, content, PutMode::Create).await.map_err(failed)? {
             return Ok(true);
         }
-        // It was not there a moment ago: an answer got lost, and the request was sent again.
-        // Whether it is ours is seen when it is read back.
+        // The name was free a moment ago: an answer was lost, and the request was sent again. The
+        // later read back verifies the file.
         Ok(self.len(name).await? == content.bytes())
     }
 
-    /// Puts a small file there, only if the name is free at that very moment: of several who do
-    /// so at once, one gets `true`.
+    /// Uploads a small file if the name is free at the moment of the request: of several concurrent
+    /// callers, one gets `true`.
     ///
     /// # Errors
-    /// As [`Self::put`].
+    /// The errors of [`Self::put`].
     pub async fn put_first(&self, name: &str, content: &dyn Content) -> Result<bool> {
         let put = self.put_whole(&self.path(name), content, PutMode::Create).await;
         put.map_err(|error| self.failed("write", name, error))
     }
 
-    /// Puts a small file there, in the place of what has the name.
+    /// Uploads a small file, or replaces the existing file of the name.
     ///
     /// # Errors
-    /// As [`Self::put`].
+    /// The errors of [`Self::put`].
     pub async fn replace(&self, name: &str, content: &dyn Content) -> Result<()> {
         let put = self.put_whole(&self.path(name), content, PutMode::Overwrite).await;
         put.map(drop).map_err(|error| self.failed("write", name, error))
     }
 
-    /// One request; a name that is in use is told apart.
+    /// Uploads content in one request; `false` if the name is taken.
     async fn put_whole(
         &self,
         path: &Path,
@@ -221,8 +220,8 @@ impl Objects {
         match self.store.put_opts(path, PutPayload::from_bytes(bytes.clone()), options).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            // Stores that know no conditions: names are never used twice, so that one that was
-            // looked up before is free.
+            // For stores without conditional puts: names are never reused, so a name that an
+            // earlier lookup found free is still free.
             Err(
                 object_store::Error::NotImplemented { .. }
                 | object_store::Error::NotSupported { .. },
@@ -267,10 +266,10 @@ impl Objects {
         Ok(())
     }
 
-    /// Reads a range of a file, all of it.
+    /// Reads a complete range of a file.
     ///
     /// # Errors
-    /// `DataCorrupted` when the file is missing or ends before; `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing or too short; `ConnectionFailure`.
     pub async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
         if range.is_empty() {
             return Ok(Bytes::new());
@@ -290,13 +289,13 @@ impl Objects {
     /// Length of a file.
     ///
     /// # Errors
-    /// `DataCorrupted` when the file is missing; `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing; `ConnectionFailure`.
     pub async fn len(&self, name: &str) -> Result<u64> {
         let head = self.store.head(&self.path(name)).await;
         Ok(head.map_err(|error| self.failed("read", name, error))?.size)
     }
 
-    /// The files below a folder, or all of them with an empty one, by name.
+    /// The files below a folder, by name; all files for an empty folder.
     ///
     /// # Errors
     /// `ConnectionFailure`.
@@ -321,7 +320,7 @@ impl Objects {
         Ok(files)
     }
 
-    /// Removes a file; one that is not there is removed already.
+    /// Removes a file; a missing file is no error.
     ///
     /// # Errors
     /// `ConnectionFailure`.
@@ -348,7 +347,7 @@ impl Objects {
                 (ErrorKind::InvalidParameterValue, "check the URL of the object store")
             }
             E::Generic { source, .. } => match source.downcast_ref::<Error>() {
-                // What was to be put there could not be read.
+                // The content could not be read.
                 Some(own) => {
                     let told = own.duplicate();
                     return told.with_source(error);
@@ -366,7 +365,7 @@ impl Objects {
 const UNREACHABLE: &str =
     "check that the object store can be reached, and its credentials; it is tried again later";
 
-/// What the environment says of object stores, for [`Objects::from_url`].
+/// The environment's options for object stores, for [`Objects::from_url`].
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| {
         let name = name.to_str()?.to_ascii_lowercase();
@@ -375,13 +374,13 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A file that should be there is not.
+/// The error for a missing file.
 pub(crate) fn missing(noun: &str, place: &str) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("{noun} {place} is missing"))
         .with_hint("restore the file from a backup")
 }
 
-/// A file ends before it should.
+/// The error for a file that is too short.
 pub(crate) fn cut_off(noun: &str, place: &str, range: &Range<u64>, len: u64) -> Error {
     Error::new(
         ErrorKind::DataCorrupted,
@@ -391,7 +390,8 @@ pub(crate) fn cut_off(noun: &str, place: &str, range: &Range<u64>, len: u64) -> 
     .with_hint("restore the file from a backup")
 }
 
-/// What happened to a request, without the body of the response: it may be another server's secret.
+/// The message of a failed request, without the body of the response: the body may contain secrets
+/// of another server.
 fn short(error: &object_store::Error) -> String {
     let text = error.to_string();
     let mut text: String = without_body(&text).chars().take(ERROR_CHARS_MAX).collect();
@@ -401,7 +401,7 @@ fn short(error: &object_store::Error) -> String {
     text
 }
 
-/// The text of an error of object_store up to where it quotes a response.
+/// The text of an object_store error, up to the quoted response.
 fn without_body(text: &str) -> &str {
     const STATUS: &str = "status code: ";
     const BODY: &str = "error response";
@@ -413,8 +413,8 @@ fn without_body(text: &str) -> &str {
     text.find(BODY).and_then(|at| text.get(..at + BODY.len())).unwrap_or(text)
 }
 
-/// The error of a store for which there are no credentials. Without them, object_store asks the address
-/// 169.254.169.254, which the setting must allow.
+/// The error for a store without credentials. Without credentials, object_store would ask the
+/// metadata service at 169.254.169.254; the setting must allow this request.
 fn no_credentials(store: &'static str) -> object_store::Error {
     object_store::Error::Generic {
         store,
@@ -423,7 +423,7 @@ fn no_credentials(store: &'static str) -> object_store::Error {
     }
 }
 
-/// The store of a URL; `None` for kinds that are none.
+/// The store of a URL; `None` for unknown kinds.
 fn build(
     scheme: &ObjectStoreScheme,
     url: &Url,
@@ -495,7 +495,7 @@ fn build(
     }
 }
 
-/// Whether the file is there in which Google's tools keep a user's credentials.
+/// Whether the file with the user's Google credentials exists.
 fn has_google_file() -> bool {
     let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
     home.is_some_and(|home| {
@@ -503,7 +503,7 @@ fn has_google_file() -> bool {
     })
 }
 
-/// A part of what is sent; an error of it is told apart from those of the store.
+/// A part of the content. Its errors are distinguishable from errors of the store.
 async fn part(content: &dyn Content, range: Range<u64>) -> object_store::Result<Bytes> {
     let read = content.read(range).await;
     read.map_err(|error| object_store::Error::Generic {

@@ -1,4 +1,4 @@
-//! Whether rows are in the order that the file declares.
+//! Checks that rows are in the declared order of the file.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use arrow::{
 };
 use stratalog_model::Result;
 
-/// The first row that should stand before the one above it, comparing `columns` in turn.
+/// The first row that sorts before its predecessor, by `columns` in turn.
 pub(crate) fn first_out_of_order(columns: &[&ArrayRef]) -> Result<Option<usize>> {
     let options = SortOptions { descending: false, nulls_first: false };
     let comparators = columns.iter().map(|column| make_comparator(column, column, options));

@@ -1,12 +1,12 @@
-//! Which requests bring the bytes that somebody needs.
+//! Plans the requests for needed bytes.
 
 use std::ops::Range;
 
 use crate::{block::Blocks, shelf::ReadShape};
 
-/// Whole blocks around the needed ranges, in ascending order and disjoint. Neighbours are
-/// joined when no more lies between them than the shape allows; long runs are split into
-/// requests of about the shape's size.
+/// Whole blocks around the needed ranges, ascending and disjoint. Neighboring ranges are joined if
+/// the gap is within the limit of the shape; long runs are split into requests of about the shape's
+/// size.
 pub(crate) fn requests(
     needed: impl IntoIterator<Item = Range<u64>>,
     blocks: &Blocks,
@@ -30,7 +30,7 @@ pub(crate) fn requests(
     runs.into_iter().flat_map(|run| split(run, blocks, shape.request_bytes)).collect()
 }
 
-/// Parts of about the same length.
+/// Splits a run into parts of about the same length.
 fn split(run: Range<u64>, blocks: &Blocks, request_bytes: u64) -> Vec<Range<u64>> {
     let len = run.end - run.start;
     let parts = len.div_ceil(request_bytes.max(1)).max(1);

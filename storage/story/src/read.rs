@@ -1,4 +1,4 @@
-//! Reading rows of a story: verified bytes first, then, on the caller's thread, their values.
+//! Reads rows of a story: first verified bytes, then decoded values on the caller's thread.
 
 use std::{fmt, iter::once, ops::Range, sync::Arc};
 
@@ -29,10 +29,10 @@ use crate::{
     story::Story,
 };
 
-/// Bytes of a batch, about: what is soon read again is still in the processor's caches then.
+/// Approximate bytes of a batch: small enough for the processor's caches.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Columns of a group, in memory and verified, to be decoded by whoever needs them.
+/// Verified columns of a group in memory, ready for decoding.
 #[derive(Debug)]
 pub struct Fetched {
     story: Arc<Story>,
@@ -43,12 +43,12 @@ pub struct Fetched {
 }
 
 impl Story {
-    /// Whether a group may hold events with such key values, by its Bloom filters. Asked only
-    /// where the page index does not tell: each answer is a read.
+    /// Whether a group may hold events with the key values, according to its Bloom filters. Each
+    /// filter costs a read, so callers use the page index first.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`, `ConnectionFailure`; `Internal` for a column or group that the
-    /// story does not have, or values of a wrong type.
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`; `Internal` for an unknown column or group, or
+    /// values of a wrong type.
     pub async fn may_hold(self: &Arc<Self>, group: u32, keys: &[KeyValues]) -> Result<bool> {
         self.group(group)?;
         for key in keys {
@@ -69,12 +69,12 @@ impl Story {
         Ok(true)
     }
 
-    /// Reads columns of a group, as one batch: those rows that `selection` names, or all. The
-    /// fields have the names that the columns had when the story was written.
+    /// Reads columns of a group as one batch: the rows of `selection`, or all rows. The field names
+    /// are the column names at the time of writing.
     ///
     /// # Errors
-    /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`; `Internal` for
-    /// a column or group that the story does not have.
+    /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`; `Internal` for an
+    /// unknown column or group.
     pub async fn read(
         self: &Arc<Self>,
         group: u32,
@@ -84,11 +84,11 @@ impl Story {
         self.fetch(group, columns, selection).await?.decode_all()
     }
 
-    /// Brings the bytes of columns of a group into memory, as [`Self::read`] would, without
-    /// decoding them.
+    /// Reads the bytes of columns of a group into memory, like [`Self::read`], but without
+    /// decoding.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub async fn fetch(
         self: &Arc<Self>,
         group: u32,
@@ -103,11 +103,11 @@ impl Story {
         Ok(Fetched { story: Arc::clone(self), group, columns: columns.to_vec(), selection, bytes })
     }
 
-    /// Selected rows of a group in windows that one read after another brings into memory, where all of
-    /// them would be much of it. Windows end where pages of the widest column do.
+    /// Splits the selected rows of a group into windows, to be read one after another, if all rows
+    /// would take too much memory. Windows end at page borders of the widest column.
     ///
     /// # Errors
-    /// `Internal` for a column or group that the story does not have.
+    /// `Internal` for an unknown column or group.
     pub fn windows(
         &self,
         group: u32,
@@ -133,7 +133,7 @@ impl Story {
         let (mut start, mut told) = (0, 0);
         for (at, page) in pages.iter().enumerate() {
             let window = selection.within(once(start..page.end));
-            // Its share of the rows, or what is left.
+            // The window has its share of the rows, or all remaining rows.
             let due = rows * (windows.len() + 1) / parts;
             if told + window.rows() >= due || at + 1 == pages.len() {
                 told += window.rows();
@@ -144,11 +144,12 @@ impl Story {
         Ok(windows)
     }
 
-    /// The first or the last of selected rows of a group, as many as are wanted of them or a little more,
-    /// and the others: pages of the widest column stay whole.
+    /// Splits the selected rows of a group into an edge and the rest. The edge has at least
+    /// `wanted` rows, the first or (for `last`) the last rows; pages of the widest column stay
+    /// whole.
     ///
     /// # Errors
-    /// `Internal` for a column or group that the story does not have.
+    /// `Internal` for an unknown column or group.
     pub fn edge(
         &self,
         group: u32,
@@ -174,7 +175,7 @@ impl Story {
         Ok(found.unwrap_or_else(|| (selection.clone(), selection.within([]))))
     }
 
-    /// The rows of the pages of the column that is the most of a group.
+    /// The rows of the pages of the group's widest column among `roots`.
     fn widest_pages(&self, group: u32, roots: &[usize]) -> Vec<Range<usize>> {
         let schema = self.reader_metadata().parquet_schema();
         let Some(head) = self.metadata().row_groups().get(group as usize) else {
@@ -188,8 +189,7 @@ impl Story {
         pages.map(|(_, pages)| pages).unwrap_or_default()
     }
 
-    /// The ranges of the file that hold columns of a group: dictionaries, and pages with
-    /// selected rows.
+    /// The ranges of the file with columns of a group: dictionaries, and pages with selected rows.
     fn needed(
         &self,
         group: u32,
@@ -220,7 +220,7 @@ impl Story {
         needed
     }
 
-    /// Where the Bloom filter of a column lies.
+    /// The range of a column's Bloom filter.
     fn filter_range(&self, group: u32, leaf: usize) -> Option<Range<u64>> {
         let chunk = self.metadata().row_groups().get(group as usize)?.columns().get(leaf)?;
         let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
@@ -228,7 +228,7 @@ impl Story {
         Some(start..start.checked_add(len)?)
     }
 
-    /// Reads the blocks around ranges, and compares them with their checksums (CL-6).
+    /// Reads the blocks around ranges, and verifies their checksums (CL-6).
     pub(crate) async fn verified(
         self: &Arc<Self>,
         needed: impl IntoIterator<Item = Range<u64>>,
@@ -252,8 +252,8 @@ impl Story {
         Ok(bytes)
     }
 
-    /// Reads every byte before the tail, in bounded memory, and compares it with its checksum;
-    /// the tail was compared when the story was opened.
+    /// Reads and verifies every byte before the tail, in bounded memory. The open of the story has
+    /// already verified the tail.
     ///
     /// # Errors
     /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
@@ -275,7 +275,7 @@ impl Fetched {
         self.bytes.parts.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Rows that decoding returns.
+    /// Number of rows after decoding.
     pub fn rows(&self) -> usize {
         match &self.selection {
             Some(selection) => selection.rows(),
@@ -283,13 +283,12 @@ impl Fetched {
         }
     }
 
-    /// How many rows at a time are best decoded by whoever takes any number up to `rows_max`: fewer
-    /// where they are wide.
+    /// The best number of rows per batch, at most `rows_max`: fewer for wide rows.
     pub fn batch_rows(&self, rows_max: usize) -> usize {
         (BATCH_BYTES / self.row_bytes()).clamp(1, rows_max.max(1))
     }
 
-    /// Bytes of a row of the group in its columns, before they are packed, about.
+    /// Approximate bytes of an uncompressed row of the group in the fetched columns.
     fn row_bytes(&self) -> usize {
         let schema = self.story.reader_metadata().parquet_schema();
         let head = self.story.metadata().row_groups().get(self.group as usize);
@@ -305,10 +304,10 @@ impl Fetched {
         usize::try_from(bytes / rows).unwrap_or(0).max(1)
     }
 
-    /// The rows, at most `batch_rows_max` at a time.
+    /// Decodes the rows, at most `batch_rows_max` per batch.
     ///
     /// # Errors
-    /// `DataCorrupted`; so may each batch.
+    /// `DataCorrupted`, also from each batch.
     pub fn decode(self, batch_rows_max: usize) -> Result<Rows> {
         let outcome = Outcome::new(&self.story, &self.columns)?;
         let schema = self.story.reader_metadata().parquet_schema();
@@ -321,7 +320,7 @@ impl Fetched {
         .with_projection(ProjectionMask::roots(schema, roots))
         .with_batch_size(batch_rows_max.max(1));
         if let Some(rows) = self.selection.as_ref().and_then(Selection::to_parquet) {
-            // A mask would look into pages that were not fetched.
+            // A mask would read pages that were not fetched.
             builder = builder
                 .with_row_selection(rows)
                 .with_row_selection_policy(RowSelectionPolicy::Selectors);
@@ -385,11 +384,11 @@ fn undecodable(story: &Story, group: u32, what: &str) -> Error {
     .with_hint("restore the file from a backup")
 }
 
-/// What the caller gets: the columns in the wanted order, in the types of the chronicle.
+/// The shape of the result: the columns in the requested order, in the types of the chronicle.
 #[derive(Debug)]
 struct Outcome {
     schema: SchemaRef,
-    /// Place in what Parquet returns, and type.
+    /// Position in Parquet's result, and type.
     columns: Vec<(usize, ColumnType)>,
 }
 
@@ -426,17 +425,17 @@ impl Outcome {
     }
 }
 
-/// Parts of a file whose checksums matched.
+/// Verified parts of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Verified {
-    /// Where each begins; ascending.
+    /// Offset and bytes of each part; ascending.
     parts: Arc<Vec<(u64, Bytes)>>,
     /// Length of the file.
     len: u64,
 }
 
 impl Verified {
-    /// The part that holds an offset, from there on.
+    /// The bytes of a part from an offset on.
     fn from(&self, start: u64) -> Option<Bytes> {
         let after = self.parts.partition_point(|(at, _)| *at <= start);
         let (at, bytes) = self.parts.get(after.checked_sub(1)?)?;
@@ -468,7 +467,7 @@ impl ChunkReader for Verified {
         if len <= first.len() {
             return Ok(first.slice(..len));
         }
-        // It lies across requests.
+        // The bytes span several requests.
         let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(&first);
         while bytes.len() < len {

@@ -1,4 +1,4 @@
-//! Texts of which neighbours are alike, as the tags of a series are: kept once for each run of them.
+//! Run-length encoding of repetitive texts, such as the tags of a series.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, StringViewArray, UInt32Array},
@@ -6,20 +6,20 @@ use arrow::{
 };
 use stratalog_model::Result;
 
-/// Texts are kept so where a run has so many of them on average, at least.
+/// Minimum average rows per run.
 const RUN_ROWS_MIN: usize = 8;
 
-/// See the module.
+/// Run-length encoded texts.
 #[derive(Debug)]
 pub(crate) struct RunsOfText {
-    /// One of each run.
+    /// One text per run.
     texts: StringViewArray,
-    /// Where each run ends.
+    /// The end of each run.
     ends: Vec<u32>,
 }
 
 impl RunsOfText {
-    /// The runs of an array, if it has texts only and these are alike often.
+    /// The runs of an array; `None` for other types, for NULLs and for short runs.
     pub(crate) fn of(array: &ArrayRef) -> Result<Option<Self>> {
         let Some(all) = array.as_string_view_opt().filter(|all| all.null_count() == 0) else {
             return Ok(None);
@@ -27,7 +27,8 @@ impl RunsOfText {
         let mut starts: Vec<u32> = Vec::new();
         let views = all.views();
         for (row, view) in views.iter().enumerate() {
-            // Short texts lie in their views; equal views are equal texts of one array.
+            // Short texts are stored inside of their views. Within one array, equal views are equal
+            // texts.
             let same = row > 0
                 && (views.get(row - 1) == Some(view) || all.value(row) == all.value(row - 1));
             if !same {
@@ -42,7 +43,7 @@ impl RunsOfText {
         Ok(texts.as_string_view_opt().map(|texts| Self { texts: texts.gc(), ends }))
     }
 
-    /// All of the texts.
+    /// The decoded array.
     pub(crate) fn unpacked(&self) -> Result<ArrayRef> {
         let mut runs: Vec<u32> = Vec::with_capacity(self.rows());
         for (run, end) in (0..).zip(&self.ends) {

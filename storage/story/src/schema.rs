@@ -1,4 +1,4 @@
-//! The columns of a story: what a chronicle calls them, and what Parquet holds.
+//! The columns of a story: names of the chronicle and types in Parquet.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use stratalog_model::{
 
 use crate::form;
 
-/// Numbers of the events, behind the user's columns of every story.
+/// The number columns of the events, behind the user's columns of every story.
 pub(crate) const NUMBERS: [&str; 3] = ["_tick", "_seq", "_gsn"];
 
-/// Field id of `_tick`; `_seq` and `_gsn` follow. Far above the ids of columns.
+/// Field id of `_tick`; the ids of `_seq` and `_gsn` follow. Far above the ids of columns.
 const NUMBERS_FIELD_ID: u32 = i32::MAX as u32 - 1000;
 
 /// A column of a story.
@@ -31,32 +31,33 @@ pub struct StoryColumn {
     /// Type.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
-    /// Whether it may hold NULL.
+    /// Whether NULL is allowed.
     pub nullable: bool,
 }
 
-/// What the events of a story look like.
+/// The schema of a story's events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorySchema {
-    /// Whose events.
+    /// The chronicle of the events.
     pub chronicle: ChronicleId,
-    /// `schema.name` of the chronicle at the time of writing: for whoever finds the file.
+    /// `schema.name` of the chronicle at the time of writing, for people who inspect the file.
     pub chronicle_name: String,
-    /// Which of the chronicle's shapes.
+    /// Schema version of the events.
     pub version: SchemaVersion,
-    /// The user's columns, in the order of the shape.
+    /// The user's columns, in the order of the schema version.
     pub columns: Vec<StoryColumn>,
     /// Key columns, in the order of the key.
     pub keys: Vec<ColumnId>,
-    /// The column whose value is the tick.
+    /// The column that holds the time of the tick.
     pub tick: ColumnId,
-    /// What a tick is.
+    /// The scale of the ticks.
     pub scale: TickScale,
-    /// Columns that secondary indexes are made of; of a story that is read, those that it has.
+    /// Columns of secondary indexes: the wanted indexes of a new story, or the existing indexes of
+    /// an open story.
     pub indexes: Vec<(ColumnId, IndexKind)>,
 }
 
-/// A column to read: one of the user's, or a number of the events.
+/// A column to read: a user's column, or a number column of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A column of the user.
@@ -73,7 +74,7 @@ impl StorySchema {
     /// The columns of one schema version of a chronicle.
     ///
     /// # Errors
-    /// `Internal` when the definition does not know the version.
+    /// `Internal` if the definition does not know the version.
     pub fn of(chronicle: &ChronicleDefinition, version: SchemaVersion) -> Result<Self> {
         let unknown = || {
             let name = chronicle.qualified_name();
@@ -101,18 +102,18 @@ impl StorySchema {
         Ok(schema)
     }
 
-    /// Whether a column has an index of a kind.
+    /// Whether a column has an index of this kind.
     pub(crate) fn is_indexed(&self, column: ColumnId, kind: IndexKind) -> bool {
         self.indexes.contains(&(column, kind))
     }
 
-    /// The columns that have inverted indexes.
+    /// The columns with inverted indexes.
     pub(crate) fn inverted(&self) -> Vec<ColumnId> {
         let inverted = self.indexes.iter().filter(|(_, kind)| *kind == IndexKind::Inverted);
         inverted.map(|(column, _)| *column).collect()
     }
 
-    /// Place of a column among those of the file.
+    /// Position of a column in the file.
     pub fn position(&self, source: Source) -> Option<usize> {
         let numbers = self.columns.len();
         match source {
@@ -123,14 +124,14 @@ impl StorySchema {
         }
     }
 
-    /// The Arrow schema of what [`crate::Builder::push`] takes and of what is read when every
-    /// column is wanted: the user's columns, `_tick`, `_seq` and `_gsn`.
+    /// The Arrow schema of the rows for [`crate::Builder::push`], and of a read of all columns: the
+    /// user's columns, `_tick`, `_seq` and `_gsn`.
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields = (0..self.columns.len() + NUMBERS.len()).filter_map(|at| self.field(at));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// The field at a place.
+    /// The field at a position.
     pub(crate) fn field(&self, at: usize) -> Option<Field> {
         match self.columns.get(at) {
             Some(column) => Some(column.column_type.arrow_field(&column.name, column.nullable)),
@@ -141,7 +142,7 @@ impl StorySchema {
         }
     }
 
-    /// The types in which the arrays are handed to Parquet, and come back from it.
+    /// The Arrow schema of arrays in stored form, on the way to and from Parquet.
     pub(crate) fn stored_schema(&self) -> SchemaRef {
         let user = self.columns.iter().map(|column| {
             Field::new(&column.name, form::stored_type(&column.column_type), column.nullable)
@@ -150,7 +151,7 @@ impl StorySchema {
         Arc::new(Schema::new(user.chain(numbers).collect::<Vec<_>>()))
     }
 
-    /// The schema of the file.
+    /// The Parquet schema of the file.
     pub(crate) fn parquet_schema(&self) -> Result<SchemaDescriptor> {
         let mut fields = Vec::with_capacity(self.columns.len() + NUMBERS.len());
         for column in &self.columns {
@@ -168,12 +169,12 @@ impl StorySchema {
         Ok(SchemaDescriptor::new(Arc::new(root)))
     }
 
-    /// The places of the key columns.
+    /// The positions of the key columns.
     pub(crate) fn key_positions(&self) -> impl Iterator<Item = usize> {
         self.keys.iter().filter_map(|id| self.position(Source::Column(*id)))
     }
 
-    /// What must hold of every schema, wherever it comes from.
+    /// Checks the rules for every schema, of a new story or of a file.
     pub(crate) fn validate(&self) -> Result<()> {
         for column in &self.columns {
             column.column_type.validate()?;
@@ -198,7 +199,7 @@ impl StorySchema {
     }
 }
 
-/// The indexed columns among some.
+/// The indexed columns among `ids`.
 fn indexes_of(chronicle: &ChronicleDefinition, ids: &[ColumnId]) -> Vec<(ColumnId, IndexKind)> {
     let indexes = chronicle.indexes.iter();
     let columns =
@@ -213,7 +214,7 @@ fn field_id(id: u32) -> Result<i32> {
     i32::try_from(id).map_err(|_| Error::internal(format!("column id {id} is too large")))
 }
 
-/// Whether NULL may stand there, in Parquet's words.
+/// The Parquet repetition of a nullable or NOT NULL column.
 pub(crate) fn repetition(nullable: bool) -> Repetition {
     if nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED }
 }

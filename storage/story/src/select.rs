@@ -1,4 +1,4 @@
-//! Which rows of a group may be wanted, by the page index.
+//! Selects rows of a group by the page index.
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ use crate::{
     values::ColumnValues,
 };
 
-/// Rows of a group: whole pages that may hold what is wanted. What they hold besides is for
-/// the reader to leave out.
+/// Selected rows of a group: whole pages that may hold wanted rows. The reader filters the rows of
+/// these pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// Ascending, disjoint, not empty.
@@ -32,22 +32,22 @@ impl Selection {
         Self { ranges: whole.into_iter().collect(), total }
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
     }
 
-    /// Whether no row of the group is left out.
+    /// Whether all rows of the group are selected.
     pub fn is_all(&self) -> bool {
         self.rows() == self.total
     }
 
-    /// Which rows, counted from 0 within the group: ascending and disjoint.
+    /// The selected rows, counted from 0 within the group: ascending and disjoint ranges.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
 
-    /// Only those rows that are in `ranges` as well, which are ascending and disjoint.
+    /// The intersection with `ranges`, which are ascending and disjoint.
     #[must_use]
     pub(crate) fn within(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
         let mut kept: Vec<Range<usize>> = Vec::new();
@@ -70,7 +70,7 @@ impl Selection {
         Self { ranges: kept, total: self.total }
     }
 
-    /// For the decoder; `None` for all rows.
+    /// The selection for the decoder; `None` for all rows.
     pub(crate) fn to_parquet(&self) -> Option<RowSelection> {
         (!self.is_all())
             .then(|| RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total))
@@ -78,11 +78,11 @@ impl Selection {
 }
 
 impl Story {
-    /// The rows of a group that may have such ticks, keys and other values, by summary and page
-    /// index; `None` when there is none.
+    /// Selects the rows of a group that may have these ticks, keys and other values, by summary and
+    /// page index; `None` without rows.
     ///
     /// # Errors
-    /// `Internal` for a column or group that the story does not have, or values of a wrong type.
+    /// `Internal` for an unknown column or group, or values of a wrong type.
     pub fn select(
         &self,
         group: u32,
@@ -126,11 +126,10 @@ impl Story {
         Ok((selection.rows() > 0).then_some(selection))
     }
 
-    /// The rows of a selection that lie in pages whose numbers of events, of one kind, may be between
-    /// two, these included.
+    /// Keeps the rows in pages whose numbers of one kind may lie between two bounds, both included.
     ///
     /// # Errors
-    /// `Internal` for a column or group that the story does not have.
+    /// `Internal` for an unknown column or group.
     pub fn within_numbers(
         &self,
         group: u32,
@@ -150,7 +149,7 @@ impl Story {
         }))
     }
 
-    /// The rows of a selection that lie in pages of a column of which `may` is true.
+    /// Keeps the rows in pages of a column for which `may` is true.
     fn keep(
         &self,
         group: u32,
@@ -166,7 +165,7 @@ impl Story {
     }
 }
 
-/// The index of a column in a group, and the rows of its pages.
+/// The page index of a column in a group, and the rows of its pages.
 pub(crate) fn page_rows(
     metadata: &ParquetMetaData,
     group: u32,

@@ -1,5 +1,5 @@
-//! Reads of the same bytes at the same time: one of them is carried out, and all have its
-//! outcome (F39). A dashboard asks for the same hours many times at once.
+//! Shared reads: concurrent reads of the same range become one read (F39). A dashboard often
+//! requests the same hours many times at once.
 
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
@@ -11,17 +11,17 @@ use futures::{
 use parking_lot::Mutex;
 use stratalog_model::{Error, Result};
 
-/// An error is for whoever takes it first.
+/// A shared read. The first reader takes its error.
 type Read = BoxFuture<'static, Result<Bytes, Arc<Mutex<Option<Error>>>>>;
 
-/// The reads of one file that are under way.
+/// The current reads of one file.
 #[derive(Default)]
 pub(crate) struct Sharing(Mutex<HashMap<(u64, u64), WeakShared<Read>>>);
 
 impl Sharing {
-    /// What lies in a range: from whoever reads it now, else by `read`. Whoever is gone takes
-    /// nothing from the others; of a read that fails one has the error, and the others read
-    /// themselves.
+    /// Reads a range: joins a current read of the same range, or else calls `read`. A cancelled
+    /// reader does not disturb the other readers. After a failure, one reader gets the error, and
+    /// the other readers read again themselves.
     pub(crate) async fn read(
         &self,
         range: Range<u64>,
@@ -97,7 +97,7 @@ mod tests {
             ("some".into(), "some".into(), "some".into())
         );
         assert_eq!(reads.load(Ordering::Relaxed), 2);
-        // Later ones read again.
+        // Later calls read again.
         block_on(sharing.read(0..4, read)).unwrap();
         assert_eq!(reads.load(Ordering::Relaxed), 3);
         assert_eq!(sharing.0.lock().len(), 1);

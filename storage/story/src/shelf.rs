@@ -1,4 +1,4 @@
-//! Where stories lie.
+//! Shelves: the places of stories.
 
 mod local;
 mod remote;
@@ -15,10 +15,10 @@ pub use remote::RemoteShelf;
 
 use crate::objects::{self, Content};
 
-/// Ending of the name of a story.
+/// Suffix of a story's name.
 const SUFFIX: &str = ".parquet";
 
-/// Number of a story; never used again.
+/// Number of a story; never reused.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -34,9 +34,9 @@ impl fmt::Display for StoryId {
 /// Name of a story on its shelf: `7/00000000000000000042.parquet`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StoryName {
-    /// Whose events.
+    /// Chronicle of the events.
     pub chronicle: ChronicleId,
-    /// Which story.
+    /// Number of the story.
     pub id: StoryId,
 }
 
@@ -54,7 +54,7 @@ impl FromStr for StoryName {
         let digits = file.strip_suffix(SUFFIX).ok_or(())?;
         let chronicle = ChronicleId(folder.parse().map_err(|_| ())?);
         let parsed = Self { chronicle, id: StoryId(digits.parse().map_err(|_| ())?) };
-        // One name, one way to write it.
+        // Each name has only one valid spelling.
         if parsed.to_string() == name { Ok(parsed) } else { Err(()) }
     }
 }
@@ -64,80 +64,80 @@ impl FromStr for StoryName {
 pub struct Spool {
     /// The disk.
     pub disk: Arc<dyn Disk>,
-    /// Where on it.
+    /// Path on the disk.
     pub path: PathBuf,
     /// Length.
     pub bytes: u64,
 }
 
-/// How a shelf wants to be read.
+/// The best access pattern of a shelf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadShape {
-    /// Bytes of a request, about.
+    /// Approximate bytes of a request.
     pub request_bytes: u64,
-    /// Bytes that nobody needs are read along when they lie between two that somebody does,
-    /// and are no more than this.
+    /// Maximum bytes of a gap between two needed ranges in one request.
     pub gap_bytes_max: u64,
-    /// Requests at a time.
+    /// Concurrent requests.
     pub at_once: usize,
-    /// Whether reading costs this machine alone: no network, and nobody's bill.
+    /// Whether reads cost only local resources: no network and no fees.
     pub near: bool,
 }
 
-/// A place of immutable files. It may be far away: everything on it can take long and fail.
+/// A store of immutable files. The store may be remote: every operation can take long and fail.
 #[async_trait]
 pub trait Shelf: Send + Sync + fmt::Debug {
-    /// Puts a finished file there under a name that is not in use: whole and durable when this
-    /// returns, and not there, or of no use, when it fails. The spool file may be gone then.
+    /// Puts a finished file on the shelf under a free name. After success, the file is complete and
+    /// durable. After a failure, the file is absent or invalid. The spool file may be gone in both
+    /// cases.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `ConnectionFailure` when the place cannot be reached; `Internal` for
-    /// a name that is in use.
+    /// `DiskFull`, `Io`; `ConnectionFailure` if the place is unreachable; `Internal` for a name in
+    /// use.
     async fn put(&self, name: StoryName, spool: &Spool) -> Result<()>;
 
-    /// Reads a range of a file, all of it.
+    /// Reads a complete range of a file.
     ///
     /// # Errors
-    /// `DataCorrupted` when the file is missing or ends before; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing or too short; `Io`, `ConnectionFailure`.
     async fn read(&self, name: StoryName, range: Range<u64>) -> Result<Bytes>;
 
     /// Length of a file.
     ///
     /// # Errors
-    /// `DataCorrupted` when the file is missing; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing; `Io`, `ConnectionFailure`.
     async fn len(&self, name: StoryName) -> Result<u64>;
 
-    /// The stories that are there, and their lengths. Files of others are passed over.
+    /// The stories on the shelf, and their lengths. Ignores foreign files.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     async fn list(&self) -> Result<BTreeMap<StoryName, u64>>;
 
-    /// Removes a file; one that is not there is removed already.
+    /// Removes a file; a missing file is no error.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     async fn remove(&self, name: StoryName) -> Result<()>;
 
-    /// Removes what a put that was interrupted left behind. Nobody else may use the shelf.
+    /// Removes the remains of interrupted puts. Requires exclusive use of the shelf.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     async fn tidy(&self) -> Result<()>;
 
-    /// Where a file lies, for people.
+    /// The place of a file, for messages.
     fn place(&self, name: StoryName) -> String;
 
-    /// How it wants to be read.
+    /// The best access pattern of the shelf.
     fn shape(&self) -> ReadShape;
 }
 
-/// A story that should be there is not.
+/// The error for a missing story.
 fn missing(place: &str) -> Error {
     objects::missing("story", place)
 }
 
-/// A story ends before it should.
+/// The error for a story that is too short.
 fn cut_off(place: &str, range: &Range<u64>, len: u64) -> Error {
     objects::cut_off("story", place, range, len)
 }
@@ -167,7 +167,7 @@ impl Content for Spool {
     }
 }
 
-/// Does work that blocks without holding up the other tasks of the runtime, where there is one.
+/// Runs blocking work outside of the runtime's worker threads, if called in a runtime.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

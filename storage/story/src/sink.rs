@@ -1,4 +1,4 @@
-//! The file that Parquet is written into: counts, and computes the checksums on the way.
+//! The file below Parquet's writer: counts bytes and computes the checksums.
 
 use std::io::{self, Write};
 
@@ -6,18 +6,18 @@ use stratalog_model::DiskFile;
 
 use crate::{block::BLOCK_BYTES, sabotage};
 
-/// Bytes that are written at a time.
+/// Bytes per write.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// See the module.
+/// A file writer with block checksums.
 #[derive(Debug)]
 pub(crate) struct Sink {
     file: Box<dyn DiskFile>,
-    /// Where the buffer begins in the file.
+    /// File offset of the buffer's first byte.
     written: u64,
     buffer: Vec<u8>,
     checksums: Vec<u32>,
-    /// Checksum of the block or tail so far, and the bytes of it.
+    /// Checksum and length of the current block or tail so far.
     running: (u32, u64),
     tail_at: Option<u64>,
     failure: Option<io::Error>,
@@ -41,7 +41,7 @@ impl Sink {
         self.written + self.buffer.len() as u64
     }
 
-    /// Ends the last block here. Returns where that is, and the checksums of all blocks.
+    /// Ends the last block here. Returns the offset, and the checksums of all blocks.
     pub(crate) fn begin_tail(&mut self) -> (u64, &[u32]) {
         if self.running.1 > 0 {
             self.checksums.push(self.running.0);
@@ -52,7 +52,7 @@ impl Sink {
         (at, &self.checksums)
     }
 
-    /// Checksum of what was written since [`Self::begin_tail`].
+    /// Checksum of the bytes since [`Self::begin_tail`].
     pub(crate) fn tail_checksum(&self) -> u32 {
         self.running.0
     }
@@ -66,7 +66,7 @@ impl Sink {
         self.file.sync_all()
     }
 
-    /// Why the last write failed: Parquet does not hand that on as it was.
+    /// The cause of the last failed write: Parquet's error does not contain the original error.
     pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -114,7 +114,7 @@ impl Write for Sink {
         Ok(bytes.len())
     }
 
-    /// Nothing: what matters is [`Sink::sync`].
+    /// No operation: [`Sink::sync`] makes the file durable.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

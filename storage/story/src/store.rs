@@ -23,7 +23,7 @@ use crate::{
     story::Story,
 };
 
-/// Ending of the name of a spool file.
+/// Suffix of a spool file's name.
 pub(crate) const BUILDING_SUFFIX: &str = ".building";
 
 /// The stories on a shelf.
@@ -38,7 +38,7 @@ pub struct Stories {
     holds: AtomicUsize,
 }
 
-/// As long as it lives, no doomed story is removed.
+/// Prevents the removal of doomed stories.
 #[derive(Debug)]
 pub struct StoriesHold(Arc<Stories>);
 
@@ -49,11 +49,11 @@ impl Drop for StoriesHold {
 }
 
 impl Stories {
-    /// Opens a shelf. `spool` is a folder on `disk`, made if it is missing, where stories are
-    /// built; it holds as much as the stories that are being built. Files that were never
-    /// finished are removed, there and on the shelf. At most `open_bytes_max` bytes of what
-    /// was read about stories are kept in memory, besides those in use, and `decoded_bytes_max`
-    /// bytes of columns that were decoded.
+    /// Opens a shelf. `spool` is a folder on `disk` (made if missing) for stories under
+    /// construction, and needs room for all of them. Unfinished files are removed from the spool
+    /// folder and from the shelf. The cache of open stories keeps at most `open_bytes_max` bytes,
+    /// besides stories in use. The cache of decoded columns keeps at most `decoded_bytes_max`
+    /// bytes.
     ///
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`.
@@ -80,8 +80,7 @@ impl Stories {
         Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds })
     }
 
-    /// The stories of a shelf that nobody uses, for whoever only looks: nothing is made or
-    /// removed, and nothing kept in memory.
+    /// The stories of an unused shelf, for readers: nothing is made, removed or cached.
     pub fn look(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, spool: &Path) -> Self {
         let (open, doomed) = (Mutex::new(Cache::new(0)), Mutex::default());
         let holds = AtomicUsize::new(0);
@@ -89,19 +88,19 @@ impl Stories {
         Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds }
     }
 
-    /// As [`Self::open_story`], from what lies on the shelf now, whatever is kept in memory.
+    /// Like [`Self::open_story`], but reads the shelf instead of the cache.
     ///
     /// # Errors
-    /// As [`Self::open_story`].
+    /// The errors of [`Self::open_story`].
     pub async fn open_anew(&self, built: &BuiltStory) -> Result<Arc<Story>> {
         let decoded = Arc::new(Decoded::new(0));
         Story::open(Arc::clone(&self.shelf), built, decoded).await.map(Arc::new)
     }
 
-    /// Begins a story of a number that was never used.
+    /// Begins a story with an unused number.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `Internal` for columns that cannot be.
+    /// `DiskFull`, `Io`; `Internal` for invalid columns.
     pub fn build(
         &self,
         id: StoryId,
@@ -112,11 +111,12 @@ impl Stories {
         Builder::create(shelf, disk, &self.spool, id, schema, settings)
     }
 
-    /// A story that the manifest names. Its tail is verified and compared with what the
-    /// manifest knows. Hold it as long as a query, no longer: this keeps what fits.
+    /// Opens a story of the manifest. The tail is verified, and compared with the manifest's
+    /// description. Callers keep the story only for the duration of a query: the cache keeps
+    /// stories within its budget.
     ///
     /// # Errors
-    /// `DataCorrupted` when it is missing, damaged or another one; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing, damaged or another story; `Io`, `ConnectionFailure`.
     pub async fn open_story(&self, built: &BuiltStory) -> Result<Arc<Story>> {
         let known = self.open.lock().get(built);
         if let Some(story) = known {
@@ -128,7 +128,7 @@ impl Stories {
         Ok(story)
     }
 
-    /// Removes a story that no manifest names any more, and that nobody reads.
+    /// Removes a story that no manifest names any more. The story must have no readers.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -137,36 +137,36 @@ impl Stories {
         self.shelf.remove(name).await
     }
 
-    /// Remembers that a story is of no use any more: the next [`Self::remove_doomed`] removes it.
+    /// Dooms an obsolete story: the next [`Self::remove_doomed`] removes the story.
     pub fn doom(&self, name: StoryName) {
         self.doomed.lock().push(name);
     }
 
-    /// Keeps the stories that a manifest names which is read from now on: what is doomed
-    /// meanwhile stays, until a later [`Self::remove_doomed`].
+    /// Holds all stories of any manifest that is read from now on: doomed stories stay until a
+    /// later [`Self::remove_doomed`].
     pub fn hold(self: &Arc<Self>) -> StoriesHold {
         self.holds.fetch_add(1, Ordering::SeqCst);
         StoriesHold(Arc::clone(self))
     }
 
-    /// Reads every byte and every value of a story, also what is kept of it in memory.
+    /// Reads and verifies every byte and every value of a story on the shelf, without the cache.
     ///
     /// # Errors
-    /// As [`Self::open_story`].
+    /// The errors of [`Self::open_story`].
     pub async fn verify(&self, built: &BuiltStory) -> Result<()> {
         self.open_anew(built).await?.check().await
     }
 
-    /// Reads a range of the file of a story, all of it, as it is.
+    /// Reads a complete range of a story's file without verification.
     ///
     /// # Errors
-    /// `DataCorrupted` when the file is missing or ends before; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing or too short; `Io`, `ConnectionFailure`.
     pub async fn read_raw(&self, name: StoryName, range: Range<u64>) -> Result<Bytes> {
         self.shelf.read(name, range).await
     }
 
-    /// Removes what was doomed, unless somebody [holds](Self::hold) it. What cannot be removed
-    /// stays so.
+    /// Removes the doomed stories, unless a [hold](Self::hold) exists. After a failure, the
+    /// remaining stories stay doomed.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -181,17 +181,17 @@ impl Stories {
         }
     }
 
-    /// Whether reading stories costs this machine alone.
+    /// Whether reads of stories cost only local resources.
     pub fn is_near(&self) -> bool {
         self.shelf.shape().near
     }
 
-    /// Where the file of a story lies, for people.
+    /// The place of a story's file, for messages.
     pub fn place(&self, name: StoryName) -> String {
         self.shelf.place(name)
     }
 
-    /// Whether a story is among `files`, and as long as it was: what costs nothing to see.
+    /// Whether `files` contains a story with its length: a cheap check.
     ///
     /// # Errors
     /// `DataCorrupted`.
@@ -206,7 +206,7 @@ impl Stories {
             .with_hint("restore the file from a backup"))
     }
 
-    /// Removes those of `files` that `kept` does not name. Returns how many that were.
+    /// Removes the stories of `files` outside of `kept`. Returns the number of removed stories.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -225,7 +225,7 @@ impl Stories {
         Ok(removed)
     }
 
-    /// The stories that are there, and the lengths of their files.
+    /// The existing stories, and the lengths of their files.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -233,12 +233,12 @@ impl Stories {
         self.shelf.list().await
     }
 
-    /// Bytes of what is kept in memory about stories.
+    /// Bytes of the cache of open stories.
     pub fn open_bytes(&self) -> usize {
         self.open.lock().bytes()
     }
 
-    /// Bytes of columns that are kept decoded.
+    /// Bytes of the cache of decoded columns.
     pub fn decoded_bytes(&self) -> u64 {
         self.decoded.bytes()
     }

@@ -1,4 +1,4 @@
-//! A story that is open for reading.
+//! An open story.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -32,9 +32,9 @@ use crate::{
 pub struct GroupHead {
     /// Number in the file, from 0.
     pub number: u32,
-    /// What it holds.
+    /// The summary of the events.
     pub summary: GroupSummary,
-    /// Bytes of it in the file.
+    /// Compressed bytes of the group in the file.
     pub bytes: u64,
 }
 
@@ -46,7 +46,7 @@ const NOTHING: GroupSummary = GroupSummary {
     keys: (Bytes::new(), Bytes::new()),
 };
 
-/// A story that is open: its columns, its groups, and where they lie.
+/// An open story: columns, groups and their places in the file.
 #[derive(Debug)]
 pub struct Story {
     shelf: Arc<dyn Shelf>,
@@ -60,12 +60,12 @@ pub struct Story {
     cells: Option<CellsPlace>,
     words: Option<AnnexPlace>,
     decoded: Arc<Decoded>,
-    /// Length of the tail: what it takes in memory is in proportion.
+    /// Approximate bytes in memory: metadata, block checksums and group heads.
     memory_bytes: usize,
 }
 
 impl Story {
-    /// Reads the tail, verifies it, and only then looks at it.
+    /// Opens a story: reads and verifies the tail, then decodes the tail.
     pub(crate) async fn open(
         shelf: Arc<dyn Shelf>,
         built: &BuiltStory,
@@ -119,32 +119,32 @@ impl Story {
         })
     }
 
-    /// What the manifest knows of it.
+    /// The manifest's description of the story.
     pub fn built(&self) -> &BuiltStory {
         &self.built
     }
 
-    /// Its columns, under the names that they had when it was written.
+    /// The columns, with their names at the time of writing.
     pub fn schema(&self) -> &StorySchema {
         &self.schema
     }
 
-    /// Its row groups, in the order of the file.
+    /// The row groups, in the order of the file.
     pub fn groups(&self) -> &[GroupHead] {
         &self.heads
     }
 
-    /// Where it lies, for people.
+    /// The place of the story, for messages.
     pub fn place(&self) -> String {
         self.shelf.place(self.built.name())
     }
 
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// Reads every byte and every value, and compares with all that is known of them.
+    /// Reads and verifies every byte and every value.
     ///
     /// # Errors
     /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
@@ -152,7 +152,7 @@ impl Story {
         self.verify().await.map(|_| ())
     }
 
-    /// As [`Self::check`]; returns what the values add up to.
+    /// Like [`Self::check`]; returns the digest of all values.
     pub(crate) async fn verify(self: &Arc<Self>) -> Result<Digest> {
         let mut digest = Digest::new(&self.schema);
         let columns = self.schema.columns.iter().map(|column| Source::Column(column.id));
@@ -175,12 +175,12 @@ impl Story {
                 }
             }
         }
-        // The filters, and whatever else lies between the rows.
+        // Verifies also the filters and all other bytes between the rows.
         self.verify_blocks().await?;
         Ok(digest)
     }
 
-    /// Adds the numbers of all columns' rows to a summary.
+    /// Adds the numbers of a batch's events to a summary.
     fn count(&self, rows: &RecordBatch, summary: &mut GroupSummary) -> Result<()> {
         let hull = |source: Source| -> Option<(i64, i64)> {
             let array = rows.columns().get(self.schema.position(source)?)?;
@@ -213,7 +213,7 @@ impl Story {
         })
     }
 
-    /// Whether NaN may be among the values of a column.
+    /// Whether a column may contain NaN.
     pub(crate) fn may_have_nan(&self, column: ColumnId) -> bool {
         self.with_nan.as_ref().is_none_or(|with_nan| with_nan.contains(&column))
     }
@@ -234,12 +234,12 @@ impl Story {
         &self.sharing
     }
 
-    /// Where the cells lie, if there are any.
+    /// The place of the cells, if any.
     pub(crate) fn cells_place(&self) -> Option<CellsPlace> {
         self.cells
     }
 
-    /// Where the words of inverted indexes lie, if there are any.
+    /// The place of the words of inverted indexes, if any.
     pub(crate) fn words_place(&self) -> Option<AnnexPlace> {
         self.words
     }
@@ -252,14 +252,14 @@ impl Story {
         self.shelf.as_ref()
     }
 
-    /// Place of a column among those of the file.
+    /// Position of a column among the columns of the file.
     pub(crate) fn root(&self, source: Source) -> Result<usize> {
         self.schema.position(source).ok_or_else(|| {
             Error::internal(format!("story {} has no {source:?}", self.built.name()))
         })
     }
 
-    /// Place of the values of a column that has no others below it.
+    /// Position of the values of a column without nested columns.
     pub(crate) fn leaf(&self, source: Source) -> Result<usize> {
         let root = self.root(source)?;
         let schema = self.metadata.parquet_schema();
@@ -280,7 +280,7 @@ fn parse(tail: &Bytes, bytes: u64) -> Result<ParquetMetaData, ParquetError> {
     reader.finish()
 }
 
-/// Whether Parquet counts the same rows.
+/// Whether Parquet's row counts agree with the footer.
 fn agrees(metadata: &ParquetMetaData, built: &BuiltStory, groups: &[GroupSummary]) -> bool {
     let rows = metadata.row_groups().iter().map(|group| group.num_rows().max(0).cast_unsigned());
     metadata.file_metadata().num_rows().max(0).cast_unsigned() == built.rows

@@ -1,4 +1,4 @@
-//! What the page index says of the values of a column.
+//! Value summaries from the page index.
 
 use bytes::Bytes;
 use parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
@@ -9,17 +9,16 @@ use stratalog_model::{
 
 use crate::{form, story::Story};
 
-/// Only events whose column may have such values are wanted: what is read of the others is
-/// for the reader to leave out.
+/// A predicate on a column, applied to pages: the reader filters the rows of the remaining pages.
 #[derive(Debug, Clone)]
 pub struct ColumnValues {
     /// A column that is no list.
     pub column: ColumnId,
-    /// Its values.
+    /// The wanted values.
     pub wanted: Wanted,
 }
 
-/// How the page index of a column is to be read.
+/// The interpretation of a column's page index.
 #[derive(Debug)]
 pub(crate) struct PageValues<'a> {
     column_type: &'a ColumnType,
@@ -27,8 +26,8 @@ pub(crate) struct PageValues<'a> {
 }
 
 impl Story {
-    /// How to read the page index of a column; `None` for one that has several values in a
-    /// row, or that the story does not have.
+    /// The interpretation of a column's page index; `None` for a list or interval column, and for
+    /// an unknown column.
     pub(crate) fn page_values(&self, id: ColumnId) -> Option<PageValues<'_>> {
         let column = self.schema().columns.iter().find(|column| column.id == id)?;
         let column_type = &column.column_type;
@@ -38,10 +37,10 @@ impl Story {
 }
 
 impl PageValues<'_> {
-    /// What is known of a page. Where the index does not count NULL, there may be some; it
+    /// The summary of a page. Without a NULL count in the index, the page may have NULLs. The index
     /// does not count rows.
     pub(crate) fn summary(&self, index: &ColumnIndexMetaData, page: usize) -> ValueSummary {
-        // A chunk with a page of nothing but NaN has none.
+        // A chunk with a page that holds only NaN has no index.
         if matches!(index, ColumnIndexMetaData::NONE) {
             return ValueSummary { rows: u64::MAX, nulls: 1, hull: None };
         }
@@ -70,7 +69,7 @@ impl PageValues<'_> {
             ColumnIndexMetaData::INT64(index) => of(index, page, whole),
             ColumnIndexMetaData::FLOAT(index) => of(index, page, |value| float(value.into())),
             ColumnIndexMetaData::DOUBLE(index) => of(index, page, float),
-            // As numbers these have another order than as bytes.
+            // The byte order of decimals differs from their numeric order.
             _ if matches!(self.column_type, ColumnType::Numeric { .. }) => None,
             ColumnIndexMetaData::BYTE_ARRAY(index)
             | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
@@ -81,7 +80,7 @@ impl PageValues<'_> {
         }
     }
 
-    /// A number as the column has it, where it is stored in another unit.
+    /// A stored number in the unit of the column.
     fn in_own_unit(&self, stored: i64) -> i64 {
         match self.column_type {
             ColumnType::Timestamp { precision: 0 } | ColumnType::TimestampTz { precision: 0 } => {

@@ -1,12 +1,12 @@
-//! The words of texts, and the rows that have them: what an inverted index is in a story (F88).
+//! Inverted indexes of a story: the words of texts, and the rows with each word (F88).
 //!
 //! ```text
 //!   group   words of column 7:  "error"    blocks 0, 3, 4      a block: 2,048 rows of the group
 //!                               "refused"  blocks 3
 //!           words of column 9:  …
 //! ```
-//! They lie behind the rows as [cells](crate::cells) do. Rows of other blocks need not be read; those
-//! of these are for the reader to look at. Words that are damaged rule nothing out.
+//! The words are an annex behind the rows, like [cells](crate::cells). Rows of other blocks need no
+//! read; the reader filters the rows of the found blocks. Damaged words exclude nothing.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::{
     values::ColumnValues,
 };
 
-/// The columns of their file.
+/// The columns of the annex.
 pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("column", DataType::Int32, false),
@@ -38,8 +38,7 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-/// The words of a group, by column and word; `None` where no column has an inverted index, or no
-/// words.
+/// The words of a group, by column and word; `None` without inverted indexes, or without words.
 ///
 /// # Errors
 /// `Internal`.
@@ -54,7 +53,7 @@ pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Optio
         let mut last = "";
         for (row, text) in texts.iter().enumerate() {
             let block = (row / CHUNK_ROWS) as u32;
-            // Neighbours are often alike.
+            // Neighboring texts are often equal.
             let Some(text) = text.filter(|text| row % CHUNK_ROWS == 0 || *text != last) else {
                 continue;
             };
@@ -84,7 +83,7 @@ pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Optio
     Ok(Some(RecordBatch::try_new(self::schema(), arrays)?))
 }
 
-/// Ascending numbers: the distances between them, seven bits to a byte.
+/// Encodes ascending numbers as distances, in bytes of seven bits.
 fn packed(numbers: &[u32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(numbers.len());
     let mut before = 0;
@@ -100,7 +99,7 @@ fn packed(numbers: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Adds the numbers of [`packed`] to a set; `None` for other bytes.
+/// Decodes the numbers of [`packed`] into a set; `None` for invalid bytes.
 fn unpack(bytes: &[u8], set: &mut [bool]) -> Option<()> {
     let (mut number, mut rest, mut shift) = (0_u32, 0_u32, 0);
     for byte in bytes {
@@ -118,20 +117,20 @@ fn unpack(bytes: &[u8], set: &mut [bool]) -> Option<()> {
 /// The words of one column of a group.
 #[derive(Debug)]
 struct Words {
-    /// Ascending.
+    /// The words, ascending.
     words: StringViewArray,
     blocks: BinaryArray,
 }
 
 impl Story {
-    /// Whether the story has an index of a column, or has no such column.
+    /// Whether the story has an index of a column, or lacks the column.
     pub fn has_index(&self, column: ColumnId, kind: IndexKind) -> bool {
         let schema = self.schema();
         schema.position(Source::Column(column)).is_none() || schema.is_indexed(column, kind)
     }
 
-    /// The rows of a selection that may have the wanted texts, by the inverted indexes of their
-    /// columns; `None` when there are none.
+    /// Keeps the rows that may have the wanted texts, by the inverted indexes of the columns;
+    /// `None` without rows.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`; `Internal`.
@@ -159,7 +158,7 @@ impl Story {
         Ok((selection.rows() > 0).then_some(selection))
     }
 
-    /// The words of a column of a group; `None` where there is no such index, or it is damaged.
+    /// The words of a column of a group; `None` without an index, or for a damaged index.
     async fn words(self: &Arc<Self>, group: u32, column: ColumnId) -> Result<Option<Arc<Words>>> {
         if !self.schema().is_indexed(column, IndexKind::Inverted) {
             return Ok(None);
@@ -181,7 +180,7 @@ impl Story {
             }
             read => read?,
         };
-        // A group without words has none of those that are asked for.
+        // A group without words contains none of the wanted words.
         let words = match &read {
             None => Words::default(),
             Some(arrays) => Words::of(arrays, column)
@@ -193,7 +192,7 @@ impl Story {
         Ok(Some(words))
     }
 
-    /// Their file, opened once as long as there is room; `None` if there are no words at all.
+    /// The annex of the words, opened once and cached; `None` without words.
     async fn opened_words(self: &Arc<Self>) -> Result<Arc<Option<Annex>>> {
         if let Some(known) = self.finding(Spot::AllWords) {
             return Ok(known);
@@ -209,7 +208,8 @@ impl Story {
     }
 }
 
-/// What a text must have to be one of some: the words of each. `None` if one of them has no words.
+/// The words of each text: a matching row contains all words of one text. `None` if a text has no
+/// words.
 fn among(texts: &ArrayRef) -> Option<Vec<Vec<WordPart>>> {
     let texts = texts.as_string_view_opt()?;
     let each = texts.iter().flatten().map(|text| {
@@ -228,7 +228,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Those of a column.
+    /// The words of a column.
     fn of(arrays: &[ArrayRef], column: ColumnId) -> Option<Self> {
         let [columns, words, blocks] = arrays else { return None };
         let columns = columns.as_primitive_opt::<Int32Type>()?.values();
@@ -240,8 +240,8 @@ impl Words {
         Some(Self { words, blocks })
     }
 
-    /// The blocks with rows that may have all parts of one of `asked`; `None` when the words do
-    /// not tell.
+    /// The blocks with rows that may have all parts of an element of `asked`; `None` for damaged
+    /// blocks.
     fn blocks_of(&self, asked: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
         let mut any = vec![false; blocks];
         for parts in asked {
@@ -270,7 +270,7 @@ impl Words {
         Some(any)
     }
 
-    /// Place of the first word that is not before another.
+    /// Position of the first word at or after `word`.
     fn first_from(&self, word: &str) -> usize {
         let (mut low, mut high) = (0, self.words.len());
         while low < high {

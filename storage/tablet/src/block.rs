@@ -1,4 +1,4 @@
-//! A block: what it says of its events, and the events. All integers are little-endian.
+//! The format of a block: a head with a summary, and the events. All integers are little-endian.
 //!
 //! ```text
 //!     0  "SLTB"               4  CRC32C of bytes 8..head bytes, seeded with the tablet's seed
@@ -18,14 +18,14 @@ use crate::section::{self, ENTRY_BYTES, SectionHead};
 
 /// Bytes of a head before its keys.
 pub(crate) const FIXED_BYTES: usize = 96;
-/// Heads and payloads start at multiples of this.
+/// Heads and payloads start at multiples of this value.
 pub(crate) const ALIGNMENT: usize = 16;
-/// Bytes that a head may have.
+/// Maximum bytes of a head.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: &[u8; 4] = b"SLTB";
 
-/// What a block says of its events, all of it exact.
+/// The summary of a block's events. All values are exact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlockSummary {
     /// Events, at least one.
@@ -34,9 +34,9 @@ pub struct BlockSummary {
     pub ticks: (i64, i64),
     /// Lowest and highest gsn.
     pub gsns: (u64, u64),
-    /// Key of the first event, and of the last: the block's lowest and highest.
+    /// Keys of the first and the last event: the lowest and the highest key of the block.
     pub keys: (Bytes, Bytes),
-    /// Statistics of the columns, in the words of whoever wrote them.
+    /// Statistics of the columns, in the encoding of the writer.
     pub statistics: Bytes,
 }
 
@@ -47,14 +47,14 @@ impl BlockSummary {
     }
 }
 
-/// A block of a tablet: where it lies, and what it holds.
+/// The head of a block: place and summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockHead {
-    /// Where its head begins in the file.
+    /// Offset of the head in the file.
     pub offset: u64,
     /// Number in the file, from 0.
     pub number: u32,
-    /// What it holds.
+    /// The summary of the events.
     pub summary: BlockSummary,
     pub(crate) head_bytes: u32,
     pub(crate) payload_bytes: u32,
@@ -74,13 +74,13 @@ impl BlockHead {
         self.sections.len()
     }
 
-    /// Bytes of some sections as they are stored.
+    /// Stored bytes of some sections.
     pub fn stored_bytes(&self, wanted: &[usize]) -> u64 {
         let sections = wanted.iter().filter_map(|at| self.sections.get(*at));
         sections.map(|section| u64::from(section.stored_bytes)).sum()
     }
 
-    /// Bytes of the payload when unpacked.
+    /// Unpacked bytes of the payload.
     pub fn unpacked_bytes(&self) -> usize {
         self.unpacked_bytes as usize
     }
@@ -117,13 +117,13 @@ impl BlockHead {
         (out, checksum)
     }
 
-    /// Bytes of a head with these parts.
+    /// Bytes of a head with this summary and this number of sections.
     pub(crate) fn head_bytes_of(summary: &BlockSummary, sections: usize) -> usize {
         let parts = summary.keys.0.len() + summary.keys.1.len() + summary.statistics.len();
         (FIXED_BYTES + parts + sections * ENTRY_BYTES).next_multiple_of(ALIGNMENT)
     }
 
-    /// How long the head is that begins with these bytes, if they begin one.
+    /// The length of the head that begins with these bytes; `None` if the bytes begin no head.
     pub(crate) fn head_bytes_in(fixed: &[u8]) -> Option<usize> {
         let bytes = fixed.get(20..24)?.try_into().map(u32::from_le_bytes).ok()? as usize;
         let fits =
@@ -131,7 +131,7 @@ impl BlockHead {
         (fixed.starts_with(MAGIC) && fits).then_some(bytes)
     }
 
-    /// Reads a head that lies at `offset`, and its checksum; the reason when it does not hold.
+    /// Decodes a head at `offset`; returns the head and its checksum, or the reason for a failure.
     pub(crate) fn decode(head: &[u8], offset: u64, seed: u32) -> Result<(Self, u32), &'static str> {
         if Self::head_bytes_in(head) != Some(head.len()) {
             return Err("there is no block");

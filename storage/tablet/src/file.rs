@@ -1,4 +1,4 @@
-//! A block file: its header, its blocks, its end.
+//! The format of a block file: header, blocks, end.
 //!
 //! ```text
 //!     0  "SLTABLET"     8  format version (2)   12  zeros
@@ -24,22 +24,22 @@ use crate::{
     section::{Packer, Section},
 };
 
-/// The format that this version writes, and the newest that it reads.
+/// The format version of new files, and the newest readable version.
 const FORMAT_VERSION: u32 = 2;
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const END_BYTES: usize = 32;
 const MAGIC: &[u8; 8] = b"SLTABLET";
 const END_MAGIC: &[u8; 4] = b"SLTE";
 
-/// Name of a tablet that is whole, behind its number.
+/// Suffix of a complete tablet's name, behind its number.
 pub(crate) const SUFFIX: &str = ".tablet";
-/// Name of one that is being made.
+/// Suffix of an unfinished tablet's name.
 pub(crate) const BUILDING_SUFFIX: &str = ".building";
 
-/// Payload bytes, unpacked, that a block may have.
+/// Maximum unpacked payload bytes of a block.
 const UNPACKED_BYTES_MAX: usize = 1 << 30;
 
-/// Number of a tablet; never used again.
+/// Number of a tablet; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TabletId(pub u64);
 
@@ -49,14 +49,15 @@ impl fmt::Display for TabletId {
     }
 }
 
-/// A tablet that was built, as the manifest is to remember it: what a reader compares with.
+/// The description of a complete tablet for the manifest; readers compare the file with this
+/// description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Built {
-    /// Which.
+    /// Number of the tablet.
     pub id: TabletId,
-    /// Whose events.
+    /// Chronicle of the events.
     pub chronicle: ChronicleId,
-    /// What their columns are.
+    /// Schema version of the events.
     pub schema_version: SchemaVersion,
     /// Length of the file.
     pub bytes: u64,
@@ -64,11 +65,11 @@ pub struct Built {
     pub blocks: u32,
     /// Events.
     pub rows: u64,
-    /// Checksum of the checksums of all heads, which cover those of the payloads.
+    /// Checksum over the checksums of all heads, which cover the checksums of the payloads.
     pub checksum: u32,
 }
 
-/// Where a tablet's file lies.
+/// The path of a tablet's file.
 pub(crate) fn path_of(folder: &Path, id: TabletId, suffix: &str) -> PathBuf {
     folder.join(format!("{:020}{suffix}", id.0))
 }
@@ -92,7 +93,7 @@ pub(crate) fn header(
     (out, seed)
 }
 
-/// The last bytes of a file.
+/// The end of a file.
 fn end(blocks: u32, rows: u64, bytes: u64, checksum: u32, seed: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(END_BYTES);
     out.put_slice(END_MAGIC);
@@ -105,8 +106,8 @@ fn end(blocks: u32, rows: u64, bytes: u64, checksum: u32, seed: u32) -> Vec<u8> 
     out
 }
 
-/// Makes a block file. Dropped before [`Builder::finish`] it leaves a file that is no
-/// tablet, which [`crate::Tablets::open`] removes.
+/// Writes a block file. A builder dropped before [`Builder::finish`] leaves an unfinished file;
+/// [`crate::Tablets::open`] removes the file.
 #[derive(Debug)]
 pub struct Builder {
     disk: Arc<dyn Disk>,
@@ -153,11 +154,11 @@ impl Builder {
         self.built.bytes
     }
 
-    /// Adds a block. Each section is packed where that makes it smaller.
+    /// Adds a block. A section is packed if packing makes the section smaller.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or keys, statistics and
-    /// heads of sections over 16 MiB.
+    /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or for a head over 16 MiB (keys,
+    /// statistics and section entries).
     pub fn push(&mut self, summary: BlockSummary, sections: &[Section<'_>]) -> Result<()> {
         let head_bytes = BlockHead::head_bytes_of(&summary, sections.len());
         let unpacked_bytes: usize = sections.iter().map(|section| section.bytes.len()).sum();
@@ -193,11 +194,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends the file, makes it durable, gives it its name, and makes that durable: only then
-    /// may a manifest name it.
+    /// Ends the file, makes the file durable, renames the file, and makes the new name durable.
+    /// Only then may a manifest name the tablet.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`. The tablet is then not there.
+    /// `DiskFull`, `Io`. Then the tablet does not exist.
     pub fn finish(mut self) -> Result<(Built, Vec<BlockHead>)> {
         let built = &mut self.built;
         let end = end(built.blocks, built.rows, built.bytes, built.checksum, self.seed);
@@ -224,7 +225,7 @@ impl Builder {
     }
 }
 
-/// What a file's header and end say; the reason when they do not hold.
+/// Verifies the header and the end of a file; returns their contents, or the reason for a failure.
 pub(crate) fn inspect(
     header_bytes: &[u8],
     end_bytes: &[u8],

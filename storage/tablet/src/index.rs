@@ -1,12 +1,12 @@
-//! What the blocks of all tablets hold, in sled: small entries that can be made again.
+//! An index of the blocks of all tablets in sled: small entries that can be rebuilt.
 //!
 //! ```text
 //!   (tablet u64, block u32, big-endian) ─► CRC32C of key and the rest │ offset u64 │ head
 //! ```
-//! sled may panic on what it finds, lose what was flushed when the power goes, or show less
-//! than was put in. So it is opened and used behind a guard, an entry is checked before it is
-//! believed, and a tablet's entries count only when all of them are there. Whatever goes
-//! wrong, the database is put away and begun anew.
+//! sled may panic on damaged data, lose flushed entries in a power cut, or return fewer entries
+//! than were stored. Therefore the index calls sled behind a guard, verifies each entry, and uses
+//! the entries of a tablet only if all are present. After any failure, the index deletes the
+//! database and starts an empty one.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 
 use crate::{block::BlockHead, file::TabletId};
 
-/// Bytes of an entry, at most: a tablet with a longer one is not remembered.
+/// Maximum bytes of an entry: the index skips a tablet with a longer entry.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 
-/// sled's page cache.
+/// Bytes of sled's page cache.
 const CACHE_BYTES: u64 = 8 << 20;
 
-/// An index of blocks; without a database when there can be none.
+/// An index of blocks; without a database if sled cannot be opened.
 #[derive(Debug)]
 pub(crate) struct Index {
     folder: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens the database in `folder`, or begins one; `None` keeps no index.
+    /// Opens or creates the database in `folder`; `None` keeps no index.
     pub(crate) fn open(folder: Option<&Path>) -> Self {
         let index = Self { folder: folder.map(Path::to_path_buf), database: Mutex::default() };
         *index.database.lock() = index.start();
@@ -47,7 +47,7 @@ impl Index {
         })
     }
 
-    /// Runs `work` on the database; begins a new one when it fails.
+    /// Runs `work` on the database; starts a new database after a failure.
     fn guarded<T>(&self, work: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Option<T> {
         let mut database = self.database.lock();
         let open = database.as_ref()?;
@@ -56,7 +56,7 @@ impl Index {
             Ok(Err(error)) => tracing::warn!(%error, "the index of tablets is begun anew"),
             Err(_) => tracing::warn!("the index of tablets broke, and is begun anew"),
         }
-        // Dropping what broke may break, too.
+        // The drop of a broken database may panic, too.
         let broken = database.take();
         catch_unwind(AssertUnwindSafe(|| drop(broken))).ok();
         if let Some(folder) = &self.folder {
@@ -66,12 +66,12 @@ impl Index {
         None
     }
 
-    /// Whether there is room for the blocks of a tablet.
+    /// Whether the index has room for the blocks of a tablet.
     pub(crate) fn takes(heads: &[BlockHead]) -> bool {
         heads.iter().all(|head| head.head_bytes as usize <= ENTRY_BYTES_MAX)
     }
 
-    /// Remembers the blocks of a tablet.
+    /// Stores the blocks of a tablet.
     pub(crate) fn put(&self, tablet: TabletId, heads: &[BlockHead], seed: u32) {
         if !Self::takes(heads) {
             return;
@@ -86,7 +86,7 @@ impl Index {
         });
     }
 
-    /// The blocks of a tablet that has `blocks` of them; `None` when any is missing or wrong.
+    /// The `blocks` blocks of a tablet; `None` if any entry is missing or wrong.
     pub(crate) fn get(&self, tablet: TabletId, blocks: u32, seed: u32) -> Option<Vec<BlockHead>> {
         let found = self.guarded(|database| {
             let mut found = Vec::with_capacity(blocks as usize);
@@ -108,7 +108,7 @@ impl Index {
         heads.collect()
     }
 
-    /// Forgets a tablet.
+    /// Removes the entries of a tablet.
     pub(crate) fn remove(&self, tablet: TabletId) {
         self.guarded(|database| {
             let mut batch = sled::Batch::default();
@@ -119,7 +119,7 @@ impl Index {
         });
     }
 
-    /// Tablets of which something is remembered.
+    /// The tablets with entries.
     pub(crate) fn tablets(&self) -> Vec<TabletId> {
         let found = self.guarded(|database| {
             let mut found: Vec<TabletId> = Vec::new();

@@ -1,23 +1,23 @@
-//! Tablets: files of checksummed, compressed blocks of events, and an index of them.
+//! Tablets: files of checksummed, compressed blocks of events, with an index.
 //!
-//! *What it is*: [`Tablets`], a folder of block files, each of which holds events of one
-//! chronicle in one window of ticks (ChronoLog §4: the hot tier on SSD; ChronicleDB §4:
-//! the blocks and inner nodes of its TAB⁺-tree). [`Builder`] makes a file, [`Tablet`] reads
-//! one, and a sled database remembers what the blocks of all files hold.
+//! *What it is*: [`Tablets`], a folder of block files. Each file holds events of one chronicle in
+//! one window of ticks (ChronoLog §4: the hot tier on SSD; ChronicleDB §4: the blocks and inner
+//! nodes of its TAB⁺-tree). [`Builder`] writes a file, [`Tablet`] reads a file, and a sled
+//! database indexes the blocks of all files.
 //!
-//! *What it deliberately is not*: it does not look into blocks (it knows no Arrow and no
-//! SQL: bytes in, bytes out, like the journal), does not decide what becomes a tablet, and
-//! does not know which tablets count: that is the manifest's to say.
+//! *What it deliberately is not*: the crate does not interpret blocks (no Arrow, no SQL: bytes in,
+//! bytes out, like the journal). The crate does not decide which events become a tablet, and does
+//! not know the current tablets: the manifest does.
 //!
 //! *Data path*:
 //! ```text
 //!   Builder: block, block, … end ─► <id>.building ─► fsync ─► <id>.tablet ─► fsync of folder
 //!                                                                │
-//!   Tablet::blocks ◄── sled (tablet, block) ─► head ◄── rebuilt ─┘   whenever sled is not right
+//!   Tablet::blocks ◄── sled (tablet, block) ─► head ◄── rebuilt ─┘   for a missing or wrong entry
 //!   Tablet::read(head, sections) ─► verified before it is unpacked (CL-6)
 //! ```
-//! sled is an index and nothing more (CL-9): what it says is checked against the file that it
-//! is about, and what it does not say is read from there. `docs/formats.md` draws the bytes.
+//! sled is only an index (CL-9): each entry is verified against its file, and missing entries are
+//! read from the file. `docs/formats.md` draws the bytes.
 
 mod block;
 mod file;

@@ -1,7 +1,7 @@
-//! Words split into planes, and joined again: all first bytes, then all second ones, and so on;
-//! what is left over at the end stays as it is.
+//! Splits words into byte planes, and joins planes into words: first all first bytes, then all
+//! second bytes, and so on. Bytes left over at the end stay unchanged.
 
-/// Bytes that words may have.
+/// Valid word lengths in bytes.
 pub(crate) const WIDTHS: [u8; 4] = [2, 4, 8, 16];
 
 /// The planes of words.
@@ -55,7 +55,7 @@ fn join_by<const W: usize>(planes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Eight words of eight bytes as a square, turned around its diagonal.
+/// Transposes a square of eight words of eight bytes.
 fn turn(mut rows: [u64; 8]) -> [u64; 8] {
     const STEPS: [(usize, u32, u64); 3] = [
         (4, 32, 0x0000_0000_ffff_ffff),
@@ -81,7 +81,7 @@ fn turn(mut rows: [u64; 8]) -> [u64; 8] {
     rows
 }
 
-/// As [`split_by`], eight words at a time where there are so many.
+/// Like [`split_by`], but with blocks of eight words where possible.
 fn split_longs(bytes: &[u8]) -> Vec<u8> {
     let (words, rest) = bytes.as_chunks::<8>();
     let (squares, odd) = words.as_chunks::<8>();
@@ -109,7 +109,7 @@ fn split_longs(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// As [`join_by`], eight words at a time where there are so many.
+/// Like [`join_by`], but with blocks of eight words where possible.
 fn join_longs(planes: &[u8]) -> Vec<u8> {
     let words = planes.len() / 8;
     let (split, rest) = planes.split_at(words * 8);

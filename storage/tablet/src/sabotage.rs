@@ -3,7 +3,7 @@
 /// Every fault.
 pub const FAULTS: [&str; 3] = ["edit-before-tablet", "tablet-name-unsynced", "tablet-unsynced"];
 
-/// Whether a fault is switched on.
+/// Whether a fault is active.
 pub fn active(fault: &str) -> bool {
     stratalog_model::sabotage::active(&FAULTS, fault)
 }

@@ -1,10 +1,10 @@
-//! Sections of a block: what is packed, verified and read by itself, such as one column.
+//! Sections of a block: the units of packing, verification and reading, such as one column.
 //!
 //! ```text
 //!   bytes ─► words split into planes ─► zstd ─► stored, with a checksum
-//!             (all first bytes, then all second ones, …)
+//!             (all first bytes, then all second bytes, …)
 //! ```
-//! Of numbers that are alike the upper bytes are, too: split apart they pack to nearly nothing.
+//! Similar numbers have similar upper bytes: planes of upper bytes pack to nearly nothing.
 
 use std::cell::RefCell;
 
@@ -13,29 +13,29 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::planes;
 
-/// Bytes of what a block's head says of a section.
+/// Bytes of a section's entry in the head of a block.
 pub(crate) const ENTRY_BYTES: usize = 16;
 
-/// zstd's level: its fastest that still halves codes and floats.
+/// Level of zstd: the fastest level that still halves codes and floats.
 const ZSTD_LEVEL: i32 = 1;
 
 thread_local! {
     static UNPACKING: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// A part of a block that is to be written.
+/// A part of a block to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Section<'a> {
-    /// Its bytes.
+    /// The bytes.
     pub bytes: &'a [u8],
-    /// Bytes of the words that most of it consists of: 1, 2, 4, 8 or 16.
+    /// Bytes per word of the section's main part: 1, 2, 4, 8 or 16.
     pub word_bytes: u8,
 }
 
-/// Where a section lies, and what it is compared with.
+/// The place and the checksum of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SectionHead {
-    /// Bytes from the begin of the payload; told by the sections before.
+    /// Offset from the beginning of the payload: the sum of the sections before.
     pub(crate) offset: u64,
     pub(crate) stored_bytes: u32,
     pub(crate) unpacked_bytes: u32,
@@ -55,11 +55,11 @@ impl std::fmt::Debug for Packer {
 
 impl Packer {
     pub(crate) fn new() -> Self {
-        // Without memory for one, sections are stored as they are.
+        // Without memory for a compressor, sections are stored unpacked.
         Self(Compressor::new(ZSTD_LEVEL).ok())
     }
 
-    /// Adds a section to a payload, packed where that makes it smaller.
+    /// Adds a section to a payload; packs the section if packing makes the section smaller.
     pub(crate) fn add(&mut self, section: Section<'_>, payload: &mut Vec<u8>) -> SectionHead {
         let word_bytes =
             if planes::WIDTHS.contains(&section.word_bytes) { section.word_bytes } else { 1 };
@@ -82,14 +82,14 @@ impl Packer {
 }
 
 impl SectionHead {
-    /// Where the section ends, from the begin of the payload.
+    /// End of the section, from the beginning of the payload.
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.stored_bytes)
     }
 
     /// ```text
-    ///   0  bytes, stored   4  bytes, unpacked   8  CRC32C of them as they are stored
-    ///  12  packed: 0 as they are, 1 zstd   13  bytes of a word   14  zeros
+    ///   0  bytes, stored   4  bytes, unpacked   8  CRC32C of the stored bytes
+    ///  12  packing: 0 none, 1 zstd   13  bytes of a word   14  zeros
     /// ```
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u32_le(self.stored_bytes);
@@ -100,7 +100,7 @@ impl SectionHead {
         out.put_u16_le(0);
     }
 
-    /// Reads one; the reason when it does not hold.
+    /// Decodes an entry; the reason in case of a failure.
     pub(crate) fn decode(mut entry: &[u8], offset: u64) -> std::result::Result<Self, &'static str> {
         if entry.len() != ENTRY_BYTES {
             return Err("a section is cut off");
@@ -119,8 +119,8 @@ impl SectionHead {
         Ok(Self { offset, stored_bytes, unpacked_bytes, checksum, is_packed, word_bytes })
     }
 
-    /// The bytes of which `stored` is stored; the reason when it does not hold. Verified before
-    /// it is unpacked (CL-6).
+    /// Unpacks the stored bytes; the reason in case of a failure. The checksum is verified before
+    /// unpacking (CL-6).
     pub(crate) fn unpack(&self, stored: Bytes) -> std::result::Result<Bytes, &'static str> {
         if stored.len() != self.stored_bytes as usize || crc32c::crc32c(&stored) != self.checksum {
             return Err("the checksum of a section does not match");
@@ -145,12 +145,12 @@ fn unpack(stored: &[u8], bytes: usize) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// Sections that are read in one go: neighbours, and what lies between them where that is little.
+/// Groups wanted sections for reading: one read for neighbors and small gaps between them.
 pub(crate) fn runs<'a>(
     sections: &'a [SectionHead],
     wanted: &[usize],
 ) -> Option<Vec<(u64, u64, Vec<&'a SectionHead>)>> {
-    /// Bytes between two sections that are read and left aside.
+    /// Maximum unused bytes between two sections of one read.
     const GAP_BYTES_MAX: u64 = 16 << 10;
     let mut runs: Vec<(u64, u64, Vec<&SectionHead>)> = Vec::new();
     for at in wanted {
@@ -168,7 +168,7 @@ pub(crate) fn runs<'a>(
     Some(runs)
 }
 
-/// The heads of a payload's sections, one after another.
+/// The heads of a payload's sections, in order.
 pub(crate) fn decode_all(table: &[u8]) -> std::result::Result<Vec<SectionHead>, &'static str> {
     let mut offset = 0;
     let sections = table.chunks(ENTRY_BYTES).map(|entry| {

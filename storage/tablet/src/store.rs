@@ -16,7 +16,7 @@ use crate::{
     tablet::{Tablet, damaged, missing},
 };
 
-/// Ending of the name of a damaged tablet that was replaced by a sound one.
+/// Suffix of a damaged tablet's name after its replacement by a sound tablet.
 const ASIDE_SUFFIX: &str = ".damaged";
 
 /// The tablets of a data directory.
@@ -28,15 +28,14 @@ pub struct Tablets {
     holding: Mutex<Holding>,
 }
 
-/// Who holds files, and those that go when nobody does.
+/// The number of holds, and the tablets to remove after the last hold.
 #[derive(Debug, Default)]
 struct Holding {
     holds: usize,
     doomed: Vec<TabletId>,
 }
 
-/// As long as it lives, no tablet is removed. Dropping the last one removes those that would
-/// have gone.
+/// Prevents the removal of tablets. Drop of the last hold removes the tablets released meanwhile.
 #[derive(Debug)]
 pub struct TabletsHold(Arc<Tablets>);
 
@@ -59,16 +58,15 @@ impl Drop for TabletsHold {
 }
 
 impl Tablets {
-    /// Opens the folder, made if it is missing. Files that were never finished are removed.
-    /// `index` is where sled lies, on the machine's own disk; without it, what blocks hold is
-    /// read from their files.
+    /// Opens the folder (made if missing), and removes unfinished files. `index` is the folder of
+    /// sled on the machine's own disk; without sled, block heads are read from their files.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` for a file that is none of ours; `Io`.
+    /// `ObjectNotInPrerequisiteState` for a foreign file; `Io`.
     pub fn open(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Result<Self> {
         let failed = |error| Error::io(format!("cannot open {}", folder.display()), error);
         disk.create_dir_all(folder).map_err(failed)?;
-        // Also when it was there: whoever made it may not have come to this.
+        // Also for an existing folder: its maker may have stopped before this sync.
         disk.sync_dir(folder.parent().unwrap_or(folder)).map_err(failed)?;
         for name in disk.list(folder).map_err(failed)? {
             let path = folder.join(&name);
@@ -89,15 +87,15 @@ impl Tablets {
         Ok(Self { disk, folder: folder.to_path_buf(), index, holding: Mutex::default() })
     }
 
-    /// The tablets of a folder that nobody has open, for whoever only looks: nothing is made
-    /// or removed there. `index` is a copy of where sled lies: sled writes where it opens.
+    /// The tablets of a closed folder, for readers: nothing is made or removed in the folder.
+    /// `index` is a copy of sled's folder, because sled writes to its folder on open.
     pub fn look(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Self {
         let (index, holding) = (Index::open(index), Mutex::default());
         Self { disk, folder: folder.to_path_buf(), index, holding }
     }
 
-    /// What else lies in the folder: names of files that were never finished, and of others.
-    /// Ones that were put aside are passed over.
+    /// The other files of the folder: names of unfinished files, and of foreign files. Leaves out
+    /// damaged tablets put aside.
     ///
     /// # Errors
     /// `Io`.
@@ -112,7 +110,7 @@ impl Tablets {
     /// Begins a tablet.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `Internal` for a number that is in use.
+    /// `DiskFull`, `Io`; `Internal` for a number in use.
     pub fn build(
         &self,
         id: TabletId,
@@ -127,22 +125,22 @@ impl Tablets {
         Builder::create(&self.disk, &self.folder, id, chronicle, schema_version)
     }
 
-    /// Remembers what the blocks of a tablet hold.
+    /// Stores the block heads of a tablet in the index.
     pub fn remember(&self, built: &Built, heads: &[BlockHead]) {
         self.index.put(built.id, heads, built.checksum);
     }
 
-    /// A tablet that the manifest names. Its header and end are compared with what the
-    /// manifest knows.
+    /// Opens a tablet of the manifest. The header and the end are compared with the manifest's
+    /// description.
     ///
     /// # Errors
-    /// `DataCorrupted` when it is missing, damaged or another one; `Io`.
+    /// `DataCorrupted` if the file is missing, damaged or another tablet; `Io`.
     pub fn tablet(&self, built: &Built) -> Result<Tablet> {
         Tablet::open(self.disk.as_ref(), path_of(&self.folder, built.id, SUFFIX), built)
     }
 
-    /// What the blocks of a tablet hold, by ascending (key, tick): from the index, or, where
-    /// that does not know, from the file.
+    /// The block heads of a tablet, by ascending (key, tick): from the index, or else from the
+    /// file.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`.
@@ -158,8 +156,8 @@ impl Tablets {
         }
     }
 
-    /// Whether the index says the same of a tablet's blocks as its file; it need not say
-    /// anything of one for which it has no room.
+    /// Whether the index and the file agree about a tablet's blocks. True for a tablet too large
+    /// for the index.
     pub fn remembers(&self, built: &Built, heads: &[BlockHead]) -> bool {
         if !Index::takes(heads) {
             return true;
@@ -167,13 +165,13 @@ impl Tablets {
         self.index.get(built.id, built.blocks, built.checksum).is_some_and(|known| known == heads)
     }
 
-    /// Events of a tablet's first block, as the index says.
+    /// Number of events in a tablet's first block, from the index.
     pub fn first_block_rows(&self, built: &Built) -> Option<usize> {
         let heads = self.index.get(built.id, built.blocks, built.checksum)?;
         heads.first().map(|head| head.summary.rows as usize)
     }
 
-    /// Puts a damaged tablet aside, under another name, so that a sound one can have its.
+    /// Renames a damaged tablet, to free its name for a sound tablet.
     ///
     /// # Errors
     /// `Io`.
@@ -194,13 +192,13 @@ impl Tablets {
         Err(Error::internal("no name is free"))
     }
 
-    /// Where the file of a tablet lies.
+    /// The path of a tablet's file.
     pub fn path(&self, id: TabletId) -> PathBuf {
         path_of(&self.folder, id, SUFFIX)
     }
 
-    /// Removes the files that `kept` does not name, and what is remembered of them. Returns
-    /// how many files that were.
+    /// Removes all tablets outside of `kept`, with their index entries. Returns the number of
+    /// removed files.
     ///
     /// # Errors
     /// `Io`.
@@ -223,24 +221,24 @@ impl Tablets {
         Ok(removed)
     }
 
-    /// Keeps the tablets that a manifest names which is read from now on.
+    /// Holds all tablets of any manifest that is read from now on.
     pub fn hold(self: &Arc<Self>) -> TabletsHold {
         self.holding.lock().holds += 1;
         TabletsHold(Arc::clone(self))
     }
 
-    /// Whether tablets are there only because somebody [holds](Self::hold) them.
+    /// Whether tablets exist only because of a [hold](Self::hold).
     pub fn is_holding(&self) -> bool {
         !self.holding.lock().doomed.is_empty()
     }
 
-    /// Where the file of a tablet is, and on which disk.
+    /// The disk and the path of a tablet's file.
     pub fn file(&self, id: TabletId) -> (Arc<dyn Disk>, PathBuf) {
         (Arc::clone(&self.disk), self.path(id))
     }
 
-    /// Removes a tablet that no manifest names any more, once nobody [holds](Self::hold) it.
-    /// Whoever has it open reads on.
+    /// Removes a tablet that no manifest names any more; a [hold](Self::hold) delays the removal.
+    /// Open readers continue.
     ///
     /// # Errors
     /// `Io`.
@@ -260,7 +258,7 @@ impl Tablets {
         Ok(())
     }
 
-    /// Whether the file of a tablet is among `files` and has `bytes`: what costs nothing to see.
+    /// Whether `files` contains a tablet with the length `bytes`: a cheap check.
     ///
     /// # Errors
     /// `DataCorrupted`.
@@ -276,13 +274,13 @@ impl Tablets {
         }
     }
 
-    /// The name of a tablet's file, below the data directory.
+    /// The name of a tablet's file, relative to the data directory.
     pub fn file_name(&self, id: TabletId) -> String {
         let folder = self.folder.file_name().unwrap_or_default();
         Path::new(folder).join(format!("{:020}{SUFFIX}", id.0)).to_string_lossy().into_owned()
     }
 
-    /// Removes the files of tablets, finished or not. None of them needs to be there.
+    /// Removes the files of tablets, finished or not. Missing files are fine.
     ///
     /// # Errors
     /// `Io`.
@@ -301,7 +299,7 @@ impl Tablets {
         Ok(())
     }
 
-    /// Sabotage: makes durable what [`Builder::finish`] did not.
+    /// Sabotage: performs the syncs that [`Builder::finish`] left out.
     #[cfg(feature = "sabotage")]
     pub fn sync_late(&self) -> Result<()> {
         if !crate::sabotage::active("edit-before-tablet") {
@@ -315,7 +313,7 @@ impl Tablets {
         self.disk.sync_dir(&self.folder).map_err(failed)
     }
 
-    /// Numbers of the files that are there, and their lengths.
+    /// Numbers and lengths of the existing files.
     ///
     /// # Errors
     /// `Io`.
@@ -332,7 +330,7 @@ impl Tablets {
     }
 }
 
-/// Whether a file was put aside because it is damaged.
+/// Whether a file is a damaged tablet put aside.
 fn is_aside(name: &str) -> bool {
     name.ends_with(ASIDE_SUFFIX)
 }

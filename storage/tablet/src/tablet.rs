@@ -11,7 +11,7 @@ use crate::{
     section,
 };
 
-/// One tablet, open for reading.
+/// An open tablet.
 #[derive(Debug)]
 pub struct Tablet {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct Tablet {
 }
 
 impl Tablet {
-    /// Opens the file at `path`, and compares its header and end with what the manifest knows.
+    /// Opens the file at `path`, and compares its header and end with the manifest's description.
     pub(crate) fn open(disk: &dyn Disk, path: PathBuf, built: &Built) -> Result<Self> {
         let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
         if !disk.exists(&path).map_err(failed)? {
@@ -44,16 +44,16 @@ impl Tablet {
         Ok(Tablet { path, file, built: *built, seed })
     }
 
-    /// What the manifest knows of it.
+    /// The manifest's description of the tablet.
     pub fn built(&self) -> &Built {
         &self.built
     }
 
-    /// Some sections of a block, by ascending number. Each is verified before it is unpacked
-    /// (CL-6).
+    /// Reads some sections of a block, by ascending number. Each section is verified before
+    /// unpacking (CL-6).
     ///
     /// # Errors
-    /// `DataCorrupted`, with file and offset; `Io`; `Internal` for a section that it has not.
+    /// `DataCorrupted`, with file and offset; `Io`; `Internal` for a nonexistent section.
     pub fn read(&self, head: &BlockHead, wanted: &[usize]) -> Result<Vec<Bytes>> {
         let runs = section::runs(&head.sections, wanted);
         let runs = runs.ok_or_else(|| Error::internal("a block has no such section"))?;
@@ -75,15 +75,15 @@ impl Tablet {
         Ok(found)
     }
 
-    /// All sections of a block, as [`Self::read`].
+    /// Reads all sections of a block.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn read_all(&self, head: &BlockHead) -> Result<Vec<Bytes>> {
         self.read(head, &(0..head.sections()).collect::<Vec<_>>())
     }
 
-    /// Reads every byte and compares every checksum.
+    /// Reads every byte and verifies every checksum.
     ///
     /// # Errors
     /// `DataCorrupted`, with file and offset; `Io`.
@@ -91,7 +91,7 @@ impl Tablet {
         self.heads()?.iter().try_for_each(|head| self.read_all(head).map(drop))
     }
 
-    /// The heads of all blocks, from the file, as [`Self::heads_on_disk`].
+    /// The heads of all blocks from the file: see [`Self::heads_on_disk`].
     ///
     /// # Errors
     /// `DataCorrupted`, with file and offset; `Io`.
@@ -102,8 +102,8 @@ impl Tablet {
         }
     }
 
-    /// The heads of the blocks as the file has them, whatever the index says; where one does
-    /// not hold, those before it, and why: `DataCorrupted` with file and offset, or `Io`.
+    /// The heads of the blocks from the file, without the index. After a failure: the heads before
+    /// the failure, and the error, `DataCorrupted` with file and offset, or `Io`.
     pub fn heads_on_disk(&self) -> (Vec<BlockHead>, Option<Error>) {
         let mut heads: Vec<BlockHead> = Vec::new();
         let built = &self.built;
@@ -126,14 +126,14 @@ impl Tablet {
         (heads, wrong.then(|| damaged(&self.path, at, what)))
     }
 
-    /// Whether these are the heads that the manifest's checksum is of.
+    /// Whether these heads have the manifest's checksum.
     pub(crate) fn has(&self, heads: &[BlockHead]) -> bool {
         let own = heads.iter().map(|head| head.encode(self.seed).1);
         let sum = own.fold(0, |sum, own| crc32c::crc32c_append(sum, &own.to_le_bytes()));
         sum == self.built.checksum
     }
 
-    /// The head of block `number`, which lies at `at`, and its checksum.
+    /// The head of block `number` at offset `at`, and its checksum.
     fn head_at(&self, at: u64, number: usize) -> Result<(BlockHead, u32)> {
         let damage = |what: &str| Err(damaged(&self.path, at, what));
         let mut bytes = vec![0; FIXED_BYTES];
@@ -164,7 +164,7 @@ impl Tablet {
     }
 }
 
-/// Fills `buffer`; `false` when the file ends before.
+/// Fills `buffer`; `false` if the file ends before.
 fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> std::io::Result<bool> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! Backups while statements, moves, merges, deletes and drops go on.
+//! Backups during statements, moves, merges, deletes and drops.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::database::*;
 
 const ROWS: i64 = 7;
 
-/// The statements of a table: each has `ROWS` rows, all or none.
+/// The statements of a table: each has all its `ROWS` rows, or none.
 fn statements(rows: &Rows) -> BTreeMap<i64, usize> {
     let mut found = BTreeMap::new();
     for (tick, statement) in rows {
@@ -32,7 +32,7 @@ async fn backups_have_all_that_was_acknowledged_and_whole_statements_only() {
     let database = Arc::new(Database::open(&disk, false, &definitions).unwrap());
     let stop = Arc::new(AtomicBool::new(false));
     let acknowledged = Arc::new([AtomicI64::new(0), AtomicI64::new(0)]);
-    // Statements below it may be deleted.
+    // Statements below this number may be deleted.
     let deleted = Arc::new(AtomicI64::new(0));
     let mut tasks = Vec::new();
     for table in 0..2 {
@@ -46,7 +46,7 @@ async fn backups_have_all_that_was_acknowledged_and_whole_statements_only() {
                 let ticks = statement * ROWS..(statement + 1) * ROWS;
                 database.append(table, ticks.clone(), statement).await.unwrap();
                 acknowledged[table].store(statement + 1, Ordering::SeqCst);
-                // Some are replaced by the same.
+                // Some statements are replaced by equal statements.
                 if statement % 5 == 0 {
                     database.append(table, ticks, statement).await.unwrap();
                 }
@@ -121,7 +121,7 @@ async fn backups_have_all_that_was_acknowledged_and_whole_statements_only() {
     for task in tasks {
         task.await.unwrap();
     }
-    // What backups held back is gone.
+    // The tablets and stories that backups held are gone.
     for definition in &database.definitions[..2] {
         database.engine().compact(definition.id).await.unwrap();
     }

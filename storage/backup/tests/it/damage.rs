@@ -1,4 +1,4 @@
-//! Bits that change, and files that go: a restore names them, and makes no database.
+//! Changed bits and missing files: a restore names the file, and makes no database.
 
 use std::path::Path;
 

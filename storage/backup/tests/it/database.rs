@@ -1,4 +1,4 @@
-//! A database on a faulty disk: what its statements stored, backups of it, and what they restore.
+//! A database on a faulty disk, its backups, and its restored state.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use stratalog_sim::FaultyDisk;
 use stratalog_story::{LocalShelf, Shelf, Stories};
 use stratalog_tablet::Tablets;
 
-/// What a table holds: statement by tick.
+/// The content of a table: statement by tick.
 pub type Rows = BTreeMap<i64, i64>;
 
 /// A clock that stands still.
@@ -42,7 +42,7 @@ impl Clock for StillClock {
     }
 }
 
-/// `time timestamptz(6), statement bigint`, unique by time, the last one counts.
+/// `time timestamptz(6), statement bigint`, unique by time; the last event counts.
 pub fn definition(id: u32) -> Arc<ChronicleDefinition> {
     let column = |id, name: &str, column_type, nullable| ColumnDefinition {
         id: ColumnId(id),
@@ -85,7 +85,7 @@ pub fn definition(id: u32) -> Arc<ChronicleDefinition> {
     })
 }
 
-/// So small that a handful of events fills tablets, frames and segments.
+/// Small sizes: a few events fill tablets, frames and segments.
 pub fn journal_settings() -> JournalSettings {
     JournalSettings {
         segment_bytes_max: 8 << 10,
@@ -97,7 +97,7 @@ pub fn journal_settings() -> JournalSettings {
     }
 }
 
-/// Edits and snapshots can be larger than events are.
+/// Settings of the edits' journal: edits and snapshots can be larger than events.
 pub fn edit_settings() -> JournalSettings {
     JournalSettings {
         segment_bytes_max: 700 << 10,
@@ -126,12 +126,12 @@ pub struct Database {
     pub source: Source,
     pub edits: Arc<Journal>,
     pub definitions: Vec<Arc<ChronicleDefinition>>,
-    /// Ids of tables that were dropped.
+    /// Ids of dropped tables.
     pub dropped: Arc<Mutex<Vec<ChronicleId>>>,
 }
 
 impl Database {
-    /// Opens one that was made, or makes one.
+    /// Opens an existing database, or makes a new database.
     pub fn open(
         disk: &FaultyDisk,
         made: bool,
@@ -190,7 +190,7 @@ impl Database {
         Ok(Self { source, edits, definitions: definitions.to_vec(), dropped })
     }
 
-    /// A new one, with one table.
+    /// Makes a new database with one table.
     pub fn new(seed: u64) -> (FaultyDisk, Self) {
         let disk = FaultyDisk::new(seed);
         let database = Self::open(&disk, false, &[definition(1)]).unwrap();
@@ -254,7 +254,8 @@ impl Database {
         save(&self.source, place, time_ns, &Watch::default()).await
     }
 
-    /// Something in each tier, more in the journal, and a replaced and a deleted event.
+    /// Puts events into each tier, more into the journal, and leaves a replaced and a deleted
+    /// event.
     pub async fn fill(&self) {
         let table = self.definitions[0].id;
         self.append(0, 0..70, 1).await.unwrap();
@@ -279,7 +280,7 @@ impl Drop for Database {
     }
 }
 
-/// A place on a disk of its own.
+/// A place on a separate disk.
 pub fn place(disk: &FaultyDisk) -> Place {
     Place::folder(Arc::new(disk.clone()), Path::new("/backups"))
 }
@@ -300,7 +301,7 @@ pub async fn restore_to(
     restore(place, backup, &target, &Watch::default()).await
 }
 
-/// What a backup has of each table.
+/// The restored content of each table.
 pub async fn restored(
     place: &Place,
     backup: Option<&str>,
@@ -316,7 +317,7 @@ pub async fn restored(
     Ok(tables)
 }
 
-/// Puts a file where none is.
+/// Puts a file at an unused path.
 pub fn lay(disk: &FaultyDisk, path: &Path, bytes: &[u8]) {
     disk.create_dir_all(path.parent().unwrap()).unwrap();
     disk.create(path).unwrap().write_all_at(bytes, 0).unwrap();

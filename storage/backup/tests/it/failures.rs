@@ -1,4 +1,4 @@
-//! Every call to a disk fails once, or is the last one, while a backup is made and restored.
+//! Each call to a disk fails once, or is the last call, during a backup and a restore.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use stratalog_sim::{Crash, Failure, FaultyDisk, Operation};
 
 use crate::database::*;
 
-/// Every backup that is there restores what it had.
+/// Checks that every existing backup restores its content.
 async fn check(there: &FaultyDisk, database: &Database, expected: [&Rows; 2]) {
     let place = place(there);
     let found = backups(&place).await.unwrap();
@@ -19,7 +19,7 @@ async fn check(there: &FaultyDisk, database: &Database, expected: [&Rows; 2]) {
     }
 }
 
-/// A database, the state of its first backup, and that of the second.
+/// A database, the state at its first backup, and the state at the second backup.
 async fn story(seed: u64) -> (Database, FaultyDisk, Rows) {
     let (_disk, database) = Database::new(seed);
     database.fill().await;
@@ -67,7 +67,7 @@ async fn a_backup_whose_place_fails_is_made_or_is_not_there() {
             if made.is_ok() {
                 assert_eq!(backups(&place(&after)).await.unwrap().len(), 2);
             }
-            // What is left does no harm.
+            // The remains do no harm.
             let again = database.backup(&place(&after), 3_000_000_000).await.unwrap();
             let found = restored(&place(&after), Some(&again.name), &database.definitions).await;
             assert_eq!(found.unwrap()[0], second);

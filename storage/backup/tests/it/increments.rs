@@ -1,4 +1,4 @@
-//! What is stored, what is not stored again, and what is removed.
+//! Incremental backups: stored files, reused files, and removed files.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ async fn a_backup_stores_what_is_new_and_restores_what_was_there() {
     assert_eq!((second.stored_files, second.stored_bytes), (0, 0));
     assert!(second.name > first.name);
 
-    // A statement is in the segment that is being written, and nowhere else.
+    // The statement is only in the last segment.
     let before = objects(&there);
     database.append(0, 200..205, 4).await.unwrap();
     let third = database.backup(&place, 3_000_000_000).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_backup_stores_what_is_new_and_restores_what_was_there() {
     assert!((1..=2).contains(&new.len()), "{new:?}");
     assert_eq!(third.stored_files, new.len() as u64);
 
-    // Each is what it was, whatever came after.
+    // Each backup still has its own state.
     let latest = database.rows(0).await;
     let at = |name: String| {
         let (place, definitions) = (&place, &database.definitions);
@@ -68,7 +68,7 @@ async fn old_backups_go_with_the_files_that_only_they_have() {
         last = database.rows(0).await;
     }
     let before = objects(&there).len();
-    // What an interrupted backup left, and what it had begun.
+    // Remains of an interrupted backup: a complete file and an unfinished file.
     let left = ["/backups/files/tablet-7-00", "/backups/files/tablet-8-00.building"].map(Path::new);
     left.iter().for_each(|path| lay(&there, path, b"left"));
     let kept = keep(&place, 2).await.unwrap();
@@ -81,9 +81,9 @@ async fn old_backups_go_with_the_files_that_only_they_have() {
     for backup in left {
         restored(&place, Some(&backup.name), &database.definitions).await.unwrap();
     }
-    // Nothing is left to be removed.
+    // Nothing remains to be removed.
     assert_eq!(keep(&place, 2).await.unwrap(), Default::default());
-    // Nobody removes anything meanwhile.
+    // During a backup, nobody removes anything.
     let guard = place.guard().await.unwrap();
     assert_eq!(keep(&place, 1).await.unwrap_err().kind(), ErrorKind::ObjectInUse);
     let refused = database.backup(&place, 9_000_000_000).await.unwrap_err();
@@ -128,7 +128,7 @@ async fn a_restored_database_goes_on_and_is_backed_up_itself() {
     assert!(saved.stored_files < saved.files, "{saved:?}");
     let expected = heir.rows(0).await;
     assert_eq!(restored(&place, None, &heir.definitions).await.unwrap()[0], expected);
-    // A target with anything in it is left alone.
+    // A target with any content is left unchanged.
     let refused = restore_to(&second, &place, None).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ObjectNotInPrerequisiteState);
     assert_eq!(heir.rows(0).await, expected);
@@ -145,7 +145,7 @@ async fn a_backup_that_nobody_wants_any_more_ends() {
     let ended = stratalog_backup::save(&database.source, &place, 1, &watch).await.unwrap_err();
     assert_eq!(ended.kind(), ErrorKind::QueryCanceled);
     assert!(backups(&place).await.unwrap().is_empty());
-    // It holds nothing.
+    // The segment holds no events.
     let segments = database.source.events.extents().unwrap().len();
     for number in 0..40 {
         database.append(0, 1000 + number * 20..1020 + number * 20, number).await.unwrap();
@@ -164,7 +164,7 @@ async fn what_is_held_stays_until_the_hold_ends() {
     let held = engine.hold().unwrap();
     let pieces = held.pieces();
     let first = database.source.events.extents().unwrap()[0].path.clone();
-    // All of it is replaced, moves, and is rewritten.
+    // All pieces are replaced, moved and rewritten.
     for number in 0..30 {
         database.append(0, number * 5..number * 5 + 30, 100 + number).await.unwrap();
     }

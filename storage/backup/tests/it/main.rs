@@ -1,4 +1,4 @@
-//! Backups of databases that run, on disks and stores that fail.
+//! Backups of running databases, on faulty disks and stores.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A place in an object store, whose every request fails once.
+//! A place in an object store; each request fails once.
 
 use std::{
     fmt,
@@ -21,11 +21,11 @@ use stratalog_story::{Objects, RemoteSettings};
 
 use crate::database::*;
 
-/// A store of which one request fails.
+/// A store with one failing request.
 #[derive(Debug, Default)]
 struct Unreliable {
     inner: InMemory,
-    /// The request that fails, counted down; 0 when none does any more.
+    /// Counts down to the failing request; 0 after the failure.
     left: AtomicU64,
 }
 
@@ -141,7 +141,7 @@ async fn a_store_whose_every_request_fails_once_has_whole_backups() {
             let found = restored(&place, Some(&backup.name), &database.definitions).await.unwrap();
             assert_eq!(found[0], first);
         }
-        // The lock of one that failed in the middle may be left, for 15 minutes.
+        // A backup that failed in the middle may leave its lock for 15 minutes.
         match database.backup(&place, 3_000_000_000).await {
             Ok(saved) => assert!(saved.name > made.name),
             Err(error) => assert_eq!(error.kind(), ErrorKind::ObjectInUse, "{nth}: {error}"),
@@ -186,7 +186,7 @@ async fn one_at_a_time_changes_a_store() {
     assert!(kept.files >= 1);
     let found = restored(&place, None, &database.definitions).await.unwrap();
     assert_eq!(found[0], database.rows(0).await);
-    // Whoever lost its lock does not say that its backup is there.
+    // A process without the lock does not publish its backup.
     let guard = place.guard().await.unwrap();
     let inner = &store.inner;
     object_store::ObjectStoreExt::delete(inner, &Path::from("some/where/locks/lock"))

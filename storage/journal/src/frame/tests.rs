@@ -35,7 +35,7 @@ proptest! {
         prop_assert_eq!(Header::parse(&bytes, seed), Parsed::Header(header, own));
         let back = crate::reader::frame_of(&header, frame.payload.clone());
         prop_assert_eq!(back, Some(frame));
-        // Another segment's frame is no frame of this one.
+        // A frame of another segment is invalid in this segment.
         prop_assert_eq!(Header::parse(&bytes, seed ^ 1), Parsed::Damaged);
     }
 
@@ -62,7 +62,7 @@ fn a_mark_is_no_frame() {
     assert_eq!(Header::parse(&bytes, 1), Parsed::Header(mark, own));
     assert_eq!(crate::reader::frame_of(&mark, Bytes::new()), None);
     assert_eq!(mark.extent(), HEADER_BYTES);
-    // What a reader compares with: the checksum of no payload.
+    // A reader compares with the checksum of an empty payload.
     assert_eq!(mark.payload_checksum, payload_checksum(&[]));
 }
 

@@ -4,7 +4,7 @@ fn gather() -> Gather {
     Gather::new(Duration::from_millis(2))
 }
 
-/// One group of a set of appenders that are all back when they are waited for.
+/// One group of appenders that all return if the group waits.
 fn group(gather: &mut Gather, waiting: usize, all: usize) -> usize {
     let frames = match gather.wait(waiting, 512) {
         None => waiting,

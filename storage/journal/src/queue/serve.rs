@@ -1,4 +1,4 @@
-//! Serving the queue: groups are written, synced and completed.
+//! Serves the queue: writes, syncs and completes groups.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,12 +14,12 @@ use super::{Desk, Pending, Shared, Task};
 use crate::{queue::Answer, sabotaged};
 use crate::{rotation::Fault, writer::Writer};
 
-/// Of which frames a group is.
+/// The frames of a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Whom {
-    /// Of as many as wait, and of those that are about to.
+    /// All waiting frames, plus frames that arrive during the gathering.
     All,
-    /// Of the first: others may ask for more than it does.
+    /// Only the first frame: later frames may need a higher durability.
     First,
 }
 
@@ -31,7 +31,7 @@ impl Shared {
         }
     }
 
-    /// What `serve` says; a panic is a reason to poison as well.
+    /// Runs `serve`; a panic becomes a reason to poison the journal.
     pub(super) fn unharmed(
         &self,
         serve: impl FnOnce() -> Result<(), String>,
@@ -70,8 +70,8 @@ impl Shared {
         state.wants_mark = writer.wants_mark();
     }
 
-    /// Takes what waits, if anything still does, writes, syncs and completes it. An error is
-    /// a reason to poison.
+    /// Takes the waiting frames, if any; writes, syncs and completes the group. An error is a
+    /// reason to poison the journal.
     pub(super) fn serve_group(&self, desk: &mut Desk, whom: Whom) -> Result<(), String> {
         let first = self.state.lock().queue.front().map(Pending::extent);
         let Some(extent) = first else { return Ok(()) };
@@ -102,7 +102,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a group and completes its frames. An error is a reason to poison.
+    /// Writes a group and completes its frames. An error is a reason to poison the journal.
     fn write(&self, writer: &mut Writer, group: Vec<Pending>) -> Result<(), String> {
         let first = Lsn(writer.written().0 + 1);
         #[cfg(feature = "sabotage")]
@@ -110,8 +110,8 @@ impl Shared {
         match writer.write(&group) {
             Ok(()) => {
                 self.report(writer);
-                // All of the group's room is given back at once: a waiter that is woken for
-                // each frame's takes longer than the frames.
+                // Releases the room of the group at once: a wake-up of a waiter for each frame
+                // would take longer than the frames.
                 let mut room = Vec::with_capacity(group.len());
                 for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
                     let Pending { done, reservation, frame, .. } = pending;
@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Gives room in the queue back, in one piece.
+    /// Releases reservations of the queue in one call.
     fn give_back(&self, reservations: Vec<Reservation>) {
         let mut room: Option<OwnedSemaphorePermit> = None;
         for reservation in reservations {
@@ -142,13 +142,13 @@ impl Shared {
                 (Ok(permit), Some(room)) if Arc::ptr_eq(room.semaphore(), permit.semaphore()) => {
                     room.merge(*permit);
                 }
-                // Another log's: it goes back by itself.
+                // A reservation of another log: drop releases its room.
                 (other, _) => drop(other),
             }
         }
     }
 
-    /// Sabotage: completes the frames of a group, then takes its time to write them.
+    /// Sabotage: completes the frames of a group, then sleeps before the write.
     #[cfg(feature = "sabotage")]
     fn acknowledge_too_early(&self, first: Lsn, group: Vec<Pending>) -> Vec<Pending> {
         if !sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// Stops for good (CL-7): `group` and all that waits fails, and so does all to come.
+    /// Stops for good (CL-7): `group`, all waiting frames and all later frames fail.
     pub(super) fn poison(&self, reason: String, group: Vec<Pending>) {
         let mut state = self.state.lock();
         if state.poisoned.is_none() {

@@ -29,7 +29,7 @@ fn what_was_appended_is_replayed_over_many_segments() {
     assert!(journal.status().segments > 5, "{:?}", journal.status());
 }
 
-/// Nobody is woken for it, at either level.
+/// No thread is woken for a lone appender, at either level.
 #[test]
 fn a_lone_appender_writes_itself() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! CL-6: whatever is damaged, no frame is ever wrong, and none that was durable is cut.
+//! CL-6: after any damage, no frame is ever wrong, and no durable frame is cut.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use crate::support::*;
 
 const DIRECTORY: &str = "/data/journal";
 
-/// How the journal that is damaged had ended.
+/// The end of the journal before the damage.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     /// Closed: everything is attested.
     Closed,
-    /// Killed: nothing says that the last frame was durable.
+    /// Killed: no record attests the last frame.
     Killed,
 }
 
-/// Where a segment lies, and its bytes.
+/// The path and the bytes of a segment.
 type SegmentFile = (PathBuf, Vec<u8>);
 
 struct Sample {
@@ -71,7 +71,7 @@ impl Sample {
         }
     }
 
-    /// Opens with one file replaced; frames found, or `None` if the damage was reported.
+    /// Opens with one file replaced; the number of frames, or `None` if the damage was reported.
     fn damaged(&self, path: &Path, bytes: Vec<u8>) -> Option<usize> {
         self.disk.overwrite(path, bytes);
         let (faults, seen) = self.check();
@@ -87,7 +87,7 @@ impl Sample {
                 None
             }
         };
-        // A check says the same, and reads on behind what is damaged.
+        // A check reports the same damage, and continues behind the damage.
         assert_eq!(faults.is_empty(), found.is_some(), "{faults:?}");
         assert!(seen.iter().all(|frame| self.frames.contains(frame)), "a wrong frame");
         if let Some(found) = found {
@@ -98,7 +98,7 @@ impl Sample {
             let mut lost = lost.map(|(first, last)| first <= lsn && last.is_none_or(|l| lsn <= l));
             lost.any(|lost| lost)
         };
-        // But for those of a segment whose header is damaged: nothing in it can be verified.
+        // Exception: in a segment with a damaged header, no frame can be verified.
         if found.is_none() && faults.iter().all(|(_, lost)| lost.is_some()) {
             let unseen = self.frames.iter().filter(|frame| !seen.contains(frame));
             for (lsn, _) in unseen {
@@ -112,7 +112,7 @@ impl Sample {
         found
     }
 
-    /// What a check says: the faults with their files and frames, and the frames that hold.
+    /// The result of a check: the faults with their files and frames, and the valid frames.
     fn check(&self) -> (Vec<Told>, Vec<(Lsn, Frame)>) {
         let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(self.disk.clone());
         self.disk.set_read_only(true);
@@ -135,7 +135,7 @@ impl Sample {
     }
 }
 
-/// A file with a fault, and the frames that cannot be read.
+/// A file with a fault, and the unreadable frames.
 type Told = (PathBuf, Option<(Lsn, Option<Lsn>)>);
 
 #[test]
@@ -179,7 +179,7 @@ fn a_check_of_what_is_durable_does_not_look_behind_it() {
     };
     assert_eq!(count(Lsn(0)), (0, 0));
     assert_eq!(count(last), (last.0, 0));
-    // Somebody is writing the last frame.
+    // A writer is writing the last frame.
     let mut torn = bytes.clone();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     torn[used - 700..].fill(9);
@@ -234,7 +234,7 @@ fn truncation_at_every_byte_without_preallocation_leaves_whole_frames() {
     let sample = sample(End::Killed, false);
     let (last, before) = sample.segments.split_last().unwrap();
     for (path, bytes) in before {
-        // Without the record that another segment follows, nothing is lost: it is there.
+        // Without the continuation record, nothing is lost: the next segment exists.
         let frames_end = continuation(bytes);
         for len in 0..bytes.len() {
             let found = sample.damaged(path, bytes[..len].to_vec());
@@ -256,7 +256,7 @@ fn truncation_at_every_byte_without_preallocation_leaves_whole_frames() {
     assert_eq!(previous, sample.frames.len());
 }
 
-/// The last frame was never attested: whatever of it was written, the journal opens without it.
+/// The last frame was never attested: the journal opens without this frame, at any cut.
 #[test]
 fn a_tail_torn_at_any_byte_is_cut() {
     let sample = sample(End::Killed, true);
@@ -272,7 +272,7 @@ fn a_tail_torn_at_any_byte_is_cut() {
         let found = sample.damaged(path, torn);
         assert_eq!(found, Some(all - 1), "torn at {} of the frame", torn_at - begin);
     }
-    // Before the last frame, no tear is cut that a later frame attests.
+    // Before the last frame, no tear is cut if a later frame attests the bytes.
     for torn_at in 4096..begin {
         let mut damaged = bytes.clone();
         damaged[torn_at..begin].fill(0);
@@ -339,7 +339,7 @@ fn a_missing_segment_is_reported() {
     assert_eq!(sample.read().unwrap(), sample.frames);
 }
 
-/// The last segment and the one before it.
+/// The last two segments.
 fn last_two(sample: &Sample) -> (&SegmentFile, &SegmentFile) {
     match sample.segments.as_slice() {
         [.., before, last] => (before, last),
@@ -347,7 +347,7 @@ fn last_two(sample: &Sample) -> (&SegmentFile, &SegmentFile) {
     }
 }
 
-/// Where the record is that says that another segment follows, and its 128 bytes.
+/// Offset of the 128 bytes of the continuation record.
 fn continuation(bytes: &[u8]) -> usize {
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     let at = used / 128 * 128;
@@ -381,7 +381,7 @@ fn a_crash_before_a_segment_says_that_it_is_continued_is_made_good() {
     for preallocate in [true, false] {
         let sample = sample(End::Killed, preallocate);
         let ((before, bytes), (last, last_bytes)) = last_two(&sample);
-        // As between the two steps: the last segment is empty, and not announced.
+        // The state between both steps: the last segment is empty, and not announced.
         let at = continuation(bytes);
         let mut silent = bytes[..at].to_vec();
         if preallocate {

@@ -66,7 +66,7 @@ fn a_group_is_one_write_and_completes_in_order() {
             thread::yield_now();
         }
     }
-    // The first write, which is held, counts when it is let go.
+    // The held first write counts after its release.
     let before = disk.counts();
     disk.release();
     let order: Vec<u64> = receiver.iter().take(20).map(|lsn| lsn.0).collect();
@@ -89,7 +89,7 @@ fn a_lone_appender_writes_itself() {
         journal.submit(frame(n, 100), reserve(&journal, 100).unwrap(), Durability::Disk, done);
         let (by, lsn) = receiver.recv().unwrap();
         assert_eq!(lsn.unwrap(), Lsn(n));
-        // The first is the thread's: nobody knows yet how fast the disk is.
+        // The thread writes the first frame: the speed of the disk is still unknown.
         assert!(n > 1 || by != thread::current().id());
         own.fetch_add(u64::from(by == thread::current().id()), Ordering::Relaxed);
     }
@@ -100,7 +100,7 @@ fn a_lone_appender_writes_itself() {
     assert_eq!(contents(&open(&disk, small())).unwrap().len(), 200);
 }
 
-/// The one who writes is the one who would see to the sockets.
+/// The writing thread would also serve the sockets.
 #[test]
 fn a_disk_that_hangs_stops_no_other_task() {
     let disk = FaultyDisk::new(1);
@@ -112,7 +112,7 @@ fn a_disk_that_hangs_stops_no_other_task() {
     let address = listener.local_addr().unwrap();
     let (sender, receiver) = mpsc::channel();
     let appending = Arc::clone(&journal);
-    // Who sends `a` has a frame appended, before all are answered.
+    // A frame is appended after each `a`; the answer follows the append.
     runtime.spawn(async move {
         loop {
             let (mut socket, _) = listener.accept().await.unwrap();
@@ -151,7 +151,7 @@ fn a_disk_that_hangs_stops_no_other_task() {
         }
         disk.hold();
         (&appender).write_all(b"a").unwrap();
-        // It takes its time until that is there.
+        // Gives the blocked write some time.
         thread::sleep(Duration::from_millis(20));
         let answered = ask(&other, b"b");
         let early = receiver.try_recv();
@@ -194,7 +194,7 @@ fn a_failed_sync_poisons_for_good() {
     assert!(journal.status().poisoned.is_some());
     assert_eq!(kind(journal.close()), Some(ErrorKind::Io));
     assert_eq!(disk.counts().syncs, syncs, "a failed sync was tried again");
-    // What was acknowledged is there; what failed is not.
+    // Acknowledged frames are there; failed frames are not.
     let disk = disk.crash(Crash::Kill);
     let found = contents(&open(&disk, small())).unwrap();
     assert_eq!(found, [(Lsn(1), frame(1, 10))]);
@@ -204,9 +204,10 @@ fn a_failed_sync_poisons_for_good() {
 fn a_mark_that_never_reached_the_disk_hides_nothing() {
     let disk = FaultyDisk::new(1);
     let journal = open(&disk, small());
-    // The mark after it is the last of its sector: no other write brings it to the disk.
+    // The mark after this frame is the last record of its sector: no other write brings the mark to
+    // the disk.
     append(&journal, frame(1, 200), Durability::Disk).unwrap();
-    // The mark's page is called clean now, and is nowhere but in memory.
+    // After the failure, the mark's page is clean, but only in memory.
     disk.fail(Operation::Sync, 1, Failure::Device);
     assert_eq!(kind(journal.close()), Some(ErrorKind::Io));
     let disk = disk.crash(Crash::Kill);
@@ -245,7 +246,7 @@ fn a_torn_tail_whose_erasing_failed_does_not_come_back() {
     let disk = disk.crash(Crash::Kill);
     let journal = open(&disk, settings());
     assert_eq!(contents(&journal).unwrap(), [(Lsn(1), frame(1, 200))]);
-    // Ends where the third frame began.
+    // The new frame ends where the third frame began.
     append(&journal, frame(4, 100 << 10), Durability::Disk).unwrap();
     let disk = disk.crash(Crash::PowerCut);
     drop(journal);
@@ -324,7 +325,7 @@ fn a_full_disk_refuses_and_resumes() {
     disk.set_capacity(2 << 20);
     let lsn = append(&journal, frame(acknowledged, 8 << 10), Durability::Disk).unwrap();
     assert_eq!(lsn, Lsn(acknowledged + 1));
-    // Others fill the disk: refused before the segment is full.
+    // Other files fill the disk: frames are refused before the segment is full.
     disk.set_capacity(disk.used_bytes() + (200 << 10));
     let refused = (0..20).find_map(|_| reserve(&journal, 100).map(drop).err()).unwrap();
     assert_eq!(refused.kind(), ErrorKind::DiskFull);
@@ -342,7 +343,7 @@ fn a_disk_without_room_for_a_segment_is_full() {
     let segment = 256 << 10;
     let settings =
         JournalSettings { free_bytes_min: 256 << 10, segment_bytes_max: segment, ..small() };
-    // Room for the first one and a part of the second.
+    // Room for the first segment and a part of the second.
     disk.set_capacity(settings.free_bytes_min + segment + (100 << 10));
     let journal = open(&disk, settings.clone());
     let refused =
@@ -350,7 +351,7 @@ fn a_disk_without_room_for_a_segment_is_full() {
     assert_eq!(refused.kind(), ErrorKind::DiskFull);
     assert!(refused.message().contains("a segment needs 262144"), "{refused}");
     assert!(refused.message().contains("free_bytes_min"), "{refused}");
-    // Later ones are told before they have sent anything.
+    // Later appends are refused before the caller has sent anything.
     for _ in 0..3 {
         assert_eq!(reserve(&journal, 100).map(drop).unwrap_err().kind(), ErrorKind::DiskFull);
     }
@@ -399,7 +400,7 @@ fn the_idle_writer_says_how_far_it_is_durable() {
     thread::sleep(Duration::from_millis(20));
     let disk = disk.crash(Crash::Kill);
     drop(journal);
-    // Zeros where the only frame was look like a tear, but for the mark.
+    // Without the mark, zeros in place of the only frame would look like a tear.
     let path = disk.paths().into_iter().find(|path| path.extension().is_some()).unwrap();
     let mut bytes = disk.contents(&path).unwrap();
     bytes[4096..4096 + 384].fill(0);
@@ -419,7 +420,7 @@ fn what_is_written_ahead_of_small_groups_is_no_tail() {
             assert_eq!(journal.status().torn_bytes, 0);
             assert_eq!(contents(&journal).unwrap(), expected);
             for n in 0..40 {
-                // Small, and now and then too large to have zeros written behind it.
+                // Small frames, and some frames too large for zeros behind them.
                 let frame = frame(n, if n % 8 == 0 { 16 << 10 } else { 200 });
                 let lsn = append(&journal, frame.clone(), Durability::Disk).unwrap();
                 expected.push((lsn, frame));

@@ -1,4 +1,4 @@
-//! Files of released formats stay readable; files of others are refused.
+//! Files of released formats stay readable; files of other formats are refused.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::support::*;
 
 const FIRST: &str = "00000000000000000001.journal";
 
-/// What the fixture holds.
+/// The frames of the fixture.
 fn fixture_frames() -> Vec<Frame> {
     let mut frames: Vec<Frame> = (1..=8).map(|n| frame(n, (n as usize * 41) % 300)).collect();
     frames.push(Frame { payload: Bytes::from_static(b"the end"), ..frame(9, 0) });

@@ -1,4 +1,4 @@
-//! The journal as its users see it.
+//! Tests of the journal through its public interface.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What is owned elsewhere is given up, whole segments at a time, and nothing else.
+//! Release: whole segments are removed if their events are owned elsewhere, and nothing else.
 
 use std::{path::Path, sync::Arc};
 
@@ -25,7 +25,7 @@ fn fill(journal: &Journal, frames: std::ops::Range<u64>) {
     }
 }
 
-/// The lsn's that are kept must be without a gap, up to `last`.
+/// Checks that the kept lsn's have no gap up to `last`; returns the first.
 fn first_kept(journal: &Journal, last: u64) -> u64 {
     let found: Vec<u64> = contents(journal).unwrap().into_iter().map(|(lsn, _)| lsn.0).collect();
     let first = found.first().copied().unwrap_or(last + 1);
@@ -45,7 +45,7 @@ fn whole_segments_go_and_the_log_goes_on() {
     let after = journal.status();
     assert!(freed > 0 && after.stored_bytes == before.stored_bytes - freed);
     assert!(after.first > Lsn(1) && after.first <= Lsn(20));
-    // The last one stays, whatever is given up.
+    // The last segment always stays.
     fill(&journal, 41..44);
     journal.release(Lsn(1000)).unwrap();
     assert_eq!(journal.status().segments, 1);
@@ -81,7 +81,7 @@ fn a_crash_amid_a_release_loses_nothing_that_is_needed() {
         assert!(first_kept(&journal, 40) <= before.0, "seed {seed}");
         drop(journal);
         some_left += usize::from(released.is_err());
-        // Without a gap also for a reader that does not know where it begins.
+        // Also without a gap for a reader that does not know the first lsn.
         let journal = open(&disk, Beginning::Any).unwrap();
         first_kept(&journal, 40);
         fill(&journal, 41..50);
@@ -102,7 +102,8 @@ fn a_release_that_failed_leaves_no_gap() {
             assert_eq!(kind(journal.release(Lsn(25))), Some(ErrorKind::Io));
             assert_eq!(journal.status().poisoned, None);
             let freed = journal.release(Lsn(38)).unwrap();
-            // One that may come back must not come back alone.
+            // After a failed directory sync, a removed segment may come back, and must not come
+            // back alone.
             assert_eq!(freed > 0, operation == Operation::Remove);
             assert!(journal.status().first > before.first);
             fill(&journal, 41..50);

@@ -1,5 +1,5 @@
-//! A segment says that another one follows it: whatever fails on the way, frames never go
-//! missing with their segment unnoticed.
+//! Continuation records: after any failure on the way, no frames go missing unnoticed with their
+//! segment.
 
 use std::{path::Path, sync::Arc};
 
@@ -19,7 +19,7 @@ fn open(disk: &FaultyDisk, preallocate: bool) -> Result<Journal> {
     open_on(Arc::new(disk.clone()), Path::new(DIRECTORY), settings(preallocate))
 }
 
-/// Opens without the last segment; the journal must say so unless nothing was lost.
+/// Opens without the last segment; the journal must report the loss, unless nothing was lost.
 fn check_without_the_last(disk: &FaultyDisk, preallocate: bool, what: &str) {
     let all = contents(&open(disk, preallocate).unwrap()).unwrap();
     let segments = disk.paths().into_iter().filter(|path| path.extension().is_some());

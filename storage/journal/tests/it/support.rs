@@ -1,4 +1,4 @@
-//! Helpers that every module uses.
+//! Helpers for all modules.
 
 use std::{
     path::Path,
@@ -26,7 +26,7 @@ pub fn small() -> JournalSettings {
     }
 }
 
-/// A frame that is recognized by `n`.
+/// A frame recognizable by `n`.
 pub fn frame(n: u64, payload_bytes: usize) -> Frame {
     let payload: Vec<u8> =
         (0..payload_bytes).map(|at| (n as usize).wrapping_mul(31).wrapping_add(at) as u8).collect();

@@ -40,7 +40,7 @@ fn nothing_is_accepted_from_before_the_session() {
         Window::of(&scale, 1_000 * MS as u64, &session, &at(10_500 * MS)).from
     };
     assert_eq!(since(i64::MIN), Tick(9));
-    // A tick in the middle of which a session begins is accepted whole.
+    // A tick is accepted completely if the session begins in the middle of the tick.
     assert_eq!(since(10_200 * MS), Tick(10));
 }
 

@@ -1,4 +1,4 @@
-//! What the master clock shows, told from a clock that nobody sets: the paper's Figure 6 (F23).
+//! An estimate of the master clock from a monotonic clock: the paper's Figure 6 (F23).
 //!
 //! ```text
 //!   master   ───────────┬───────s───────┬──────────────────► time
@@ -7,114 +7,119 @@
 //!
 //!   master at sent ≤ s ≤ master at received              one round trip bounds the distance
 //!   (s₂ − s₁) ÷ (received₂ − sent₁) ≤ rate
-//!   rate ≤ (s₂ − s₁) ÷ (sent₂ − received₁)               two of them bound the rate
+//!   rate ≤ (s₂ − s₁) ÷ (sent₂ − received₁)               two round trips bound the rate
 //!
 //!   time = client's time ÷ drift + distance              the paper's words: drift = 1 ÷ rate
 //! ```
 //!
-//! Every bound is one that must hold, not a guess at how latency is spread: the master's time lies
-//! inside of what is told as long as the rates stay within [`ClockRates`] and neither clock jumps
-//! unseen. A jump shows as round trips that contradict each other, or as another [`TimeLine`]: then
-//! only the newest round trip counts.
+//! Every bound holds for certain; no bound depends on the distribution of the latency. The master's
+//! time lies inside the bounds while the rates stay within [`ClockRates`] and neither clock jumps
+//! unseen. After a jump, round trips contradict each other, or the [`TimeLine`] is new: then only
+//! the newest round trip counts.
 //!
-//! What is told goes on from what was told before. A client whose own clock leapt far ahead, and which
-//! told times before it noticed, would tell nothing that is accepted until the master is there, too. So
-//! what is told begins anew once a round trip shows that it was farther ahead than any master accepts:
+//! Each told time is later than all earlier told times. Suppose that the client's clock leaps far
+//! ahead, and the client tells times before it notices the leap. Without a restart, the master
+//! would accept none of the client's later times until the master reaches them. Therefore the
+//! estimator restarts once a round trip shows that the last told time was farther ahead than any
+//! master accepts:
 //! ```text
 //!   told   ──┬── before the leap                      the leap ──── refused ────
 //!            └─► goes on here                    ▲
-//!                        master ────────► most ──┴─ the farthest that is accepted
+//!                        master ────────► most ──┴─ the farthest accepted time
 //! ```
-//! None of the times behind the leap was accepted from anybody, as they are ahead of the farthest even
-//! now: so no event has a time that is told again. Where there is no such gap, because the clock was fast
-//! instead, it goes on at the farthest.
+//! No master accepted a time behind the leap, because all these times are beyond the farthest
+//! accepted time even now. So no event has a time that the estimator tells again. If the told times
+//! have no such gap, because the clock was fast instead, the estimator continues at the farthest
+//! accepted time.
 
 use std::collections::VecDeque;
 
 use super::{ClockReading, RATE_ONE_PPB, TimeLine};
 use crate::acceptance::WINDOW_MS_MAX;
 
-/// Round trips that are remembered.
+/// The maximum number of remembered round trips.
 const TRIPS_MAX: usize = 16;
 
-/// Round trips that a new line needs before it is left alone for a while.
+/// The number of frequent round trips at the start of a new line.
 const TRIPS_AT_FIRST: usize = 4;
 
-/// How long those wait for each other.
+/// The interval of the first round trips.
 const FIRST_EVERY_NS: u64 = 50_000_000;
 
-/// How long later ones do.
+/// The interval of later round trips.
 const LATER_EVERY_NS: u64 = 10_000_000_000;
 
-/// A time that is farther ahead of the master's is accepted nowhere: the longest that a window reaches
-/// ahead, and a second for what the master is not certain of.
+/// No chronicle accepts a time farther ahead of the master's time: the maximum reach of a window
+/// ahead, plus a second for the uncertainty of the master.
 const AHEAD_NS_MAX: u64 = (WINDOW_MS_MAX + 1_000) * 1_000_000;
 
-/// Leaps of what was told that are remembered.
+/// The maximum number of remembered leaps of the told times.
 const LEAPS_MAX: usize = 8;
 
-/// What is known of two machines' clocks before they have met.
+/// The limits of the rates of two machines' clocks, known before the first round trip.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockRates {
-    /// Least and most that the master's clock advances while the client's advances by one.
+    /// The minimum and the maximum advance of the master's clock while the client's clock advances
+    /// by 1.
     pub between: (f64, f64),
-    /// By how much that may change while round trips are remembered.
+    /// The maximum change of the rate while round trips are remembered.
     pub wander: f64,
 }
 
 impl ClockRates {
-    /// Clocks of machines: a tenth of a percent apart at most, and 20 millionths of wander.
+    /// Clocks of machines: a rate difference of 0.1 % at most, and a wander of 20 millionths.
     pub const MACHINES: ClockRates = ClockRates { between: (0.999, 1.001), wander: 20e-6 };
 
-    /// Clocks of which one may be four times as fast as the other.
+    /// Clocks with a rate ratio of 4 at most.
     pub const ANY: ClockRates = ClockRates { between: (0.25, 4.0), wander: 100e-6 };
 }
 
-/// A question to the master clock, and its answer.
+/// A request to the master clock and the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// The client's clock when it asked.
+    /// The client's clock at the request.
     pub sent_ns: u64,
-    /// What the master said.
+    /// The master's reading.
     pub reading: ClockReading,
-    /// The client's clock when the answer was there.
+    /// The client's clock at the arrival of the answer.
     pub received_ns: u64,
 }
 
 impl RoundTrip {
-    /// How long it took.
+    /// The duration of the round trip.
     pub fn took_ns(&self) -> u64 {
         self.received_ns.saturating_sub(self.sent_ns)
     }
 }
 
-/// A time that was told.
+/// A told time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// Nanoseconds since 1970: the master's time, as far as this client knows.
+    /// Nanoseconds since 1970: the estimate of the master's time.
     pub time_ns: i64,
-    /// The master's own time is at most so far away.
+    /// The maximum distance to the master's own time.
     pub error_ns: u64,
 }
 
-/// Tells the master's time from a client's monotonic clock.
+/// Estimates the master's time from a client's monotonic clock.
 #[derive(Debug, Clone)]
 pub struct Estimator {
     rates: ClockRates,
-    /// The newest last; all of one line.
+    /// The remembered round trips of one line, the newest last.
     trips: VecDeque<RoundTrip>,
-    /// Bounds of the rate, by those.
+    /// The bounds of the rate, from the round trips.
     rate: (f64, f64),
     jumps: u64,
     told_ns: Option<i64>,
-    /// Where what was told leapt by more than [`AHEAD_NS_MAX`], since the master was last known to be
-    /// there: what was told before, and behind.
+    /// Leaps of the told time by more than [`AHEAD_NS_MAX`], since the master's time was last known
+    /// to be near the told time. Each entry holds the told time before the leap and the told time
+    /// after the leap.
     leaps: VecDeque<(Option<i64>, i64)>,
     restarts: u64,
 }
 
 impl Estimator {
-    /// An estimator that has not asked yet.
+    /// An estimator without a round trip.
     pub fn new(rates: ClockRates) -> Self {
         Self {
             rates,
@@ -130,7 +135,7 @@ impl Estimator {
     /// Takes a round trip into account.
     pub fn learn(&mut self, trip: RoundTrip) {
         if trip.received_ns < trip.sent_ns {
-            // No clock that only goes forward says this.
+            // A monotonic clock never shows this.
             return;
         }
         if self.line().is_some_and(|line| line != trip.reading.line) {
@@ -155,13 +160,13 @@ impl Estimator {
         self.come_back(&trip);
     }
 
-    /// Begins anew with what is told, if that was too far ahead to be accepted.
+    /// Restarts the told time if the last told time was too far ahead for the master.
     fn come_back(&mut self, trip: &RoundTrip) {
         let Some(told_ns) = self.told_ns else { return };
         let Some((_, most)) = self.bounds_ns(trip.received_ns) else { return };
         let farthest = most.saturating_add_unsigned(AHEAD_NS_MAX);
         if told_ns <= farthest {
-            // What the master has shown is beyond doubt.
+            // The master's reading proves these times reachable: no leap is in doubt any more.
             if told_ns <= trip.reading.now_ns.saturating_add_unsigned(AHEAD_NS_MAX) {
                 self.leaps.clear();
             }
@@ -175,22 +180,22 @@ impl Estimator {
         };
     }
 
-    /// The line of the newest reading.
+    /// The line of the newest reading; `None` before the first round trip.
     pub fn line(&self) -> Option<TimeLine> {
         self.trips.back().map(|trip| trip.reading.line)
     }
 
-    /// How often one of the clocks jumped without a word.
+    /// The number of clock jumps that only a contradiction between round trips revealed.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
 
-    /// How often what is told began anew, because it was farther ahead than is accepted.
+    /// The number of restarts of the told time after times too far ahead for the master.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// Whether it is time for another round trip.
+    /// Whether another round trip is due.
     pub fn is_due(&self, at_ns: u64) -> bool {
         let Some(newest) = self.trips.back() else { return true };
         let every_ns =
@@ -198,20 +203,19 @@ impl Estimator {
         at_ns.saturating_sub(newest.received_ns) >= every_ns
     }
 
-    /// Twice the latency (F24): the longest of the round trips that are remembered; 0 before the
-    /// first.
+    /// Twice the latency (F24): the maximum of the remembered round trips; 0 before the first.
     pub fn round_trip_ns(&self) -> u64 {
         self.trips.iter().map(RoundTrip::took_ns).max().unwrap_or(0)
     }
 
-    /// The client's clock advances by so much while the master's advances by one: the paper's
-    /// drift rate.
+    /// The advance of the client's clock while the master's clock advances by 1: the paper's drift
+    /// rate.
     pub fn drift(&self) -> f64 {
         2.0 / (self.rate.0 + self.rate.1)
     }
 
-    /// What is added to the client's time, divided by [`Self::drift`], to have the master's: the
-    /// paper's distance. `None` before the first round trip.
+    /// The paper's distance: the master's time is the client's time divided by [`Self::drift`],
+    /// plus this distance. `None` before the first round trip.
     pub fn distance_ns(&self) -> Option<i64> {
         let newest = self.trips.back()?;
         let (least, most) = self.bounds_ns(newest.received_ns)?;
@@ -219,8 +223,8 @@ impl Estimator {
         Some(middle_of(least, most).saturating_sub(client as i64))
     }
 
-    /// Least and most that the master's clock can show when the client's shows `at_ns`; `None`
-    /// before the first round trip.
+    /// The minimum and the maximum of the master's clock when the client's clock shows `at_ns`;
+    /// `None` before the first round trip.
     pub fn bounds_ns(&self, at_ns: u64) -> Option<(i64, i64)> {
         let mut bounds: Option<(i64, i64)> = None;
         for trip in &self.trips {
@@ -230,14 +234,14 @@ impl Estimator {
                 None => (least, most),
             });
         }
-        // Rounding may bring them past each other by a nanosecond.
+        // Rounding may reverse the bounds by a nanosecond.
         bounds.map(|(low, high)| (low.min(high), high.max(low)))
     }
 
-    /// The master's time when the client's clock shows `at_ns`. Never again the same, or one
-    /// before it: events of one client that are told one after another are in that order. Only times
-    /// that no master accepts, as they were too far ahead of it, may be followed by earlier ones, and
-    /// come again ([`Self::restarts`]). `None` before the first round trip.
+    /// The master's time when the client's clock shows `at_ns`. Each result is later than the
+    /// previous result, so successive events of one client have ascending times. Exception: after
+    /// times too far ahead for any master, earlier times may follow and may repeat
+    /// ([`Self::restarts`]). `None` before the first round trip.
     pub fn tell(&mut self, at_ns: u64) -> Option<Told> {
         let (least, most) = self.bounds_ns(at_ns)?;
         let middle = middle_of(least, most);
@@ -251,7 +255,7 @@ impl Estimator {
         Some(Told { time_ns, error_ns })
     }
 
-    /// Remembers that what is told leaps, if it does.
+    /// Records a leap of the told time.
     fn note_leap(&mut self, time_ns: i64) {
         let before = self.told_ns;
         if before.is_some_and(|before| before.abs_diff(time_ns) <= AHEAD_NS_MAX) {
@@ -263,20 +267,20 @@ impl Estimator {
         self.leaps.push_back((before, time_ns));
     }
 
-    /// Where the master can be at `at_ns`, by one round trip: it was at its reading at some
-    /// instant between sending and receiving.
+    /// The bounds of the master's time at `at_ns`, from one round trip: the master read its clock
+    /// between sending and receiving.
     fn bounds_by(&self, trip: &RoundTrip, at_ns: u64) -> (i64, i64) {
         let (slow, fast) = self.rate;
         let least = distance(trip.received_ns, at_ns);
         let most = distance(trip.sent_ns, at_ns);
         let least = least * if least < 0.0 { fast } else { slow };
         let most = most * if most < 0.0 { slow } else { fast };
-        // Outward, so that rounding keeps what must hold.
+        // Round outward: rounding must not exclude the master's time.
         let (least, most) = (least.floor() as i64, most.ceil() as i64);
         (trip.reading.now_ns.saturating_add(least), trip.reading.now_ns.saturating_add(most))
     }
 
-    /// Whether a reading is not where those before it say that it must be.
+    /// Whether a reading lies outside of the bounds from earlier readings.
     fn contradicts(&self, trip: &RoundTrip) -> bool {
         let (Some((least, _)), Some((_, most))) =
             (self.bounds_ns(trip.sent_ns), self.bounds_ns(trip.received_ns))
@@ -286,7 +290,8 @@ impl Estimator {
         trip.reading.now_ns < least || trip.reading.now_ns > most
     }
 
-    /// Bounds of the rate that all round trips agree on; `None` when they do not.
+    /// The bounds of the rate from all round trips; `None` if the round trips contradict each
+    /// other.
     fn rate_by_trips(&self) -> Option<(f64, f64)> {
         let newest = self.trips.back()?;
         let (mut slow, mut fast) = self.rate_before(&newest.reading);
@@ -308,14 +313,14 @@ impl Estimator {
         (slow <= fast).then_some((slow, fast))
     }
 
-    /// Bounds of the rate before anything was measured.
+    /// The bounds of the rate before the first measurement.
     fn rate_before(&self, reading: &ClockReading) -> (f64, f64) {
         let told = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
         (self.rates.between.0 * told, self.rates.between.1 * told)
     }
 }
 
-/// From one time of the client's clock to another.
+/// The distance between two times of the client's clock.
 fn distance(from_ns: u64, to_ns: u64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64
 }

@@ -10,7 +10,7 @@ fn ranges() -> impl Strategy<Value = TickRanges> {
 }
 
 proptest! {
-    /// The oracle is the plain set of ticks.
+    /// The reference is a plain set of ticks.
     #[test]
     fn set_operations_agree_with_sets(a in ranges(), b in ranges()) {
         for tick in (-25..30).map(Tick) {

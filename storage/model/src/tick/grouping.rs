@@ -2,8 +2,8 @@
 
 use super::{Granularity, TickScale};
 
-/// The groups of a chronicle's ticks: the group of a tick is the tick that its time would have, had the
-/// chronicle been created with the coarser granularity.
+/// The groups of a chronicle's ticks. The group of a tick is the tick that its time would have in a
+/// chronicle created with the coarser granularity.
 ///
 /// ```text
 ///   T · · · t t t t T t t t t t t t T      T: multiples of the coarser one since 1970
@@ -12,14 +12,14 @@ use super::{Granularity, TickScale};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grouping {
-    /// Ticks of a group, at least 1.
+    /// Ticks per group, at least 1.
     ticks: i64,
     /// Ticks of group 0 before tick 0, less than `ticks`.
     offset: i64,
 }
 
 impl Grouping {
-    /// Groups of `index`, a whole multiple of the scale's granularity. They begin at multiples of
+    /// Groups of `index`, a whole multiple of the scale's granularity. Groups begin at multiples of
     /// `index` since 1970.
     pub fn new(scale: &TickScale, index: Granularity) -> Self {
         let (native, index) = (scale.granularity().ns(), index.ns());
@@ -29,12 +29,13 @@ impl Grouping {
 
     /// The group of a tick.
     pub const fn group_of(self, tick: i64) -> i64 {
-        // Not the sum with the offset: it may leave the range of i64.
+        // The sum of tick and offset may leave the range of i64; the comparison avoids this
+        // overflow.
         let (whole, rest) = (tick.div_euclid(self.ticks), tick.rem_euclid(self.ticks));
         if rest + self.offset < self.ticks { whole } else { whole + 1 }
     }
 
-    /// The first tick of a group; it, and the group, may lie outside of all ticks.
+    /// The first tick of a group. The tick and the group may lie outside of the range of ticks.
     pub fn start(self, group: i128) -> i128 {
         group.saturating_mul(i128::from(self.ticks)) - i128::from(self.offset)
     }

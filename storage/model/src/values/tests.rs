@@ -66,10 +66,10 @@ fn the_zeros_are_equal() {
 #[test]
 fn whole_numbers_and_floats_compare() {
     let part = summary(array(TimestampSecondArray::from(vec![i64::MAX - 1, i64::MAX])));
-    // Both of them are 2^63 as a float.
+    // As floats, both values are 2^63.
     assert!(Wanted::Between(float(9_223_372_036_854_775_808.0), None).may_be_in(&part));
     assert!(!Wanted::Between(None, float(1e18)).may_be_in(&part));
-    // What has no order decides nothing.
+    // Values without an order exclude nothing.
     assert!(Wanted::Between(Some(text("a")), None).may_be_in(&part));
 }
 

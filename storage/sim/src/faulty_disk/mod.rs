@@ -1,14 +1,14 @@
-//! A disk in memory that forgets what was not synced, and fails when told to.
+//! A disk in memory that forgets unsynced data, and fails on request.
 //!
 //! ```text
 //!   process ─► page cache (sees every write) ─ sync_data ─► platter (survives a power cut)
 //!              names (see every rename)      ─ sync_dir ──► names on the platter
 //! ```
 //!
-//! At a power cut each unsynced sector (512 bytes) survives or not, as the seed decides;
-//! of the unsynced changes of names a first part survives. A file's unsynced length ends
-//! up anywhere between the old and the new one. A failed sync leaves pages that the cache
-//! calls clean and the platter never saw, as Linux does.
+//! At a power cut, the seed decides for each unsynced sector (512 bytes) whether the sector
+//! survives. Of the unsynced name changes, a prefix survives. The unsynced length of a file ends up
+//! anywhere between the old and the new length. A failed sync leaves pages that are clean in the
+//! cache but were never written to the platter, like on Linux.
 
 mod file;
 mod state;
@@ -25,7 +25,7 @@ use stratalog_model::{Disk, DiskFile};
 use crate::Random;
 use state::{NameChange, State};
 
-/// What can be made to fail.
+/// An operation that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// `write_all_at`: about half of the sectors reach the page cache.
@@ -49,19 +49,19 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it leaves the disk as it was: a halt does not wait for it.
+    /// Whether the operation leaves the disk unchanged: a halt does not count these operations.
     fn only_looks(self) -> bool {
         matches!(self, Operation::Open | Operation::Read)
     }
 
-    /// Whether it takes room, and may find none.
+    /// Whether the operation needs disk space, and can fail for lack of space.
     fn takes_room(self) -> bool {
         use Operation::{Create, Rename, Resize, Sync, Write};
         matches!(self, Write | Sync | Create | Resize | Rename)
     }
 }
 
-/// How a failing operation fails.
+/// The failure of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// EIO
@@ -91,12 +91,12 @@ impl Failure {
     }
 }
 
-/// How a process ends.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
     /// `kill -9`: the page cache stays.
     Kill,
-    /// The machine stops: only what was synced, and what chance wrote, stays.
+    /// The machine stops: synced data survives, and a random part of unsynced data.
     PowerCut,
 }
 
@@ -123,11 +123,11 @@ pub struct DiskCounts {
     pub reads: u64,
 }
 
-/// One process's view of the disk. See the module's comment.
+/// One process's view of the disk. See the comment of the module.
 #[derive(Clone)]
 pub struct FaultyDisk {
     shared: Arc<Shared>,
-    /// Calls of an earlier life fail.
+    /// The number of the process. Calls with an earlier number fail.
     life: u64,
 }
 
@@ -143,15 +143,15 @@ impl fmt::Debug for FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// An empty disk whose accidents `seed` decides.
+    /// An empty disk; `seed` decides its accidents.
     pub fn new(seed: u64) -> Self {
         let state = State::new(Random::new(seed));
         let shared = Shared { state: Mutex::new(state), changed: Condvar::new() };
         Self { shared: Arc::new(shared), life: 0 }
     }
 
-    /// Ends the process that holds this view, and returns the next one's. Every call of
-    /// the old view, and of its files, fails from now on.
+    /// Ends the process of this view, and returns the view of the next process. From now on, all
+    /// calls of the old view and of its files fail.
     pub fn crash(&self, crash: Crash) -> Self {
         let mut state = self.shared.state.lock();
         state.end_life(crash);
@@ -161,8 +161,8 @@ impl FaultyDisk {
         Self { shared: Arc::clone(&self.shared), life }
     }
 
-    /// From the `steps`-th change on (1 is the next), nothing works any more: that change
-    /// is half done, and every later call fails, until [`FaultyDisk::crash`].
+    /// Halts the disk at the `steps`-th change from now on (1 is the next change): the change is
+    /// half done, and every later call fails, until [`FaultyDisk::crash`].
     pub fn halt_after(&self, steps: u64) {
         self.shared.state.lock().halt_after = Some(steps);
     }
@@ -172,39 +172,39 @@ impl FaultyDisk {
         self.shared.state.lock().halted
     }
 
-    /// The `nth` such operation from now on (1 is the next) fails, once.
+    /// Makes the `nth` operation of this kind from now on (1 is the next) fail, once.
     pub fn fail(&self, operation: Operation, nth: u64, failure: Failure) {
         self.shared.state.lock().failures.push((operation, nth.max(1), failure));
     }
 
-    /// The `nth` operation from now on (1 is the next) that can fail in this way does, once.
+    /// Makes the `nth` operation from now on (1 is the next) that can fail in this way fail, once.
     pub fn fail_any(&self, nth: u64, failure: Failure) {
         self.shared.state.lock().failing = Some((nth.max(1), failure));
     }
 
-    /// Whether a failure that [`FaultyDisk::fail_any`] asked for is still to come.
+    /// Whether a failure from [`FaultyDisk::fail_any`] is still pending.
     pub fn is_failing(&self) -> bool {
         self.shared.state.lock().failing.is_some()
     }
 
-    /// As a file system is after an error that it does not trust itself after: every change
-    /// fails, what is there can be read.
+    /// Sets the disk read-only, like a file system after a severe error: every change fails, reads
+    /// succeed.
     pub fn set_read_only(&self, read_only: bool) {
         self.shared.state.lock().read_only = read_only;
     }
 
-    /// One bit of the `nth` write from now on (1 is the next) to a file whose name ends like
-    /// this reaches the file changed; the write says that all is well.
+    /// Flips one bit of the `nth` write from now on (1 is the next) to a file whose name ends with
+    /// `name_end`; the write reports success.
     pub fn flip_write(&self, name_end: &str, nth: u64) {
         self.shared.state.lock().flip = Some((name_end.to_string(), nth.max(1)));
     }
 
-    /// Whether that write is still to come.
+    /// Whether the flip is still pending.
     pub fn is_flipping(&self) -> bool {
         self.shared.state.lock().flip.is_some()
     }
 
-    /// Room for so many bytes of files in all; `u64::MAX` (the start) is no limit.
+    /// Limits the bytes of all files; `u64::MAX` (the initial value) is no limit.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.state.lock().capacity = bytes;
     }
@@ -224,24 +224,24 @@ impl FaultyDisk {
         self.shared.state.lock().held = true;
     }
 
-    /// Whether a write waits.
+    /// Whether a write is waiting.
     pub fn is_holding(&self) -> bool {
         self.shared.state.lock().waiting
     }
 
-    /// Lets writes go on.
+    /// Releases the waiting writes.
     pub fn release(&self) {
         self.shared.state.lock().held = false;
         self.shared.changed.notify_all();
     }
 
-    /// The bytes of a file, as the page cache has them.
+    /// The bytes of a file in the page cache.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.shared.state.lock();
         Some(state.inode_at(path)?.cached.clone())
     }
 
-    /// Replaces a file's bytes, on the platter too: damage.
+    /// Replaces a file's bytes in the cache and on the platter: damage.
     pub fn overwrite(&self, path: &Path, bytes: Vec<u8>) {
         self.shared.state.lock().overwrite(path, bytes);
     }
@@ -251,7 +251,7 @@ impl FaultyDisk {
         self.shared.state.lock().names.keys().cloned().collect()
     }
 
-    /// The state, if this life still runs.
+    /// The state, if this process still runs.
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.shared.state.lock();
         if state.life != self.life || state.halted {
@@ -260,7 +260,7 @@ impl FaultyDisk {
         Ok(state)
     }
 
-    /// The state for a change: counts it, fails it if told to.
+    /// The state for an operation: counts the operation, and waits while writes are held.
     fn change(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.alive()?;
         if operation == Operation::Write {

@@ -1,4 +1,4 @@
-//! Page cache and platter.
+//! The page cache and the platter.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,15 +9,16 @@ use std::{
 use super::{Crash, DiskCounts, Failure, Operation};
 use crate::Random;
 
-/// Smallest piece that a disk writes whole.
+/// Smallest unit that a disk writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// A change of names that the platter may not have seen yet.
+/// A name change that may be missing on the platter.
 #[derive(Debug, Clone)]
 pub(super) enum NameChange {
     Directory(PathBuf),
     Link(PathBuf, u64),
-    /// From, to, and which file: the name may be another's by the time this is durable.
+    /// From, to, and the inode: the old name may belong to another file when this change becomes
+    /// durable.
     Rename(PathBuf, PathBuf, u64),
     Unlink(PathBuf),
 }
@@ -51,7 +52,7 @@ impl NameChange {
     }
 }
 
-/// A file's bytes, twice.
+/// The bytes of a file in the cache and on the platter.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Inode {
     pub(super) cached: Vec<u8>,
@@ -77,7 +78,7 @@ impl Inode {
         let old = self.cached.len();
         self.cached.resize(len, 0);
         if len < old {
-            // What is cut off and then grown again reads as zeros.
+            // Bytes cut off read as zeros after a later growth.
             self.dirty.retain(|sector| sector * SECTOR_BYTES < len);
             self.dirty.extend(len / SECTOR_BYTES..old.div_ceil(SECTOR_BYTES));
         }
@@ -90,7 +91,7 @@ impl Inode {
         self.durable.resize(self.cached.len(), 0);
     }
 
-    /// What a failed sync leaves: clean pages that were never written.
+    /// The effect of a failed sync: clean pages that were never written.
     pub(super) fn lose_sync(&mut self) {
         self.dirty.clear();
     }
@@ -107,7 +108,7 @@ impl Inode {
         }
     }
 
-    /// What a power cut leaves.
+    /// The effect of a power cut.
     fn cut(&mut self, random: &mut Random) {
         let survival = [0, 50, 90, 100];
         let percent = survival.get(random.below(4) as usize).copied().unwrap_or(0);
@@ -129,7 +130,7 @@ impl Inode {
     }
 }
 
-/// Everything about the disk.
+/// The state of the disk.
 pub(super) struct State {
     pub(super) names: BTreeMap<PathBuf, u64>,
     pub(super) directories: BTreeSet<PathBuf>,
@@ -180,7 +181,7 @@ impl State {
         }
     }
 
-    /// Counts an operation; `true` when this one is the halt.
+    /// Counts an operation; `true` if this operation halts the disk.
     pub(super) fn step(&mut self, operation: Operation) -> bool {
         let counts = &mut self.counts;
         *match operation {
@@ -207,7 +208,7 @@ impl State {
         false
     }
 
-    /// Fails the operation if the disk has just halted or it was told to fail.
+    /// Fails the operation after a halt, or for a requested failure.
     pub(super) fn outcome(&mut self, operation: Operation) -> io::Result<()> {
         if self.halted {
             return Err(Failure::Device.error());
@@ -215,7 +216,7 @@ impl State {
         self.take_failure(operation).map_or(Ok(()), |failure| Err(failure.error()))
     }
 
-    /// The failure that this operation was told to have.
+    /// The requested failure for this operation, if any.
     pub(super) fn take_failure(&mut self, operation: Operation) -> Option<Failure> {
         if self.read_only && Failure::ReadOnly.befalls(operation) {
             return Some(Failure::ReadOnly);
@@ -240,7 +241,7 @@ impl State {
         Some(self.failures.swap_remove(at).2)
     }
 
-    /// What a write to a file leaves there: its bytes, but for a bit that was told to flip.
+    /// The changed bytes of a write with a requested bit flip; `None` without a flip.
     pub(super) fn passed_on(&mut self, inode: u64, bytes: &[u8]) -> Option<Vec<u8>> {
         let (end, nth) = self.flip.as_mut()?;
         let named = self
@@ -287,7 +288,7 @@ impl State {
         lens.map(|inode| inode.cached.len() as u64).sum()
     }
 
-    /// Fails when `inode` cannot grow to `len`.
+    /// Fails if the disk has no room for `inode` to grow to `len`.
     pub(super) fn check_room(&mut self, inode: u64, len: usize) -> io::Result<()> {
         let grown = (len as u64).saturating_sub(self.inode(inode)?.cached.len() as u64);
         if grown > 0 && self.used_bytes().saturating_add(grown) > self.capacity {
@@ -330,7 +331,7 @@ impl State {
             change.apply(&mut self.durable_names, &mut self.durable_directories);
         }
         self.names = self.durable_names.clone();
-        // What lies in a directory that was lost is lost.
+        // Files in a lost directory are lost.
         let directories = &self.durable_directories;
         let lost = |path: &Path| !path.ancestors().skip(1).all(|up| directories.contains(up));
         self.names.retain(|path, _| !lost(path));

@@ -1,4 +1,4 @@
-//! The simulator's own tests, and what is tested with it.
+//! The tests of the simulator, and the tests that use the simulator.
 
 #![allow(
     clippy::unwrap_used,

@@ -23,7 +23,7 @@ fn what_was_acknowledged_survives() {
         total.poisoned += summary.poisoned;
     }
     println!("{total:?}");
-    // A test in which nothing happens proves nothing.
+    // A test without accidents proves nothing.
     assert!(total.crashes > 5000 && total.acknowledged > 10_000, "{total:?}");
     assert!(total.refused > 1000 && total.lost_relaxed > 100 && total.poisoned > 100, "{total:?}");
 }

@@ -1,4 +1,4 @@
-//! From the rows of a group to its cells.
+//! Builds cells from the rows of a group.
 
 use std::{ops::Range, sync::Arc};
 
@@ -18,22 +18,22 @@ use crate::{
     schema::{Source, StorySchema},
 };
 
-/// Sums of the same values, in another order, differ by less than this, in times of the greatest
-/// value and their number.
+/// Maximum difference between sums of the same values in different orders, relative to the maximum
+/// value times the number of values.
 const SUM_ERROR: f64 = 1e-12;
 
-/// The fields of a layout.
+/// The Arrow schema of the cells.
 pub(crate) fn schema_of(schema: &StorySchema) -> SchemaRef {
     let fields = layout(schema).into_iter().map(|(_, field)| field);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The cells of a group whose rows are sorted by key and tick, in the columns of
-/// [`StorySchema::arrow_schema`], each of about `cell_rows` rows; `None` where it would be less than
-/// a quarter of that.
+/// The cells of a group whose rows are sorted by key and tick, each of about `cell_rows` rows. The
+/// rows have the columns of [`StorySchema::arrow_schema`]. `None` if the average run of a key has
+/// less than a quarter of `cell_rows`.
 ///
 /// # Errors
-/// `Internal` for other rows.
+/// `Internal` for rows with other columns.
 pub(crate) fn cells_of(
     schema: &StorySchema,
     cell_rows: usize,
@@ -62,7 +62,7 @@ pub(crate) fn cells_of(
     Ok(Some(RecordBatch::try_new(schema_of(schema), arrays)?))
 }
 
-/// The narrowest windows whose cells stand for enough rows; `None` for one cell a run.
+/// The narrowest windows whose cells stand for enough rows; `None` for one cell per run.
 fn windows_for(
     schema: &StorySchema,
     cell_rows: usize,
@@ -78,7 +78,7 @@ fn windows_for(
     })
 }
 
-/// The rows of each cell.
+/// Cuts runs into cells; returns the rows of each cell.
 fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Range<usize>> {
     let Some(windows) = windows else { return runs.to_vec() };
     let mut cells = Vec::new();
@@ -96,7 +96,7 @@ fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Ra
     cells
 }
 
-/// What a column of cells says of the values.
+/// The values of a cell column.
 fn told(
     of: CellColumn,
     values: &ArrayRef,
@@ -155,8 +155,8 @@ fn told(
     })
 }
 
-/// Whether cells that were read say what those do that rows add up to: sums of floats about, for
-/// the order in which they are added is not told.
+/// Whether stored cells agree with cells counted from rows. Sums of floats agree approximately,
+/// because the order of addition is unknown.
 pub(crate) fn agree(read: &RecordBatch, counted: &RecordBatch) -> bool {
     if read.num_rows() != counted.num_rows() || read.schema_ref() != counted.schema_ref() {
         return false;

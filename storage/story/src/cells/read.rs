@@ -1,4 +1,4 @@
-//! Cells out of a story.
+//! Reads the cells of a story.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::{CellColumn, CellsPlace, build, layout};
 use crate::{annex::Annex, decoded::Spot, form, story::Story};
 
-/// The file of the cells, and the columns in it.
+/// The open annex of the cells, and its columns.
 #[derive(Debug)]
 struct Opened {
     annex: Annex,
@@ -16,7 +16,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Where columns are.
+    /// Places of columns in the annex.
     fn places(&self, columns: &[CellColumn]) -> Result<Vec<usize>> {
         let place = |column: &CellColumn| {
             let found = self.columns.iter().position(|known| known == column);
@@ -27,13 +27,13 @@ impl Opened {
 }
 
 impl Story {
-    /// Columns of the cells of a group, a row for each cell in the order of key and time, in the
-    /// order in which they are asked for; `None` where there are none. They stay in memory.
+    /// Reads columns of the cells of a group, in the order of `columns`: one row per cell, by key
+    /// and time. `None` for a group without cells. The columns stay in the cache.
     ///
-    /// Cells that are damaged are none: an error is logged, and whoever asks counts rows.
+    /// Damaged cells count as missing: the error is logged, and the caller aggregates rows.
     ///
     /// # Errors
-    /// `Io`, `ConnectionFailure`; `Internal` for a column that the cells do not have.
+    /// `Io`, `ConnectionFailure`; `Internal` for a column outside of the cells.
     pub async fn cells(
         self: &Arc<Self>,
         group: u32,
@@ -71,7 +71,7 @@ impl Story {
         Ok(found.into_iter().collect())
     }
 
-    /// Their file, opened; `None` if there is none.
+    /// Opens the annex of the cells; `None` without an annex.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -84,7 +84,7 @@ impl Story {
         }
     }
 
-    /// All of the cells of a group, as they were built.
+    /// All cells of a group, as built.
     pub(crate) async fn all_cells(
         self: &Arc<Self>,
         annex: &Annex,
@@ -97,7 +97,7 @@ impl Story {
         batch.map(Some).map_err(|error| self.damaged(&annex.place().range(), &error.to_string()))
     }
 
-    /// Their file, opened once as long as there is room; `None` if it is damaged.
+    /// The annex of the cells, opened once and cached; `None` if damaged.
     async fn opened_cells(self: &Arc<Self>, place: CellsPlace) -> Result<Arc<Option<Opened>>> {
         if let Some(known) = self.finding(Spot::Cells) {
             return Ok(known);
@@ -119,7 +119,7 @@ impl Story {
         Ok(opened)
     }
 
-    /// Columns by their places in the layout, in that order.
+    /// Reads columns by their places in the layout, in the order of `places`.
     async fn read_cells(
         self: &Arc<Self>,
         annex: &Annex,
@@ -128,7 +128,7 @@ impl Story {
     ) -> Result<Option<Vec<ArrayRef>>> {
         let Some(arrays) = annex.read(self, group, places).await? else { return Ok(None) };
         let keys: Vec<usize> = self.schema().key_positions().collect();
-        // The keys come first.
+        // The keys come first in the layout.
         let arrays = places.iter().zip(arrays).map(|(place, array)| {
             match keys.get(*place).and_then(|at| self.schema().columns.get(*at)) {
                 Some(column) => form::from_stored(&array, &column.column_type),

@@ -73,7 +73,7 @@ fn numbers(cells: &RecordBatch, name: &str) -> Vec<i64> {
 #[test]
 fn cells_stand_for_windows_that_people_look_at() {
     let schema = schema(false);
-    // Every ten seconds, from half past nine: 240 rows want windows of an hour.
+    // One event every ten seconds, from half past nine: 240 rows need windows of an hour.
     let batch = rows(&schema, 3, 900, 34_200 * SECOND, 10 * SECOND);
     let cells = cells_of(&schema, 240, &batch).unwrap().unwrap();
     assert_eq!(numbers(&cells, "rows"), [180, 360, 360, 180, 360, 360, 180, 360, 360]);
@@ -84,7 +84,7 @@ fn cells_stand_for_windows_that_people_look_at() {
     let sums: Vec<i64> = [0..180, 180..540, 540..900].map(Iterator::sum::<i64>).to_vec();
     assert_eq!(numbers(&cells, "4.sum")[..3], sums);
     assert!(cells.column_by_name("4.count").is_none());
-    // Every second: five minutes are enough.
+    // One event every second: windows of five minutes suffice.
     let batch = rows(&schema, 2, 900, 0, SECOND);
     let cells = cells_of(&schema, 240, &batch).unwrap().unwrap();
     assert_eq!(numbers(&cells, "rows"), [300; 6]);

@@ -1,4 +1,4 @@
-//! A folder on a disk of the machine.
+//! A shelf in a folder on a local disk.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +15,13 @@ use stratalog_model::{Disk, DiskFile, Error, Result};
 use super::{ReadShape, Shelf, Spool, StoryName, blocking, cut_off, missing};
 use crate::sabotage;
 
-/// Ending of the name of a file that is being copied.
+/// Suffix of an unfinished copy.
 const BUILDING_SUFFIX: &str = ".building";
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Stories in a folder, one folder per chronicle below it.
+/// Stories in a folder, with one subfolder per chronicle.
 #[derive(Debug, Clone)]
 pub struct LocalShelf {
     disk: Arc<dyn Disk>,
@@ -29,7 +29,7 @@ pub struct LocalShelf {
 }
 
 impl LocalShelf {
-    /// The shelf in a folder, made if it is missing.
+    /// Opens the shelf in a folder (made if missing).
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -38,7 +38,7 @@ impl LocalShelf {
         Ok(Self { disk, folder: folder.to_path_buf() })
     }
 
-    /// The shelf in a folder, for whoever only looks: nothing is made there.
+    /// The shelf in a folder, for readers: makes nothing.
     pub fn look(disk: Arc<dyn Disk>, folder: &Path) -> Self {
         Self { disk, folder: folder.to_path_buf() }
     }
@@ -55,14 +55,14 @@ impl LocalShelf {
         }
         let folder = path.parent().unwrap_or(&self.folder);
         self.disk.create_dir_all(folder).map_err(failed)?;
-        // Also when it was there: whoever made it may not have come to this yet.
+        // Also for an existing folder: its maker may have stopped before this sync.
         self.disk.sync_dir(&self.folder).map_err(failed)?;
         match self.rename(spool, &path) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 let building = folder.join(format!("{:020}{BUILDING_SUFFIX}", name.id.0));
                 let copied = self.copy(spool, &building, &path);
                 if copied.is_err() {
-                    // As far as possible; the next start does the rest.
+                    // Best effort; the next start removes the remains.
                     self.disk.remove_file(&building).ok();
                 }
                 copied.map_err(failed)?;
@@ -79,12 +79,12 @@ impl LocalShelf {
         synced
     }
 
-    /// Gives the spool file its name, where it lies on the same disk.
+    /// Renames the spool file, if on the same disk.
     fn rename(&self, spool: &Spool, path: &Path) -> io::Result<()> {
         if !Arc::ptr_eq(&self.disk, &spool.disk) {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
-        // The name that is given away must be there after a power cut, too.
+        // The entry of the spool file must survive a power cut, too.
         self.disk.sync_dir(spool.path.parent().unwrap_or(&self.folder))?;
         self.disk.rename(&spool.path, path)
     }
@@ -133,7 +133,7 @@ impl LocalShelf {
         })
     }
 
-    /// The names of the files of all chronicles, below the folder.
+    /// The names of all chronicles' files, relative to the folder.
     fn names(&self) -> Result<Vec<String>> {
         let failed = |error| Error::io(format!("cannot read {}", self.folder.display()), error);
         let mut names = Vec::new();
@@ -218,7 +218,7 @@ impl Shelf for LocalShelf {
     }
 }
 
-/// Makes a folder, with those above it that are missing, and makes them durable.
+/// Makes a folder and its missing parents, and makes them durable.
 ///
 /// # Errors
 /// `DiskFull`, `Io`.
@@ -232,7 +232,7 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<()> {
         parents.push(above);
     }
     disk.create_dir_all(folder).map_err(failed)?;
-    // Also when it was there: whoever made it may not have come to this.
+    // Also for an existing folder: its maker may have stopped before this sync.
     for parent in parents {
         disk.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
             .map_err(failed)?;

@@ -1,4 +1,4 @@
-//! An object store.
+//! A shelf in an object store.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -11,20 +11,20 @@ use tokio::sync::OnceCell;
 use super::{ReadShape, Shelf, Spool, StoryName};
 use crate::objects::{Content, Objects, RemoteSettings};
 
-/// What one of the files is, for people.
+/// The noun for a file in messages.
 const NOUN: &str = "story";
 
-/// Name of the file that tells whose the prefix is.
+/// Name of the file that names the owner of the prefix.
 const OWNER: &str = "owner";
 
-/// Bytes of it that are read.
+/// Maximum bytes read from the owner file.
 const OWNER_BYTES_MAX: u64 = 256;
 
 /// Stories in an object store, below a prefix.
 #[derive(Debug)]
 pub struct RemoteShelf {
     objects: Objects,
-    /// Who we are; nobody when we only look.
+    /// The owner; `None` for readers.
     owner: Option<String>,
     claimed: OnceCell<()>,
 }
@@ -35,10 +35,10 @@ impl RemoteShelf {
         Self::over(Objects::new(store, prefix, NOUN, settings))
     }
 
-    /// The shelf of a URL, as [`Objects::from_url`] reads it.
+    /// The shelf of a URL: see [`Objects::from_url`].
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a URL or options that name no store.
+    /// `InvalidParameterValue` for a URL or options without a valid store.
     pub fn from_url(
         url: &str,
         options: impl IntoIterator<Item = (String, String)>,
@@ -51,15 +51,14 @@ impl RemoteShelf {
         Self { objects, owner: None, claimed: OnceCell::new() }
     }
 
-    /// The same, for `owner` alone: whoever else finds the prefix claimed neither lists it, nor
-    /// puts anything there, nor removes what is there. For two who each remove what they do not
-    /// know.
+    /// The same shelf for `owner` alone: list, put and remove fail if another owner has claimed the
+    /// prefix. This prevents two servers from removing each other's unknown files.
     #[must_use]
     pub fn owned_by(self, owner: &str) -> Self {
         Self { owner: Some(owner.to_string()), ..self }
     }
 
-    /// Makes the prefix ours, once, unless it is somebody else's.
+    /// Claims the prefix once; fails if the prefix has another owner.
     async fn claim(&self) -> Result<()> {
         let Some(owner) = &self.owner else { return Ok(()) };
         let claimed = self.claimed.get_or_try_init(|| async {
@@ -122,8 +121,8 @@ impl Shelf for RemoteShelf {
         self.objects.remove(&name.to_string()).await
     }
 
-    /// An object is there whole or not at all. Parts of an upload that a crash interrupted are
-    /// invisible; a rule of the bucket that ends such uploads after a day removes them.
+    /// An object is complete or absent. Parts of an upload interrupted by a crash are invisible; a
+    /// lifecycle rule of the bucket should abort such uploads after a day.
     async fn tidy(&self) -> Result<()> {
         Ok(())
     }
@@ -138,13 +137,13 @@ impl Shelf for RemoteShelf {
     }
 }
 
-/// Even what is put there is not found.
+/// The error for a missing bucket: the store does not find a file that was just put.
 fn no_bucket(place: &str) -> Error {
     let what = format!("there is no bucket or container for {place}");
     Error::new(ErrorKind::InvalidParameterValue, what).with_hint("make it, or mend story_url")
 }
 
-/// A text that is put as a file.
+/// A text as the content of a file.
 struct Text(String);
 
 #[async_trait]

@@ -11,7 +11,7 @@ fn path(folder: &tempfile::TempDir, id: u64) -> PathBuf {
     folder.path().join(format!("stories/7/{id:020}.parquet"))
 }
 
-/// All that reading can do.
+/// Performs all kinds of reads.
 fn read(stories: &Stories, built: &BuiltStory) -> stratalog_model::Result<()> {
     check(stories, built)?;
     let story = wait(stories.open_story(built))?;
@@ -91,7 +91,7 @@ fn cut_longer_and_foreign_files_are_told() {
     assert_eq!(open().kind(), ErrorKind::DataCorrupted);
     fs::copy(path(&folder, 2), path(&folder, 1)).unwrap();
     assert_eq!(open().kind(), ErrorKind::DataCorrupted);
-    // Whole, with all checksums right, and yet not the one that is meant.
+    // A complete story with valid checksums, but another story than the manifest's.
     let meant = BuiltStory { id: built.id, ..other };
     let error = read(&local(folder.path()), &meant).unwrap_err();
     assert!(error.message().contains("not the story that the manifest names"), "{error}");

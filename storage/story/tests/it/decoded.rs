@@ -1,4 +1,4 @@
-//! Columns that stay decoded.
+//! Tests of the cache of decoded columns.
 
 #![expect(
     clippy::single_range_in_vec_init,
@@ -24,7 +24,7 @@ const HOSTS: usize = 50;
 const TICKS: usize = 2_001;
 const ROWS: usize = HOSTS * TICKS;
 
-/// A story of one group of 100,050 rows: many chunks, the last of them short.
+/// A story of one group with 100,050 rows: many chunks; the last chunk is short.
 fn build(stories: &Stories, id: u64) -> BuiltStory {
     let mut builder = stories.build(StoryId(id), &schema(), StorySettings::default()).unwrap();
     let (batch, summary) = slice(id, 0, HOSTS, TICKS);
@@ -46,7 +46,7 @@ fn rows_are_those_of_the_file_and_read_once() {
     let story = wait(stories.open_story(&built)).unwrap();
     let whole: RecordBatch = wait(story.read(0, &EVERYTHING, None)).unwrap();
     let last = ROWS / CHUNK_ROWS;
-    // Parts of chunks, rows across two of them, and the short one at the end.
+    // Parts of chunks, rows across two chunks, and the short chunk at the end.
     let asked = [
         vec![5..17],
         vec![CHUNK_ROWS - 3..CHUNK_ROWS + 3, 3 * CHUNK_ROWS..3 * CHUNK_ROWS + 1],
@@ -68,7 +68,7 @@ fn rows_are_those_of_the_file_and_read_once() {
         let again = wait(story.columns(0, &EVERYTHING, ranges)).unwrap();
         assert_eq!(again.read_bytes(), 0);
     }
-    // Of one column more, that column alone is read.
+    // With one more column, only the missing column is read.
     let other = with_room(folder.path(), 64 << 20);
     let story = wait(other.open_story(&built)).unwrap();
     let value = [Source::Column(ColumnId(9))];
@@ -77,7 +77,7 @@ fn rows_are_those_of_the_file_and_read_once() {
     let both = [Source::Column(ColumnId(9)), Source::Tick];
     assert!(wait(story.columns(0, &both, &[0..9])).unwrap().read_bytes() > 0);
     assert_eq!(wait(story.columns(0, &both, &[0..9])).unwrap().read_bytes(), 0);
-    // Rows that were not asked for are not told.
+    // Rows outside of the request are unavailable.
     let few = wait(story.columns(0, &both, &[0..9])).unwrap();
     assert!(few.slices(0, CHUNK_ROWS..CHUNK_ROWS + 1).is_err() && few.slices(2, 0..1).is_err());
     assert!(wait(story.columns(1, &both, &[0..9])).is_err());
@@ -172,7 +172,7 @@ fn damaged_cells_are_none_and_a_check_tells() {
     let built = build(&local(folder.path()), 4);
     let path = folder.path().join("stories/7/00000000000000000004.parquet");
     let mut bytes = std::fs::read(&path).unwrap();
-    // The last block before the tail has the cells alone.
+    // The last block before the tail contains only cells.
     let at = built.tail_at as usize - 20;
     bytes[at] ^= 1;
     std::fs::write(&path, bytes).unwrap();

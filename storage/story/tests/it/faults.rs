@@ -1,4 +1,4 @@
-//! A disk that fails at any call leaves whole stories or none.
+//! A disk that fails at any call leaves complete stories or none.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,8 +15,8 @@ fn parquet_files(disk: &FaultyDisk) -> usize {
     paths.iter().filter(|path| path.extension().is_some_and(|end| end == "parquet")).count()
 }
 
-/// Builds a second story with the failure at each place; `copied` puts the spool on a disk
-/// that is not the shelf's.
+/// Builds a second story with the failure at each call; `copied` puts the spool on another disk
+/// than the shelf.
 fn each_failure(operation: Operation, failure: Failure, copied: bool) -> u64 {
     let mut tried = 0;
     for nth in 1.. {
@@ -33,7 +33,7 @@ fn each_failure(operation: Operation, failure: Failure, copied: bool) -> u64 {
         disk.fail(operation, nth, failure);
         let second = build(&stories, 2, 2);
         let Err(error) = second else {
-            // The call was never made.
+            // The story had fewer calls than `nth`.
             check(&stories, &second.unwrap()).ok();
             assert!(nth > 1, "{operation:?} never happens");
             return tried;
@@ -45,7 +45,7 @@ fn each_failure(operation: Operation, failure: Failure, copied: bool) -> u64 {
         assert_eq!(error.kind(), kind, "{operation:?} {nth}: {error}");
         assert_eq!(parquet_files(&disk), 1, "{operation:?} {nth}: {error}");
         check(&stories, &first).unwrap();
-        // It can be tried again: nothing is in the way.
+        // A retry succeeds: nothing blocks the name.
         let second = build(&stories, 2, 2).unwrap();
         check(&stories, &second).unwrap();
         assert!(!disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".building")));

@@ -1,4 +1,4 @@
-//! What is written is read, under which names, and what other tools see.
+//! Written stories: reading back, column names, and other tools.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
 
@@ -29,11 +29,11 @@ fn groups_are_read_as_they_were_written() {
     assert_eq!(wait(stories.files()).unwrap(), [(name(5), built.bytes)].into());
     check(&stories, &built).unwrap();
     wait(wait(stories.open_story(&built)).unwrap().check()).unwrap();
-    // Again, from the file alone.
+    // Reads again, from the file alone.
     let stories = local(folder.path());
     check(&stories, &built).unwrap();
     assert_eq!(wait(stories.open_story(&built)).unwrap().schema(), &schema());
-    // The record survives the manifest.
+    // The description survives serialization in the manifest.
     let text = serde_json::to_string(&built).unwrap();
     assert_eq!(serde_json::from_str::<stratalog_story::BuiltStory>(&text).unwrap(), built);
 }

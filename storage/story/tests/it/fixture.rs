@@ -28,13 +28,13 @@ use tokio::runtime::Runtime;
 pub const CHRONICLE: ChronicleId = ChronicleId(7);
 pub const OPEN_BYTES: usize = 8 << 20;
 
-/// Waits as the server does: with other threads for what blocks.
+/// Runs a future like the server, with threads for blocking work.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
     RUNTIME.block_on(future)
 }
 
-/// Removes the stories that are there and not in `kept`; how many that were.
+/// Removes the stories outside of `kept`; returns the number of removed stories.
 pub fn keep_only(stories: &Stories, kept: &BTreeSet<StoryName>) -> usize {
     let files = wait(stories.files()).unwrap();
     wait(stories.keep_only(kept, &files)).unwrap()
@@ -44,7 +44,7 @@ pub fn column(id: u32, name: &str, column_type: ColumnType, nullable: bool) -> S
     StoryColumn { id: ColumnId(id), name: name.to_string(), column_type, nullable }
 }
 
-/// time, host, value; key (host).
+/// Columns time, host, value; key (host).
 pub fn schema() -> StorySchema {
     StorySchema {
         chronicle: CHRONICLE,
@@ -106,7 +106,7 @@ pub fn slice(id: u64, group: usize, hosts: usize, ticks: usize) -> (RecordBatch,
     (batch, summary)
 }
 
-/// What the numbers of a batch, its last columns, say.
+/// The summary of a batch from its number columns, the last three columns.
 pub fn summary(batch: &RecordBatch, first: &str, last: &str) -> GroupSummary {
     let hull = |back: usize| {
         let numbers = batch.column(batch.num_columns() - back);
@@ -145,7 +145,7 @@ pub fn build(stories: &Stories, id: u64, groups: usize) -> Result<BuiltStory> {
     wait(builder.finish())
 }
 
-/// Reads everything, and compares it with what was written.
+/// Reads everything, and compares the values with the written values.
 pub fn check(stories: &Stories, built: &BuiltStory) -> Result<()> {
     let story = wait(stories.open_story(built))?;
     assert_eq!(story.groups().len(), built.groups as usize);
@@ -171,7 +171,7 @@ pub fn noise_schema() -> StorySchema {
     schema
 }
 
-/// Values that nothing packs: 4 MB.
+/// Incompressible values: 4 MB.
 pub fn noise(seed: u64) -> (RecordBatch, GroupSummary) {
     let mut random = stratalog_sim::Random::new(seed);
     let rows = 500_000;

@@ -1,4 +1,4 @@
-//! Files of every format that was released are read for ever.
+//! Files of every released format stay readable.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Stories on a real disk, on one that fails, in an object store, and with damage.
+//! Stories on a real disk, on a faulty disk, in an object store, and with damage.
 
 #![allow(
     clippy::unwrap_used,

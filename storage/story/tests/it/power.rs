@@ -1,4 +1,4 @@
-//! A story is durable when `finish` returns, and not there before.
+//! A story is durable after `finish` returns, and absent before.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,7 +8,7 @@ use stratalog_story::{LocalShelf, Stories};
 
 use crate::fixture::*;
 
-/// The stories on a disk; with the spool on it as well, or on one that only looks like another.
+/// The stories on a disk; the spool is on the same disk, or on a disk that looks like another disk.
 fn open(disk: &FaultyDisk, copied: bool) -> Stories {
     let folder = Path::new("/data");
     let shelf_disk: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -29,7 +29,7 @@ fn a_power_cut_leaves_whole_stories_or_none() {
         for id in 1..=random.below(3) {
             whole.push(build(&stories, id, random.between(1, 4) as usize).unwrap());
         }
-        // The next one meets the power cut at some call.
+        // The next build meets the power cut at some call.
         disk.halt_after(random.between(1, 14));
         let last = build(&stories, 9, 3);
         drop(stories);
@@ -47,7 +47,7 @@ fn a_power_cut_leaves_whole_stories_or_none() {
         }
         assert!(files.len() <= whole.len() + 1);
         assert!(!disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".building")));
-        // Whatever is there without being named goes.
+        // Existing stories outside of the manifest are removed.
         let named = whole.iter().map(|built| built.name()).collect();
         keep_only(&stories, &named);
         assert_eq!(wait(stories.files()).unwrap().len(), whole.len());

@@ -73,7 +73,7 @@ fn wide_groups_are_read_in_windows_and_from_their_ends() {
     let rows = 5000;
     let (narrow, _) = slice(1, 0, 1, rows);
     let mut columns = narrow.columns().to_vec();
-    // 40 MB, half of that when they are packed.
+    // 40 MB, half the size after compression.
     let mut random = stratalog_sim::Random::new(3);
     let mut noise =
         || (0..512).map(|_| format!("{:016x}", random.below(u64::MAX))).collect::<String>();
@@ -94,7 +94,7 @@ fn wide_groups_are_read_in_windows_and_from_their_ends() {
     assert!(windows.len() > 1, "{}", windows.len());
     let parts: Vec<RecordBatch> = windows.iter().map(read).collect();
     assert_eq!(concat_batches(&batch.schema(), &parts).unwrap(), batch);
-    // Of narrow columns nothing is cut.
+    // Narrow columns are not split into windows.
     assert_eq!(story.windows(0, &[Source::Tick], all()).unwrap(), [all()]);
     for (wanted, last) in
         [(1, true), (1, false), (200, true), (5000, true), (9000, false), (0, true)]
@@ -142,7 +142,7 @@ fn pages_that_cannot_hold_what_is_wanted_are_not_read() {
         let expected =
             take_record_batch(&slices[0].0, &UInt32Array::from_iter_values(rows)).unwrap();
         assert_eq!(read, expected);
-        // Nothing that is wanted was left out.
+        // No wanted row is missing.
         let wanted = |batch: &arrow::array::RecordBatch| {
             let numbers = batch.column(3).as_primitive::<Int64Type>();
             let names = batch.column(1).as_string_view();

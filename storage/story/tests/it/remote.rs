@@ -23,12 +23,12 @@ use stratalog_story::{RemoteSettings, RemoteShelf, Stories, StoryId};
 
 use crate::fixture::*;
 
-/// A store that can be cut off, and whose uploads can break.
+/// A store with interruptions and failing uploads.
 #[derive(Debug, Default)]
 struct Unreliable {
     inner: InMemory,
     down: AtomicBool,
-    /// Parts that are taken before one fails.
+    /// Number of parts before a failure.
     parts_left: Arc<AtomicUsize>,
     aborted: Arc<AtomicUsize>,
     parts: Arc<AtomicUsize>,
@@ -232,11 +232,11 @@ fn a_prefix_is_for_one_owner() {
         let detail = error.detail().unwrap();
         assert!(detail.ends_with("names first, and this directory is second"), "{detail}");
     }
-    // Whoever only reads may, and the owner comes back.
+    // Readers without a claim may read, and the owner may return.
     check(&others, &built).unwrap();
     let again = owned("first");
     assert_eq!(wait(again.files()).unwrap(), [(built.name(), built.bytes)].into());
-    // Out of reach nothing is claimed, and nothing refused for good.
+    // An unreachable store is not claimed, and the claim is retried later.
     let fresh = owned("first");
     store.down.store(true, Ordering::Relaxed);
     assert_eq!(wait(fresh.files()).unwrap_err().kind(), ErrorKind::ConnectionFailure);

@@ -1,5 +1,5 @@
-//! Stories on a real S3 server. It is installed by `tests/s3-server`, which needs Go and a
-//! network: `cargo test -p stratalog-story -- --ignored`.
+//! Stories on a real S3 server. `tests/s3-server` installs the server, and needs Go and a network:
+//! `cargo test -p stratalog-story -- --ignored`.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -115,7 +115,7 @@ fn stories_live_on_s3() {
     let nowhere = stories(&server, "nowhere");
     assert!(build(&nowhere, 9, 1).is_err());
 
-    // Away, and back.
+    // The server stops, and starts again.
     drop(server);
     let start = Instant::now();
     let away = build(&lake, 3, 1).unwrap_err();

@@ -1,4 +1,4 @@
-//! Every type comes back as it went in.
+//! Every type is read back unchanged.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::fixture::*;
 
 const ROWS: usize = 24;
 
-/// Values of a type, its extremes among them; every row is valid.
+/// Values of a type, including its extremes; every row is valid.
 fn values(of: &ColumnType, rows: usize) -> ArrayRef {
     fn cycle<T: Clone>(values: &[T], rows: usize) -> Vec<T> {
         values.iter().cloned().cycle().take(rows).collect()
@@ -91,7 +91,7 @@ fn values(of: &ColumnType, rows: usize) -> ArrayRef {
     }
 }
 
-/// The same with every `nth` value NULL.
+/// The same values, with every `nth` value NULL.
 fn with_nulls(array: &ArrayRef, nth: usize) -> ArrayRef {
     let valid: Vec<bool> = (0..array.len()).map(|row| row % nth != nth - 1).collect();
     let data = array.to_data().into_builder().nulls(Some(NullBuffer::from(valid)));
@@ -131,7 +131,7 @@ fn every_type() -> Vec<ColumnType> {
     types
 }
 
-/// time, then a nullable and a required column of each type; key (those of `keys`).
+/// Columns: time, then a nullable and a required column of each type; the key columns are `keys`.
 fn schema_of(types: &[ColumnType], keys: &[u32]) -> StorySchema {
     let mut wide = schema();
     wide.columns.truncate(1);

@@ -1,4 +1,4 @@
-//! Damaged bytes never become wrong ones (CL-6), and sled is never needed (CL-9).
+//! Damaged bytes never become wrong bytes (CL-6), and sled is never needed (CL-9).
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn every_flipped_bit_is_found_or_without_consequence() {
         let outcome = check(&tablets, &built).and_then(|()| tablets.tablet(&built)?.verify());
         match outcome {
             Ok(()) => {
-                // Zeros that fill a block up.
+                // Zeros at the end of a block.
                 let fills = heads.iter().any(|head| {
                     let end = (head.offset + head.bytes()) as usize;
                     (end - 16..end).contains(&at)
@@ -59,7 +59,7 @@ fn cut_and_foreign_files_are_told() {
     check(&tablets, &other).unwrap();
 }
 
-/// Does something to each file of a folder.
+/// Applies a change to each file of a folder.
 fn spoil(folder: &Path, change: &impl Fn(&mut Vec<u8>)) -> usize {
     let mut spoilt = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -76,7 +76,7 @@ fn spoil(folder: &Path, change: &impl Fn(&mut Vec<u8>)) -> usize {
     spoilt
 }
 
-/// The files of a folder that are not all zeros.
+/// The files of a folder, without files of zeros only.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -124,7 +124,7 @@ fn sled_may_be_damaged_cut_or_gone() {
     }
 }
 
-/// `STRATALOG_FLIPS` chooses how many, `STRATALOG_SEEDS=FIRST..END` which.
+/// `STRATALOG_FLIPS` sets the number of flips, `STRATALOG_SEEDS=FIRST..END` the seeds.
 #[test]
 fn a_flipped_bit_of_the_index_is_without_consequence() {
     let setting =

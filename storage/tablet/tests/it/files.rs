@@ -1,4 +1,4 @@
-//! What is written is read, and what is no tablet is told.
+//! Written tablets are read back, and other files are reported.
 
 use std::{collections::BTreeSet, fs};
 
@@ -16,7 +16,7 @@ fn blocks_are_read_as_they_were_written() {
     assert_eq!(tablets.files().unwrap(), [(TabletId(5), built.bytes)].into());
     check(&tablets, &built).unwrap();
     tablets.tablet(&built).unwrap().verify().unwrap();
-    // Again, from what sled kept.
+    // Reads again, from sled.
     drop(tablets);
     let tablets = local(folder.path());
     let tablet = tablets.tablet(&built).unwrap();
@@ -76,7 +76,7 @@ fn only_what_the_manifest_names_is_kept() {
     let error = tablets.tablet(&built[0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);
     assert!(error.message().ends_with("is missing"), "{error}");
-    // A reader goes on when its tablet is removed.
+    // A reader continues after the removal of its tablet.
     let tablet = tablets.tablet(&built[3]).unwrap();
     tablets.remove(TabletId(4)).unwrap();
     assert_eq!(tablets.blocks(&tablet).unwrap().len(), 3);

@@ -14,7 +14,7 @@ pub fn local(folder: &Path) -> Tablets {
         .unwrap()
 }
 
-/// The payload of a block: compressible, and its own.
+/// The payload of a block: compressible, and unique for each block.
 pub fn payload(tablet: u64, block: u32) -> Bytes {
     let line = format!("tablet {tablet}, block {block}; ");
     line.repeat(20 + block as usize * 7).into()
@@ -49,7 +49,7 @@ pub fn build(tablets: &Tablets, id: u64, blocks: u32) -> Result<(Built, Vec<Bloc
     Ok((built, heads))
 }
 
-/// Reads everything, and compares it with what was written.
+/// Reads everything, and compares the bytes with the written bytes.
 pub fn check(tablets: &Tablets, built: &Built) -> Result<()> {
     let tablet = tablets.tablet(built)?;
     let heads = tablets.blocks(&tablet)?;

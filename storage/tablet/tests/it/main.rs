@@ -1,4 +1,4 @@
-//! Tablets on a real disk, on one that loses what was not synced, and with damage.
+//! Tablets on a real disk, on a disk that loses unsynced data, and with damage.
 
 #![allow(
     clippy::unwrap_used,

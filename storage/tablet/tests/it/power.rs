@@ -1,4 +1,4 @@
-//! A tablet is durable when `finish` returns, and not there before.
+//! A tablet is durable after `finish` returns, and absent before.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ fn a_power_cut_leaves_whole_tablets_or_none() {
         for id in 1..=random.between(1, 4) {
             whole.push(build(&tablets, id, random.between(1, 20) as u32).unwrap().0);
         }
-        // The next one meets the power cut at some call.
+        // The next build meets the power cut at some call.
         disk.halt_after(random.between(1, 25));
         let last = build(&tablets, 9, 8);
         disk = disk.crash(Crash::PowerCut);

@@ -6,14 +6,14 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 const START: i64 = 1_700_000_000_000_000_000;
 
-/// A master and a client whose clocks were never set by each other: true time passes, and each
-/// shows it in its way.
+/// A master and a client with independent clocks; both advance with true time, each at its own
+/// rate.
 struct World {
     true_ns: u64,
-    /// The client's clock, and how fast it goes.
+    /// The client's clock and its rate.
     client_ns: f64,
     rate: f64,
-    /// The master's: true time, and what jumps added.
+    /// The master's clock: true time plus jumps.
     master_ns: i64,
     line: TimeLine,
 }
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// True time passes, in which the client's clock may be a little off its rate.
+    /// True time passes; meanwhile the client's clock deviates from its rate by `off`.
     fn pass(&mut self, ns: u64, off: f64) {
         self.true_ns += ns;
         self.master_ns += ns as i64;
@@ -46,13 +46,13 @@ impl World {
         let reading =
             ClockReading { now_ns: self.master_ns, line: self.line, ..ClockReading::default() };
         self.pass(back_ns, off);
-        // Whoever looks at a clock reads it rounded; the answer is not there before it is.
+        // A reading of a clock is rounded; the answer arrives after the request.
         RoundTrip { sent_ns, reading, received_ns: self.client() + 1 }
     }
 
     fn holds(&self, estimator: &Estimator) -> Result<(), TestCaseError> {
         if let Some((least, most)) = estimator.bounds_ns(self.client()) {
-            // The client's clock is read in whole nanoseconds.
+            // The client's clock has whole nanoseconds.
             prop_assert!(least - 8 <= self.master_ns, "{least} {}", self.master_ns);
             prop_assert!(most + 8 >= self.master_ns, "{most} {}", self.master_ns);
         }
@@ -60,8 +60,8 @@ impl World {
     }
 }
 
-/// Time between round trips, the way there and back, and how far the client's clock is off its
-/// rate meanwhile.
+/// Time between round trips, the latencies in both directions, and the deviation of the client's
+/// clock from its rate meanwhile.
 type Leg = (u64, u64, u64, f64);
 
 fn legs() -> impl Strategy<Value = Vec<Leg>> {
@@ -70,8 +70,8 @@ fn legs() -> impl Strategy<Value = Vec<Leg>> {
 }
 
 proptest! {
-    /// Clocks of machines, ahead or behind by anything, a little fast or slow, with any latency,
-    /// however unequal there and back.
+    /// Clocks of machines with any distance, slightly fast or slow, and with any latencies in both
+    /// directions.
     #[test]
     fn the_masters_time_is_inside_of_the_bounds(
         legs in legs(), client in 0..u64::MAX / 4, rate in 0.9992..1.0008,
@@ -94,7 +94,7 @@ proptest! {
         prop_assert_eq!(estimator.jumps(), 0);
     }
 
-    /// The clients of Figure 6: twice as fast, and half as fast.
+    /// The clients of Figure 6: twice the rate, and half the rate.
     #[test]
     fn also_of_clocks_that_are_much_faster_or_slower(legs in legs(), rate in 0.3..3.3) {
         let mut world = World::new(7 * SECOND, rate);
@@ -107,8 +107,9 @@ proptest! {
         }
     }
 
-    /// A jump of either clock is found out by the next round trip; from then on the bounds hold
-    /// again. What one client tells never goes back, jumps or not, unless it was too far ahead.
+    /// The next round trip detects a jump of either clock; from then on the bounds hold again. The
+    /// told times of a client never go back, even after jumps, unless the told times were too far
+    /// ahead.
     #[test]
     fn after_a_jump_one_round_trip_is_enough(
         legs in legs(),
@@ -120,7 +121,8 @@ proptest! {
         for (at, (gap, there, back, off)) in legs.into_iter().enumerate() {
             world.pass(gap, off);
             for (_, seconds, of_client) in jumps.iter().filter(|jump| jump.0 == at) {
-                // Back to back in opposite ways they would be no jump: all go one way.
+                // Successive jumps in opposite directions could cancel: all jumps have one
+                // direction.
                 match of_client {
                     true => world.client_ns += (seconds * SECOND) as f64,
                     false => world.master_ns -= (seconds * SECOND) as i64,
@@ -133,7 +135,7 @@ proptest! {
             let told = estimator.tell(world.client()).unwrap();
             prop_assert!(told.time_ns > last || estimator.restarts() > restarts);
             prop_assert!(told.time_ns.abs_diff(world.master_ns) <= told.error_ns + 8);
-            // As far as that is, an event is refused for a minute, and not for longer.
+            // With this error, events are refused for a minute at most.
             prop_assert!(told.error_ns <= AHEAD_NS_MAX + SECOND, "{}", told.error_ns);
             last = told.time_ns;
         }
@@ -152,8 +154,8 @@ fn bounds_become_narrow_with_round_trips() {
     }
     world.pass(10 * SECOND, 0.0);
     let (least, most) = estimator.bounds_ns(world.client()).unwrap();
-    // Two milliseconds of latency, and ten seconds at twice the wander and what is not known of
-    // the rate.
+    // The bounds are two milliseconds of latency, plus ten seconds times twice the wander and the
+    // uncertainty of the rate.
     assert!(most - least < 3 * MS as i64, "{}", most - least);
     assert!((estimator.drift() - 0.9997).abs() < 50e-6, "{}", estimator.drift());
     assert_eq!(estimator.round_trip_ns() / MS, 1);
@@ -161,8 +163,8 @@ fn bounds_become_narrow_with_round_trips() {
 
 #[test]
 fn figure_6() {
-    // The master is at 3 when the blue client, half a unit ahead and twice as fast, is at 6.5, and
-    // the green one, a unit behind and half as fast, is at 0.5.
+    // The paper's figure: at master time 3, the blue client, half a unit ahead and twice as fast,
+    // shows 6.5. The green client, a unit behind and half as fast, shows 0.5.
     for (name, ahead, drift) in [("blue", 0.5, 2.0), ("green", -1.0, 0.5)] {
         let unit = SECOND as f64;
         let client = |master: f64| ((master * drift + ahead + 10.0) * unit) as u64;
@@ -195,7 +197,7 @@ fn another_line_of_the_master_begins_anew() {
     }
     assert!(!estimator.is_due(world.client() + SECOND));
     let before = estimator.tell(world.client()).unwrap().time_ns;
-    // An hour ahead, by an operator's wish: no jump that nobody announced.
+    // An hour ahead by an operator's command: an announced jump.
     world.master_ns += 3600 * SECOND as i64;
     world.line = TimeLine { epoch: 2, steps: 0 };
     estimator.learn(world.trip(MS, MS, 0.0));
@@ -204,7 +206,7 @@ fn another_line_of_the_master_begins_anew() {
     let told = estimator.tell(world.client()).unwrap();
     assert!(told.time_ns - before > 3599 * SECOND as i64);
     assert!(told.time_ns.abs_diff(world.master_ns) <= told.error_ns);
-    // And back, by a restore: what is told goes on where it may be accepted soon.
+    // And back by a restore: the told time continues where the master may soon accept events.
     world.master_ns -= 7200 * SECOND as i64;
     world.line.epoch = 3;
     estimator.learn(world.trip(MS, MS, 0.0));
@@ -224,7 +226,7 @@ fn who_leapt_ahead_unseen_comes_back_and_tells_no_accepted_time_twice() {
             estimator.learn(world.trip(MS, MS, 0.0));
         }
         let before = told_before.then(|| estimator.tell(world.client()).unwrap().time_ns);
-        // An hour ahead, and another one, and nobody has noticed.
+        // Two unnoticed leaps by an hour each.
         for hours in 1..3 {
             world.client_ns += (3600 * SECOND) as f64;
             let ahead = estimator.tell(world.client()).unwrap().time_ns;
@@ -237,7 +239,7 @@ fn who_leapt_ahead_unseen_comes_back_and_tells_no_accepted_time_twice() {
         assert!(before.is_none_or(|before| again.time_ns > before));
         assert!(again.error_ns < 10 * MS, "{again:?}");
         assert!(again.time_ns.abs_diff(world.master_ns) <= again.error_ns);
-        // Little by little: the master has accepted some of what is told until then.
+        // In small steps: the master has accepted some of the told times before.
         let mut last = again.time_ns;
         for _ in 0..200 {
             world.client_ns += SECOND as f64;
@@ -249,7 +251,7 @@ fn who_leapt_ahead_unseen_comes_back_and_tells_no_accepted_time_twice() {
         assert_eq!(estimator.restarts(), 2);
         let next = estimator.tell(world.client()).unwrap().time_ns;
         assert!(next < last && next - world.master_ns > 60 * SECOND as i64, "{next}");
-        // What is not too far ahead is waited for.
+        // Times within the accepted reach are kept; the estimator waits for the master.
         world.pass(2 * SECOND, 0.0);
         estimator.learn(world.trip(MS, MS, 0.0));
         assert_eq!(estimator.restarts(), 2);
@@ -257,7 +259,8 @@ fn who_leapt_ahead_unseen_comes_back_and_tells_no_accepted_time_twice() {
     }
 }
 
-/// The question went off before the leap, and its answer came behind it: the next one finds out.
+/// The request was sent before the leap, and the answer arrived after the leap: the next round trip
+/// detects the leap.
 #[test]
 fn a_leap_in_the_middle_of_a_round_trip_is_found_out_by_the_next_one() {
     let mut world = World::new(0, 1.0);
@@ -285,7 +288,7 @@ fn a_master_at_half_speed_says_so() {
     let half = START + 5 * SECOND as i64;
     assert!((least..=most).contains(&half), "{least} {half} {most}");
     assert!(most - least < 20 * MS as i64);
-    // A clock that says to be back before it asked is not believed.
+    // A round trip whose answer precedes its request is ignored.
     estimator.learn(RoundTrip { sent_ns: 2, reading: reading(0), received_ns: 1 });
     assert_eq!(estimator.bounds_ns(10 * SECOND), Some((least, most)));
 }

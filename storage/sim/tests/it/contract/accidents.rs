@@ -1,4 +1,4 @@
-//! What goes wrong: clocks that are set, machines that stop, disks that halt, networks that change.
+//! Accidents: clock steps, machine stops, disk halts, network changes.
 
 use stratalog_model::{Clock, EventStore};
 use stratalog_sim::Crash;
@@ -20,7 +20,7 @@ const STEPS_NS: [i128; 6] = {
 /// Ten years.
 const YEARS_NS: i128 = 10 * 8_766 * 3_600 * SECOND as i128;
 
-/// Starts that may fail, one after another.
+/// Maximum number of failed starts in a row.
 const FAILED_STARTS_MAX: u64 = 2;
 
 impl World {
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Nothing happens for a while, and then much at once.
+    /// Nothing happens for a while, and then many events are due at once.
     fn rest(&mut self, most_ns: u64) {
         let ns = self.random.below(most_ns);
         self.time.pass(ns);
@@ -69,11 +69,11 @@ impl World {
         what(self, at);
     }
 
-    /// Somebody sets the clock of the server's machine.
+    /// Steps the wall clock of the server's machine.
     fn set_wall_clock(&mut self) {
         let step_ns = STEPS_NS[self.random.below(6) as usize];
         let mut wall = self.plan.machine.wall.lock();
-        // A clock before 1970 or near the end of time lets no server start.
+        // With a clock before 1970 or near the end of time, no server starts.
         if !(YEARS_NS..i128::from(i64::MAX) - YEARS_NS)
             .contains(&(wall.at(self.time.now()) + step_ns))
         {
@@ -83,7 +83,7 @@ impl World {
         wall.jump(step_ns);
     }
 
-    /// An operator accepts a jump of it, if there was one.
+    /// An operator accepts a clock jump, if any.
     fn accept_jump(&mut self) {
         let accepted = self.server().clock.accept_jump();
         match accepted {
@@ -93,7 +93,7 @@ impl World {
         self.looked = None;
     }
 
-    /// The disk halts at some change from now on.
+    /// Makes the disk halt at a later change.
     fn arm(&mut self, changes: u64) {
         let changes = self.random.between(1, changes);
         self.steps.note(format!("the disk halts in {changes} changes"));
@@ -101,7 +101,7 @@ impl World {
         self.armed = true;
     }
 
-    /// What is in memory is gone, and so are all connections.
+    /// Drops everything in memory, and all connections.
     fn disconnect(&mut self) {
         self.statements.clear();
         self.sessions.clear();
@@ -115,7 +115,7 @@ impl World {
         self.start();
     }
 
-    /// The server's process, or its machine, stops; it is back after a while.
+    /// The server's process or machine stops, and returns after a while.
     pub fn crash(&mut self, crash: Crash) {
         self.steps.note(format!("{crash:?}"));
         self.disconnect();
@@ -164,8 +164,8 @@ impl World {
         self.recovered();
     }
 
-    /// What was acknowledged is there, what was refused is not, and a statement whose answer never
-    /// came is there whole or not at all.
+    /// Checks the recovered state: acknowledged statements are there, refused statements are not,
+    /// and a statement without an answer is there completely or not at all.
     fn recovered(&mut self) {
         let opened_ns = self.plan.seen.take_times()[0];
         self.model.restart(opened_ns);
@@ -182,8 +182,8 @@ impl World {
         self.check_all();
     }
 
-    /// A lease that ends a few milliseconds ahead of the wall clock is caught up with without a
-    /// word: nobody asks for the time meanwhile.
+    /// Passes a lease that ends a few milliseconds ahead of the wall clock: meanwhile no client
+    /// asks for the time.
     fn settle_lease(&mut self) {
         self.server().clock.reading();
         self.time.pass(25 * MS);

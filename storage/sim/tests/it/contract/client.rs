@@ -1,4 +1,4 @@
-//! A client: it compares clocks, numbers its statements, and sends each until it is answered.
+//! A client: compares clocks, numbers its statements, and sends each statement until the answer.
 //!
 //! ```text
 //!   Connect ─► Sync, when due ─► Record n ─► stored            ─► Record n + 1
@@ -19,13 +19,13 @@ use super::{
     tables::{Asked, HOSTS, Rules},
 };
 
-/// A clock that is told to be off by more is not gone by: the client begins anew.
+/// Maximum error of a told time; above this error, the client restarts.
 const ERROR_NS_MAX: u64 = 2 * SECOND;
 
-/// Round trips after which those from before a jump are forgotten.
+/// After this number of round trips, the round trips from before a jump are forgotten.
 const TRIPS_FORGOTTEN: usize = 16;
 
-/// What a client sends.
+/// A message from a client.
 #[derive(Debug, Clone)]
 pub enum Message {
     Connect { ask: u64, sent_ns: u64 },
@@ -45,7 +45,7 @@ pub struct Record {
     pub round_trip_ns: u64,
 }
 
-/// What it is answered.
+/// A reply to a client.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Connected { ask: u64, sent_ns: u64, session: u64, reading: ClockReading },
@@ -61,12 +61,12 @@ pub enum Answer {
     NoSession,
 }
 
-/// What an answer was to the client.
+/// The effect of a reply on the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// It was not waited for any more.
+    /// The client no longer waits for this reply.
     Stale,
-    /// There is something to be done now.
+    /// The client has work to do now.
     Heard,
     /// The statement is stored.
     Stored(u64),
@@ -74,7 +74,7 @@ pub enum News {
     GivenUp(u64),
 }
 
-/// A statement on its way.
+/// A statement in progress.
 #[derive(Debug)]
 struct Task {
     number: u64,
@@ -83,9 +83,9 @@ struct Task {
     hosts: Vec<usize>,
     rows: Vec<Asked>,
     skip: bool,
-    /// How often it was sent.
+    /// Number of sends.
     sent: u64,
-    /// Its rows want new times.
+    /// The rows need new times.
     stale: bool,
 }
 
@@ -97,11 +97,11 @@ pub struct Client {
     rates: ClockRates,
     pub estimator: Estimator,
     told_ns: i64,
-    /// How often what it is told began anew, as nobody accepted it.
+    /// The estimator's restarts so far, after times too far ahead.
     restarts: u64,
-    /// Counts its lives: answers to an earlier one are not heard.
+    /// Counts the client's lives: replies to an earlier life are ignored.
     pub life: u64,
-    /// The timer that counts.
+    /// The number of the current timer.
     pub turn: u64,
     session: Option<u64>,
     ask: u64,
@@ -109,8 +109,8 @@ pub struct Client {
     compares: bool,
     task: Option<Task>,
     number: u64,
-    /// Its clock jumped: since then, so many round trips that began after it; and the first
-    /// question of those.
+    /// After a jump of the client's clock: the number of later round trips, and the first of their
+    /// questions.
     jumped: Option<(usize, u64)>,
 }
 
@@ -144,7 +144,7 @@ impl Client {
         }
     }
 
-    /// What its own clock shows.
+    /// The time of the client's clock.
     pub fn shows(&self, true_ns: u64) -> u64 {
         self.clock.at(true_ns) as u64
     }
@@ -153,24 +153,24 @@ impl Client {
         self.task.is_none()
     }
 
-    /// Whether what it makes of its round trips must be right.
+    /// Whether the estimates from the round trips must be right.
     pub fn is_sure(&self) -> bool {
         self.jumped.is_none()
     }
 
-    /// Its clock is set, or stood still.
+    /// The client's clock is stepped, or stood still.
     pub fn jump(&mut self, ns: i128) {
         self.clock.jump(ns);
         self.jumped = Some((0, self.ask + 1));
     }
 
-    /// Its oscillator becomes warmer, or colder.
+    /// The rate of the oscillator changes with the temperature.
     pub fn wobble(&mut self, random: &mut Random, true_ns: u64) {
         let off_ppb = i128::from(random.below(16_000)) - 8_000;
         self.clock.turn(true_ns, self.rate_ppb + self.rate_ppb * off_ppb / 1_000_000_000);
     }
 
-    /// Its program ends, and begins anew with what it had to send.
+    /// The client's program restarts, and keeps its unsent statements.
     pub fn restart(&mut self) {
         self.life += 1;
         (self.session, self.asking) = (None, false);
@@ -181,11 +181,11 @@ impl Client {
         self.estimator = Estimator::new(self.rates);
         (self.told_ns, self.jumped, self.compares) = (i64::MIN, None, true);
         self.restarts = 0;
-        // A question from before is of a clock that jumped meanwhile, maybe.
+        // The clock may have jumped since an earlier question.
         (self.ask, self.asking) = (self.ask + 1, false);
     }
 
-    /// What it does next; nothing when there is nothing to be done.
+    /// The next message of the client; `None` without work.
     pub fn act(
         &mut self,
         random: &mut Random,
@@ -233,7 +233,7 @@ impl Client {
         let table = random.below(rules.len() as u64) as usize;
         let first = rules[table].collision == Collision::First;
         let skip = first && random.chance(25);
-        // Of rows that arrive together, two of one series could never be stored.
+        // Rows that arrive together get one time: two rows of one series could never be stored.
         let alone = first && !skip && rules[table].source == TickSource::Server;
         let rows = if alone || random.chance(75) { 1 } else { random.between(2, 5) };
         let hosts = (0..rows).map(|_| random.below(HOSTS.len() as u64) as usize).collect();
@@ -241,7 +241,7 @@ impl Client {
         Task { number, attempt: 0, table, hosts, rows, skip, sent: 0, stale: true }
     }
 
-    /// Gives the rows of the statement their times; `false` when they cannot be told.
+    /// Gives the rows of the statement their times; `false` without a reliable time.
     fn give_times(
         &mut self,
         random: &mut Random,
@@ -265,13 +265,13 @@ impl Client {
         let rules = &rules[task.table];
         let mut first_us = told.time_ns.div_euclid(1_000);
         match rules.source {
-            // Some do not go by the clock that they were told.
+            // Some clients ignore the told time.
             TickSource::Client if random.chance(4) && !quiet => {
                 first_us += random.below(4_000_000) as i64 - 2_000_000;
             }
             TickSource::Client => {}
             TickSource::Server => first_us = random.below(1 << 40) as i64,
-            // Events of the data, some of them late.
+            // Application times, some of them late.
             TickSource::Column => {
                 let late_us = if random.chance(20) { 10_000_000 } else { 40_000 };
                 first_us -= random.below(late_us) as i64;
@@ -279,7 +279,7 @@ impl Client {
         }
         let granule_us = rules.granule_ns / 1_000;
         if let Some(last) = task.rows.last() {
-            // Another try is not at a tick of the one before.
+            // A retry uses other ticks than the attempt before.
             first_us = match first_us.abs_diff(last.time_us) < granule_us.unsigned_abs() {
                 true => last.time_us + granule_us,
                 false => first_us,
@@ -293,7 +293,7 @@ impl Client {
         true
     }
 
-    /// An answer has come.
+    /// A reply has arrived.
     pub fn hear(&mut self, reply: Reply, true_ns: u64, rules: &[Rules]) -> News {
         match reply {
             Reply::Connected { ask, sent_ns, session, reading } => {
@@ -316,7 +316,7 @@ impl Client {
         }
     }
 
-    /// Takes a round trip into account; `false` for one that nobody asked for.
+    /// Learns from a round trip; `false` for an unknown question.
     fn learns(&mut self, ask: u64, sent_ns: u64, reading: ClockReading, true_ns: u64) -> bool {
         if !self.asking || ask != self.ask {
             return false;
@@ -346,7 +346,7 @@ impl Client {
                 self.task = None;
                 return News::Stored(number);
             }
-            // Of another try: what becomes of this one is not known by it.
+            // A reply to another attempt: the fate of this attempt stays unknown.
             _ if attempt != task.attempt => return News::Stale,
             Answer::Refused(ErrorKind::OutsideWindow | ErrorKind::TickTaken) => {
                 (task.stale, self.compares) = (true, true);
@@ -363,12 +363,12 @@ impl Client {
         News::Heard
     }
 
-    /// Nothing happens to it any more.
+    /// No more accidents for this client.
     pub fn calm(&mut self) {
         self.link = self.link.calm();
     }
 
-    /// How long it waits for an answer: the longer, the more often it has asked.
+    /// The time to wait for an answer; grows with the number of sends.
     pub fn patience_ns(&self, random: &mut Random) -> u64 {
         let sent = self.task.as_ref().map_or(0, |task| task.sent.min(8));
         (self.link.patience_ns() + random.below(20 * MS)) * sent.max(1)

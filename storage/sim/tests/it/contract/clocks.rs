@@ -1,4 +1,4 @@
-//! Clocks: the world's time, which nobody reads, and what machines make of it.
+//! Clocks: true time, which nobody reads, and the clocks of machines.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use stratalog_visor_core::{MasterClock, TimeSource};
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 
-/// What the server's wall clock shows when the world begins: nanoseconds since 1970.
+/// The server's wall clock at the beginning of the world: nanoseconds since 1970.
 pub const START_NS: i64 = 1_700_000_000 * SECOND as i64;
 
 /// True time, in nanoseconds.
@@ -28,23 +28,23 @@ impl TrueTime {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Time passes; returns what it is then.
+    /// Lets time pass; returns the new time.
     pub fn pass(&self, ns: u64) -> u64 {
         self.0.fetch_add(ns, Ordering::Relaxed) + ns
     }
 
-    /// Nothing happens before this instant.
+    /// Advances time to at least this instant.
     pub fn reach(&self, ns: u64) {
         self.0.fetch_max(ns, Ordering::Relaxed);
     }
 }
 
-/// A clock of a machine: a little fast or slow, and set by somebody now and then.
+/// A clock of a machine: slightly fast or slow, and sometimes stepped.
 #[derive(Debug, Clone, Copy)]
 pub struct Oscillator {
     from_ns: u64,
     shown_ns: i128,
-    /// What it advances by while a second passes.
+    /// Advance per second.
     rate_ppb: i128,
 }
 
@@ -53,13 +53,13 @@ impl Oscillator {
         Self { from_ns, shown_ns, rate_ppb }
     }
 
-    /// What it shows.
+    /// The time of the clock.
     pub fn at(&self, true_ns: u64) -> i128 {
         let passed = i128::from(true_ns) - i128::from(self.from_ns);
         self.shown_ns + passed * self.rate_ppb / 1_000_000_000
     }
 
-    /// It goes at another rate from now on.
+    /// Changes the rate from now on.
     pub fn turn(&mut self, true_ns: u64, rate_ppb: i128) {
         *self = Self { from_ns: true_ns, shown_ns: self.at(true_ns), rate_ppb };
     }
@@ -74,7 +74,7 @@ impl Oscillator {
 pub struct Machine {
     time: TrueTime,
     pub wall: Arc<Mutex<Oscillator>>,
-    /// What passes while it is looked at the monotonic one: the master's uncertainty.
+    /// Time that passes during a read of the monotonic clock: the master's uncertainty.
     look_ns: u64,
 }
 
@@ -95,7 +95,7 @@ impl TimeSource for Machine {
     }
 }
 
-/// What master clocks have shown, in all lives of the server.
+/// All times and readings of master clocks, in all lives of the server.
 #[derive(Debug, Default)]
 pub struct Seen(Mutex<Shown>);
 
@@ -117,18 +117,18 @@ impl Seen {
         }
     }
 
-    /// The times that were asked for since the last call.
+    /// The times requested since the last call.
     pub fn take_times(&self) -> Vec<i64> {
         std::mem::take(&mut self.0.lock().times)
     }
 
-    /// The readings that were asked for since the last call.
+    /// The readings requested since the last call.
     pub fn take_readings(&self) -> Vec<ClockReading> {
         std::mem::take(&mut self.0.lock().readings)
     }
 }
 
-/// A master clock that is looked at: it never goes back (CL-8).
+/// A master clock under observation: the time never goes back (CL-8).
 #[derive(Debug)]
 pub struct Watched {
     pub master: Arc<MasterClock>,

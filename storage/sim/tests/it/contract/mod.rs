@@ -1,5 +1,6 @@
-//! The contract of times (F23, F24, F25), by accident: a seed decides what clients send, what clocks
-//! show, what networks lose, and when servers and disks fail; the model says what must be read.
+//! A random test of the contract of times (F23, F24, F25). A seed decides the statements of
+//! clients, the times of clocks, the losses of networks, and the failures of servers and disks. The
+//! model states the results that reads must return.
 //!
 //! ```text
 //!   clients: skewed, drifting, jumping clocks, the real estimator
@@ -10,19 +11,19 @@
 //!      └─► scans, AS OF SEALED, pinned snapshots, followers ══ the model: lists, and nothing else
 //! ```
 //!
-//! What must hold, whatever happens:
-//! - time never goes back (CL-8), stands still, or follows a jump that is too long; a client whose
-//!   clock did not jump knows it within its bounds (F23);
-//! - exactly those events are accepted that are in their session's window, and not before what is
-//!   sealed (F24);
-//! - each of the four rules of collisions, to the tick (F25);
-//! - what was acknowledged is there once, what was refused is not, and a statement without an answer
-//!   is there whole or not at all, whatever was sent again (CL-1, F68);
-//! - scans are by tick and arrival, followers by commit, without a gap or a repetition (CL-4);
-//! - what was sealed reads the same forever, and so does a pinned snapshot (CL-5).
+//! The invariants, under all accidents:
+//! - Time never goes back (CL-8), never stands still, and never follows a jump that is too long. A
+//!   client whose clock did not jump knows the time within its bounds (F23).
+//! - The server accepts exactly the events inside of their session's window, and behind the seal
+//!   (F24).
+//! - Each of the four collision rules holds, to the tick (F25).
+//! - An acknowledged statement is there once, and a refused statement is not. A statement without
+//!   an answer is there completely or not at all, whatever was sent again (CL-1, F68).
+//! - Scans are by tick and arrival; followers are by commit, without a gap or a repetition (CL-4).
+//! - A sealed range always reads the same, and a pinned snapshot too (CL-5).
 //!
-//! All of it is one thread, in the world's own time, so that a seed does the same again:
-//! `STRATALOG_SEED` chooses one, `STRATALOG_SEEDS=FIRST..END` several.
+//! The world runs on one thread and in its own time: the same seed repeats the same run.
+//! `STRATALOG_SEED` chooses one seed, `STRATALOG_SEEDS=FIRST..END` several.
 
 mod accidents;
 mod client;
@@ -50,43 +51,44 @@ use world::{Steps, run};
 /// Seeds of every run.
 const KNOWN: u64 = 3_000;
 
-/// Seeds that are others every time.
+/// Seeds that differ in every run.
 const FRESH: u64 = 1_000;
 
-/// What happened.
+/// Counters of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     pub seeds: u64,
-    /// Events that were committed.
+    /// Committed events.
     pub events: u64,
-    /// Statements that were acknowledged to who sent them.
+    /// Statements acknowledged to their clients.
     pub acknowledged: u64,
-    /// Copies that were not stored again.
+    /// Copies not stored again.
     pub duplicates: u64,
-    /// Statements refused for a window, and for a taken tick.
+    /// Statements refused because of a window, and because of a taken tick.
     pub outside: u64,
     pub taken: u64,
-    /// Statements that waited for another one, and those that were refused if a copy was not stored.
+    /// Statements that waited for another statement, and statements refused unless a copy was
+    /// stored.
     pub waited: u64,
     pub doubted: u64,
-    /// Rows at a later tick than they asked for; rows that were replaced; rows that were skipped.
+    /// Rows stored at a later tick than requested; replaced rows; skipped rows.
     pub moved: u64,
     pub replaced: u64,
     pub skipped: u64,
-    /// Statements that found the disk full.
+    /// Statements refused because the disk was full.
     pub full: u64,
-    /// Statements whose answer never came, and that were stored.
+    /// Stored statements without an answer.
     pub unknown: u64,
     pub halts: u64,
     pub starts: u64,
-    /// Events that were read below the sealed tick, and that followers were told.
+    /// Events read below the sealed tick, and events sent to followers.
     pub sealed: u64,
     pub followed: u64,
     /// Moves down the tiers.
     pub moves: u64,
-    /// Jumps of the wall clock that an operator accepted.
+    /// Clock jumps accepted by an operator.
     pub jumps: u64,
-    /// All of it, in its order, as a number.
+    /// A hash of the sequence of all events.
     pub trace: u64,
 }
 
@@ -130,7 +132,7 @@ fn seeds() -> Vec<u64> {
     (0..KNOWN).chain(fresh..fresh + FRESH).collect()
 }
 
-/// Prints the seed, and what led there, if its run panics; then no other is begun.
+/// Prints the seed and the last steps if its run panics; then no further run starts.
 struct AtSeed<'a> {
     seed: u64,
     steps: Steps,
@@ -179,7 +181,7 @@ fn f23_f24_f25_hold_whatever_clocks_networks_and_servers_do() {
     if total.seeds < 1_000 {
         return;
     }
-    // A world in which nothing happens proves nothing.
+    // A world without events proves nothing.
     let per_seed = |count: u64| count / total.seeds;
     assert!(per_seed(total.acknowledged) >= 5 && per_seed(total.sealed) >= 10, "{total:?}");
     assert!(per_seed(total.followed) >= 10 && total.starts > total.seeds, "{total:?}");

@@ -1,4 +1,4 @@
-//! What was promised, as lists: no index, no tier, no thread.
+//! The promises as lists: no index, no tier, no thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::{
     tables::{Asked, Read, Rules, number_of},
 };
 
-/// A window that was used may be used again for so long, whatever else happens.
+/// A used window may be used again for this time, in any case.
 const REMEMBERED_NS: i64 = 30 * SECOND as i64;
 
-/// A window that was used is forgotten after so long.
+/// A used window is forgotten after this time.
 const FORGOTTEN_NS: i64 = 2 * REMEMBERED_NS;
 
-/// The longest round trip that counts in any table.
+/// The maximum round trip that counts in any table.
 const ROUND_TRIP_NS_MAX: u64 = 60 * SECOND;
 
-/// How many floors of its table a round trip counts, at most.
+/// The maximum round trip that counts, in multiples of the table's floor.
 const ROUND_TRIP_FLOORS_MAX: u64 = 10;
 
-/// An event that has its place: tick and arrival number.
+/// An event with its place: tick and arrival number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     pub host: usize,
@@ -30,28 +30,28 @@ pub struct Placed {
     pub event: i64,
 }
 
-/// What must become of a statement when it arrives.
+/// The required result of a statement at its arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Refused(ErrorKind),
-    /// Another statement holds one of its keys, and nobody knows what becomes of that.
+    /// Another statement with an unknown fate holds one of the keys.
     Waits,
-    /// The rows that are kept, and their ticks.
+    /// The stored rows, and their ticks.
     Admitted(Vec<(usize, i64)>),
 }
 
-/// An event that was committed.
+/// A committed event.
 #[derive(Debug)]
 struct Stored {
     read: Read,
     replaced: bool,
 }
 
-/// What an open statement holds.
+/// The places of an open statement.
 #[derive(Debug)]
 struct Held {
     placed: Vec<Placed>,
-    /// The lowest tick of its rows that were skipped.
+    /// The lowest tick of the skipped rows.
     skipped: i64,
 }
 
@@ -61,26 +61,26 @@ pub struct Chronicle {
     pub rules: Rules,
     stored: Vec<Stored>,
     open: BTreeMap<u64, Held>,
-    /// The first tick at which events can still come.
+    /// The first tick that new events may still have.
     horizon: i64,
-    /// The tick of the last restart: nothing from before is accepted.
+    /// The tick of the last restart: earlier ticks are refused.
     opened: i64,
-    /// The last tick that was said to be sealed, and what there was up to it.
+    /// The last sealed tick, and the events up to this tick.
     told: i64,
     sealed: Vec<Read>,
-    /// When windows were used, and how far back they went.
+    /// Used windows: the time of use, and the first time of the window.
     windows: Vec<(i64, i64)>,
 }
 
-/// All of them, and the order of commits.
+/// All chronicles, and the order of commits.
 #[derive(Debug)]
 pub struct Model {
     pub chronicles: Vec<Chronicle>,
     /// The last position.
     pub head: u64,
-    /// The last statement of each client that was committed.
+    /// The last committed statement of each client.
     producers: BTreeMap<usize, u64>,
-    /// Statements that were committed without an event, as all were skipped.
+    /// Statements committed without an event, because all rows were skipped.
     empty: BTreeSet<(usize, u64)>,
 }
 
@@ -102,7 +102,7 @@ impl Chronicle {
         self.rules.source != TickSource::Column
     }
 
-    /// Whether there never was an event: nothing is sealed then.
+    /// Whether no event was ever stored: then nothing is sealed.
     pub fn is_new(&self) -> bool {
         self.stored.is_empty()
     }
@@ -118,7 +118,7 @@ impl Chronicle {
         held.any(|placed| placed.host == host && placed.tick == tick)
     }
 
-    /// The ticks that are asked for.
+    /// The requested ticks.
     fn asked(&self, rows: &[Asked], now: Option<&ClockReading>) -> Vec<i64> {
         match (self.rules.source, now) {
             (TickSource::Server, Some(now)) => {
@@ -128,33 +128,33 @@ impl Chronicle {
         }
     }
 
-    /// What the clock is not certain of, and the floor.
+    /// The uncertainty of the clock plus the floor.
     fn least_ns(&self, now: &ClockReading) -> i64 {
         (self.rules.floor_ms * 1_000_000 + now.uncertainty_ns) as i64
     }
 
-    /// How far a session's window goes back.
+    /// The reach of a session's window into the past.
     fn back_ns(&self, session: &Acceptance, now: &ClockReading) -> i64 {
         let floors_ns = ROUND_TRIP_FLOORS_MAX * self.rules.floor_ms * 1_000_000;
         let round_trip_ns = session.round_trip_ns.min(ROUND_TRIP_NS_MAX).min(floors_ns);
         self.least_ns(now).max(round_trip_ns as i64)
     }
 
-    /// A session has looked whether its events are in its window.
+    /// Records that a session has checked its window.
     pub fn note(&mut self, session: &Acceptance, now: &ClockReading) {
         if self.is_clocked() {
             self.windows.push((now.now_ns, self.back_ns(session, now)));
         }
     }
 
-    /// Whether a row's key is held by another statement.
+    /// Whether another statement holds the key of a row.
     pub fn waits(&self, statement: u64, rows: &[Asked], now: Option<&ClockReading>) -> bool {
         let mut asked = rows.iter().zip(self.asked(rows, now));
         self.rules.collision == Collision::First
             && asked.any(|(row, tick)| self.is_held(row.host, tick, statement))
     }
 
-    /// What must become of a statement that looked at the clock at `now`.
+    /// The required result of a statement that read the clock at `now`.
     pub fn judge(
         &self,
         statement: u64,
@@ -212,8 +212,8 @@ impl Chronicle {
         Verdict::Admitted(kept)
     }
 
-    /// A statement has taken these places. Those of its rows that were skipped asked for ticks
-    /// from `skipped` on.
+    /// Records the places of a statement. The skipped rows of the statement requested ticks from
+    /// `skipped` on.
     pub fn hold(&mut self, statement: u64, placed: Vec<Placed>, skipped: i64) {
         let open = self.open.values().flat_map(|held| &held.placed).map(|placed| placed.seq);
         let given: Vec<u64> =
@@ -225,12 +225,12 @@ impl Chronicle {
         }
     }
 
-    /// A statement has come to nothing.
+    /// Removes a failed statement.
     pub fn release(&mut self, statement: u64) {
         self.open.remove(&statement);
     }
 
-    /// The lowest tick that rows of a statement ask for which are not kept.
+    /// The lowest requested tick of a statement's rows that are not stored.
     pub fn skipped(
         &self,
         rows: &[Asked],
@@ -242,7 +242,7 @@ impl Chronicle {
         skipped.map(|(_, tick)| tick).min().unwrap_or(i64::MAX)
     }
 
-    /// How many rows of a statement are not where they asked to be.
+    /// The number of a statement's rows that are not at their requested tick.
     pub fn moved(&self, rows: &[Asked], now: Option<&ClockReading>, kept: &[(usize, i64)]) -> u64 {
         let asked = self.asked(rows, now);
         kept.iter().filter(|(at, tick)| asked[*at] != *tick).count() as u64
@@ -261,7 +261,7 @@ impl Chronicle {
         self.stored.push(Stored { read, replaced: false });
     }
 
-    /// What is to be read, up to a tick.
+    /// The rows that a read must return, up to a tick.
     pub fn visible(&self, through: i64) -> Vec<Read> {
         let there = self.stored.iter().filter(|stored| !stored.replaced);
         let mut visible: Vec<Read> =
@@ -270,19 +270,19 @@ impl Chronicle {
         visible
     }
 
-    /// The events from a position on, in the order of commits, and whether each was replaced.
+    /// The events from a position on, in the order of commits, each with its replaced flag.
     pub fn committed_from(&self, gsn: u64) -> impl Iterator<Item = (&Read, bool)> {
         let from = self.stored.partition_point(|stored| stored.read.gsn < gsn);
         self.stored[from..].iter().map(|stored| (&stored.read, stored.replaced))
     }
 
-    /// How many events were replaced.
+    /// The number of replaced events.
     pub fn replaced(&self) -> u64 {
         self.stored.iter().filter(|stored| stored.replaced).count() as u64
     }
 
-    /// Nothing comes at or before `told` any more, says the server when its clock shows `now`, and
-    /// that this is what there is up to then.
+    /// Checks a seal: the server states, when its clock shows `now`, that no new event can have a
+    /// tick up to `told`, and that `found` are the events up to this tick.
     pub fn seal(&mut self, now: &ClockReading, told: i64, found: Vec<Read>) {
         let (horizon, before) = (told + 1, self.horizon);
         assert!(horizon >= before, "the sealed tick went back to {told}, from {before}");
@@ -290,7 +290,7 @@ impl Chronicle {
         let reaches = |back_ns: i64| self.rules.tick_of(now.now_ns - back_ns);
         let held = self.open.values().flat_map(|held| &held.placed).map(|placed| placed.tick);
         let held = held.min().unwrap_or(i64::MAX);
-        // A chronicle that a restart found with events is sealed up to the restart.
+        // After a restart, a chronicle with events is sealed up to the restart.
         if horizon > before && horizon != self.opened {
             assert!(horizon <= reaches(least_ns), "sealed too early: {told}");
             assert!(horizon <= held, "{told} is sealed, and {held} is to come");
@@ -310,7 +310,7 @@ impl Chronicle {
         (self.horizon, self.told, self.sealed) = (horizon, told, found);
     }
 
-    /// The server begins anew, at this time.
+    /// The server restarts at this time.
     fn restart(&mut self, opened_ns: i64) {
         self.open.clear();
         self.windows.clear();
@@ -335,31 +335,31 @@ impl Model {
         }
     }
 
-    /// The server begins anew: nothing is open, and its clock shows `opened_ns`.
+    /// The server restarts: no statement is open, and the clock shows `opened_ns`.
     pub fn restart(&mut self, opened_ns: i64) {
         self.chronicles.iter_mut().for_each(|chronicle| chronicle.restart(opened_ns));
     }
 
-    /// Whether a client's statement, or a later one of its, was committed.
+    /// Whether a client's statement, or a later statement of the client, was committed.
     pub fn is_committed(&self, client: usize, number: u64) -> bool {
         self.producers.get(&client).is_some_and(|last| number <= *last)
     }
 
-    /// Whether the events of a client's statement are stored, those that were not skipped.
+    /// Whether the events of a client's statement are stored, apart from skipped events.
     pub fn has(&self, client: usize, number: u64) -> bool {
         let mut stored = self.chronicles.iter().flat_map(|chronicle| &chronicle.stored);
         let of = |read: &Read| read.client == client && number_of(read.event) == number;
         self.empty.contains(&(client, number)) || stored.any(|stored| of(&stored.read))
     }
 
-    /// A statement that is open is committed. Returns how many events it has.
+    /// Commits an open statement. Returns the number of its events.
     pub fn commit(&mut self, statement: u64, at: usize, client: usize, number: u64) -> u64 {
         let held = self.chronicles[at].open.remove(&statement);
         let placed = held.map(|held| held.placed).unwrap_or_default();
         self.commit_rows(placed, at, client, number)
     }
 
-    /// These events are committed.
+    /// Commits these events.
     pub fn commit_rows(
         &mut self,
         placed: Vec<Placed>,
@@ -380,13 +380,13 @@ impl Model {
         rows
     }
 
-    /// The places that an open statement holds.
+    /// The places of an open statement.
     pub fn held(&self, statement: u64, at: usize) -> Vec<Placed> {
         let held = self.chronicles[at].open.get(&statement);
         held.map(|held| held.placed.clone()).unwrap_or_default()
     }
 
-    /// The clients, and the last statement of each that was committed.
+    /// The clients, and the last committed statement of each client.
     pub fn producers(&self) -> impl Iterator<Item = (usize, u64)> {
         self.producers.iter().map(|(client, number)| (*client, *number))
     }

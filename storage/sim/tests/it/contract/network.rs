@@ -1,15 +1,15 @@
-//! The way between a client and the server: slow, lossy, and in no order.
+//! The link between a client and the server: slow, lossy, and without order.
 
 use stratalog_sim::Random;
 
 use super::clocks::{MS, SECOND};
 
-/// One way, for both directions.
+/// A link with the same properties in both directions.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
     least_ns: u64,
     spread_ns: u64,
-    /// Percent of the messages that are lost, arrive twice, or take very long.
+    /// Percent of the messages that are lost, are duplicated, or take very long.
     lost: u64,
     doubled: u64,
     delayed: u64,
@@ -23,12 +23,12 @@ impl Link {
         Self { least_ns, spread_ns, lost: percent(), doubled: percent(), delayed: percent() }
     }
 
-    /// One on which nothing is lost any more.
+    /// The same link without losses.
     pub fn calm(self) -> Self {
         Self { lost: 0, doubled: 0, delayed: 0, ..self }
     }
 
-    /// How long each copy of a message takes that arrives.
+    /// The delay of each copy of a message that arrives.
     pub fn delays(&self, random: &mut Random) -> Vec<u64> {
         let mut copies = u64::from(!random.chance(self.lost));
         copies += u64::from(random.chance(self.doubled));
@@ -40,7 +40,7 @@ impl Link {
         (0..copies).map(|_| delay()).collect()
     }
 
-    /// How long an answer is waited for.
+    /// The time to wait for an answer.
     pub fn patience_ns(&self) -> u64 {
         3 * (self.least_ns + self.spread_ns) + 5 * MS
     }

@@ -1,4 +1,4 @@
-//! Who reads: scans, sealed scans, pinned snapshots, followers; and events that move meanwhile.
+//! Readers: scans, sealed scans, pinned snapshots and followers; and moves of events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,23 +14,23 @@ use super::{
     world::World,
 };
 
-/// Snapshots that are held at a time.
+/// Maximum number of pinned snapshots.
 const PINS_MAX: usize = 3;
 
-/// What an update may take, by a clock on the wall.
+/// Maximum duration of an update, in real time.
 const UPDATE: Duration = Duration::from_secs(60);
 
-/// A snapshot, and what it showed when it was taken.
+/// A snapshot, and its content at the time of the pin.
 pub struct Pin {
     snapshot: Arc<dyn Snapshot>,
     table: usize,
     seen: Vec<Read>,
 }
 
-/// Somebody who follows a chronicle, also over the ends of the server.
+/// A follower of a chronicle, across restarts of the server.
 pub struct Follower {
     table: usize,
-    /// The first position that was not told.
+    /// The next expected position.
     next: u64,
     stream: Option<Subscription>,
 }
@@ -40,7 +40,7 @@ impl Follower {
         Self { table, next, stream: None }
     }
 
-    /// Its connection is broken.
+    /// The connection is lost.
     pub fn disconnect(&mut self) {
         self.stream = None;
     }
@@ -51,7 +51,7 @@ impl World {
         self.random.below(self.plan.tables.len() as u64) as usize
     }
 
-    /// All events of a chronicle, as a snapshot shows them; `None` if the disk is gone.
+    /// All events of a chronicle in a snapshot; `None` if the disk has halted.
     fn scanned(&self, snapshot: &dyn Snapshot, at: usize, ticks: TickRanges) -> Option<Vec<Read>> {
         match scan(snapshot, &self.plan.tables[at], ticks) {
             Err(_) if self.disk.is_halted() => None,
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Somebody reads what is sealed.
+    /// Reads up to the seal.
     pub fn seal(&mut self) {
         let at = self.any_table();
         let table = Arc::clone(&self.plan.tables[at]);
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Somebody reads everything.
+    /// Reads everything.
     pub fn read(&mut self) {
         let at = self.any_table();
         self.check(at);
@@ -103,7 +103,7 @@ impl World {
         Some((snapshot, found))
     }
 
-    /// Everything that is known of the server is so.
+    /// Checks everything known about the server.
     pub fn check_all(&mut self) {
         for at in 0..self.plan.tables.len() {
             self.check(at);
@@ -114,7 +114,7 @@ impl World {
         assert_eq!(told, known, "the last statement of each client");
     }
 
-    /// A snapshot is taken, or one of before is looked at again (CL-5).
+    /// Pins a snapshot, or checks an earlier snapshot again (CL-5).
     pub fn pin(&mut self) {
         if self.pins.len() < PINS_MAX && self.random.chance(50) {
             let table = self.any_table();
@@ -135,13 +135,13 @@ impl World {
         }
     }
 
-    /// One of the followers hears what is new.
+    /// One follower receives its updates.
     pub fn follow_one(&mut self) {
         let at = self.random.below(self.followers.len() as u64) as usize;
         self.follow(at);
     }
 
-    /// A follower is told all that was committed, in that order, each event once (CL-4).
+    /// Checks that a follower receives all committed events in order, each once (CL-4).
     pub fn follow(&mut self, at: usize) {
         let engine = Arc::clone(&self.server().engine);
         let follower = &mut self.followers[at];
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Events move down the tiers, or the journal gives up what has moved.
+    /// Moves events down the tiers, or releases moved segments of the journal.
     pub fn move_events(&mut self) {
         let at = self.any_table();
         let id = self.plan.tables[at].id;

@@ -1,4 +1,4 @@
-//! What the server does with what it is sent, and whether that is right.
+//! The server's handling of messages, and the check of each result.
 
 use std::{
     sync::Arc,
@@ -21,35 +21,35 @@ use super::{
     world::{Event, World},
 };
 
-/// Statements that the server works on at a time; others are told to come again.
+/// Maximum number of current statements; further statements are told to come again.
 const STATEMENTS_MAX: usize = 16;
 
-/// What a push leaves: the append, and what was admitted.
+/// The result of a push: the append, and the admitted events.
 type Pushed = (Box<dyn Append>, Result<Admitted>);
 
-/// A statement that the server works on.
+/// A current statement of the server.
 pub struct Statement {
     client: usize,
     life: u64,
     record: Record,
     session: Acceptance,
-    /// Its first try is known to be committed, so it is not stored again.
+    /// The first attempt is known to be committed: this attempt is not stored again.
     duplicate: bool,
-    /// When it looked at the clock last.
+    /// The last reading of the clock by the statement.
     looked: Option<ClockReading>,
-    /// It is refused, unless another copy of it that is under way is stored.
+    /// The error of the statement, unless another current copy of the statement is stored.
     refused: Option<ErrorKind>,
     state: State,
 }
 
 enum State {
-    /// Its rows are on their way in; they may wait for another statement.
+    /// The rows are on their way in, and may wait for another statement.
     Pushing(BoxFuture<'static, Pushed>),
-    /// They are in, and not committed.
+    /// The rows are in, but not committed.
     Open(Box<dyn Append>),
 }
 
-/// A statement without an answer, when the disk was gone.
+/// A statement without an answer at the failure of the disk.
 pub struct Unknown {
     pub client: usize,
     pub number: u64,
@@ -57,13 +57,13 @@ pub struct Unknown {
     pub placed: Vec<Placed>,
 }
 
-/// The producer that a client is.
+/// The producer id of a client.
 pub fn producer_of(client: usize) -> ProducerId {
     ProducerId(client as u128 + 1)
 }
 
 impl World {
-    /// A message is at the server.
+    /// A message has arrived at the server.
     pub fn arrive(&mut self, client: usize, life: u64, message: Message) {
         match message {
             Message::Connect { ask, sent_ns } => {
@@ -119,7 +119,7 @@ impl World {
         self.reply(client, life, Reply::Answer { number, attempt, answer });
     }
 
-    /// Lets a statement that is on its way in go as far as it comes.
+    /// Polls a statement on its way in.
     fn drive(&mut self, id: u64) {
         let has_copy = self.has_copy(id);
         let Some(statement) = self.statements.get_mut(&id) else { return };
@@ -135,7 +135,7 @@ impl World {
         match polled {
             Poll::Ready(pushed) => self.pushed(id, pushed),
             Poll::Pending if statement.refused.is_some() => {}
-            // It has not looked again: what it waits for is there still.
+            // The statement has not read the clock again: the awaited statement is still open.
             Poll::Pending if chronicle.is_clocked() && readings.is_empty() => {
                 let looked = statement.looked.as_ref().expect("it waits and has not looked");
                 let waits = chronicle.waits(id, &statement.record.rows, Some(looked));
@@ -146,7 +146,8 @@ impl World {
                 let Record { rows, skip, .. } = &statement.record;
                 match chronicle.judge(id, rows, *skip, &statement.session, looked) {
                     Verdict::Waits => self.summary.waited += u64::from(!readings.is_empty()),
-                    // Without a window, what it saw when it looked stays as it was: it may have been another key.
+                    // Without a window, the result of the last check stays valid: the awaited key
+                    // may be another key.
                     Verdict::Refused(_)
                         if !chronicle.is_clocked() && chronicle.waits(id, rows, None) => {}
                     Verdict::Refused(kind) => {
@@ -163,7 +164,7 @@ impl World {
         }
     }
 
-    /// Whether another copy of a statement, with the same times or others, may still be stored.
+    /// Whether another copy of a statement, with the same or other times, may still be stored.
     fn has_copy(&self, id: u64) -> bool {
         let Some(Statement { client, record, .. }) = self.statements.get(&id) else {
             return false;
@@ -173,14 +174,14 @@ impl World {
         others.any(|(_, other)| (other.client, other.record.number) == (*client, record.number))
     }
 
-    /// Those who waited for a statement that has ended go on, in the order in which they came.
+    /// Polls the statements that waited for an ended statement, in the order of their arrival.
     fn drive_waiting(&mut self) {
         let waiting = self.statements.iter().filter(|(_, statement)| statement.is_pushing());
         let waiting: Vec<u64> = waiting.map(|(id, _)| *id).collect();
         waiting.into_iter().for_each(|id| self.drive(id));
     }
 
-    /// A statement's rows are in, or refused.
+    /// The rows of a statement are in, or refused.
     fn pushed(&mut self, id: u64, (append, pushed): Pushed) {
         let Some(mut statement) = self.statements.remove(&id) else { return };
         if self.disk.is_halted() && pushed.is_err() {
@@ -197,7 +198,7 @@ impl World {
             false => Some(refused.map_or_else(judged, Verdict::Refused)),
         };
         match (pushed, verdict) {
-            // Committed by another copy of it, before or meanwhile.
+            // Another copy was committed, before or meanwhile.
             (Ok(admitted), None) => {
                 assert!(admitted.events.is_empty(), "a duplicate is taken");
             }
@@ -232,7 +233,7 @@ impl World {
                 drop(append);
                 let record = statement.record;
                 self.answer(client, life, &record, Answer::Refused(kind));
-                // Copies of it may have waited for it.
+                // Copies may have waited for this statement.
                 return self.drive_waiting();
             }
             (pushed, verdict) => {
@@ -250,7 +251,7 @@ impl World {
         self.schedule(in_ns, Event::End(id));
     }
 
-    /// A statement is committed, or its client's connection breaks before that.
+    /// Commits a statement, or breaks its client's connection before the commit.
     pub fn end(&mut self, id: u64) {
         let Some(Statement { client, life, record, duplicate, state, .. }) =
             self.statements.remove(&id)
@@ -266,7 +267,7 @@ impl World {
         }
         let duplicate = duplicate || self.model.is_committed(client, record.number);
         let placed = self.model.held(id, at);
-        // Now and then the disk has no room for it.
+        // Sometimes the disk has no room for the statement.
         let full = !self.quiet && !duplicate && !placed.is_empty() && self.random.chance(3);
         if full {
             self.disk.fail(Operation::Write, 1, Failure::Full);

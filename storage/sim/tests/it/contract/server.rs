@@ -19,10 +19,10 @@ use tokio::runtime::Runtime;
 
 use super::clocks::{Machine, Seen, Watched};
 
-/// What an answer may take, by a clock on the wall.
+/// Maximum duration of an answer, in real time.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// What a server is made from.
+/// The parameters of a server.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub machine: Machine,
@@ -37,11 +37,11 @@ pub struct Plan {
 pub struct Server {
     pub engine: Arc<Engine>,
     pub clock: Arc<Watched>,
-    /// Of events, and of edits.
+    /// The journals of events and of edits.
     journals: [Arc<Journal>; 2],
 }
 
-/// A frame is written and synced by whoever appends it, so that a seed always does the same.
+/// The appender writes and syncs each frame, so that a seed always repeats the same run.
 fn journal(segment_bytes_max: u64) -> JournalSettings {
     JournalSettings {
         segment_bytes_max,
@@ -55,7 +55,7 @@ fn journal(segment_bytes_max: u64) -> JournalSettings {
     }
 }
 
-/// So small that some dozen events are several batches, tablets and stories.
+/// Small sizes: a few dozen events are several batches, tablets and stories.
 fn settings(backlog_bytes_max: u64) -> EngineSettings {
     EngineSettings {
         frame_bytes_max: 4 << 10,
@@ -73,8 +73,8 @@ fn settings(backlog_bytes_max: u64) -> EngineSettings {
 }
 
 impl Server {
-    /// Opens what is on the disk; `made` when an earlier life made it. The clock comes first, as
-    /// all others take their time from it.
+    /// Opens the database of the disk; `made` is true if an earlier life made the database. The
+    /// clock comes first: all other parts take their time from the clock.
     pub fn open(disk: &FaultyDisk, made: bool, plan: &Plan, runtime: &Runtime) -> Result<Self> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let clock = Arc::new(Watched {
@@ -105,16 +105,16 @@ impl Server {
         Ok(Self { engine, clock, journals: [events, edits] })
     }
 
-    /// Ends a life whose disk is gone.
+    /// Ends a life after a disk failure.
     pub fn bury(self) {
         drop(self.engine);
         for journal in self.journals {
-            // It says that its disk fails.
+            // The close reports the disk failure.
             drop(journal.close());
         }
     }
 
-    /// Ends a life as an operator does.
+    /// Ends a life in an orderly shutdown.
     pub fn stop(self) {
         self.clock.master.settle().unwrap();
         drop(self.engine);
@@ -146,7 +146,7 @@ fn shelves(disk: &Arc<dyn Disk>) -> Result<Shelves> {
     Ok(Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) })
 }
 
-/// Runs something to its end, outside of any runtime: what reads files does so at once then.
+/// Runs a future to its end outside of any runtime: file reads then run at once on this thread.
 pub fn finished<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = std::pin::pin!(future);

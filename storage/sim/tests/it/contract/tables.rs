@@ -1,4 +1,4 @@
-//! The chronicles of the world, and their events as they are sent and read.
+//! The chronicles of the world, and their events as sent and as read.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,10 +21,10 @@ use super::clocks::START_NS;
 /// Series.
 pub const HOSTS: [&str; 2] = ["a", "b"];
 
-/// Events of one statement, at most.
+/// Maximum number of events per statement.
 pub const ROWS_MAX: i64 = 8;
 
-/// What a chronicle's options say.
+/// The options of a chronicle.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     pub source: TickSource,
@@ -40,7 +40,7 @@ impl Rules {
         distance.div_euclid(i128::from(self.granule_ns)) as i64
     }
 
-    /// The same, for a time as the time column has it.
+    /// The tick of a time in the unit of the time column.
     pub fn tick_of_us(&self, time_us: i64) -> i64 {
         self.tick_of(time_us * 1_000)
     }
@@ -93,19 +93,19 @@ pub fn definition(number: u32, rules: &Rules) -> Arc<ChronicleDefinition> {
     Arc::new(definition)
 }
 
-/// An event as its client sends it.
+/// An event in the form of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     pub host: usize,
     pub time_us: i64,
 }
 
-/// What the column `event` has for a row of a client's statement.
+/// The value of the column `event` for a row of a client's statement.
 pub fn event_of(number: u64, row: usize) -> i64 {
     number as i64 * ROWS_MAX + row as i64
 }
 
-/// The statement of an event.
+/// The number of an event's statement.
 pub fn number_of(event: i64) -> u64 {
     event.div_euclid(ROWS_MAX) as u64
 }
@@ -129,7 +129,7 @@ pub fn batch(
     RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
 }
 
-/// An event as it is read, in the order of scans.
+/// An event in the form of a read, ordered like scans.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Read {
     pub tick: i64,
@@ -140,7 +140,7 @@ pub struct Read {
     pub event: i64,
 }
 
-/// The columns of a [`Read`], as scans and subscriptions count them.
+/// The columns of a [`Read`], by position for scans and subscriptions.
 pub fn projection(definition: &ChronicleDefinition) -> Vec<usize> {
     let user = definition.columns.len();
     vec![1, 2, 3, user, user + 1, user + 2]
@@ -163,7 +163,7 @@ pub fn events_of(batch: &RecordBatch) -> Vec<Read> {
     (0..batch.num_rows()).map(read).collect()
 }
 
-/// Everything that a snapshot has of some ticks, by (tick, seq).
+/// All events of a snapshot with some ticks, by (tick, seq).
 pub fn scan(
     snapshot: &dyn Snapshot,
     definition: &Arc<ChronicleDefinition>,

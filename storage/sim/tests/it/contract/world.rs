@@ -1,9 +1,9 @@
-//! The world of one seed: what happens next, and to whom.
+//! The world of a seed: the sequence of events.
 //!
 //! ```text
 //!   queue ─► the next event, at its time ─► clients, network, server, readers, accidents
 //!     ▲                                        │
-//!     └────────────── what follows from it ◄───┘        one thread, no clock but the world's
+//!     └────────────── later events ◄───────────┘        one thread, only the world's clock
 //! ```
 
 use std::{
@@ -28,17 +28,17 @@ use super::{
     tables::{Rules, definition},
 };
 
-/// Events of a world in which anything may happen.
+/// Number of events in the phase with accidents.
 const EVENTS: usize = 320;
 
-/// Events until all is settled once nothing happens any more, at most.
+/// Maximum number of events in the calm phase, until all work is done.
 const EVENTS_CALM: usize = 6_000;
 
-/// Steps of the wall clock up to this are followed without a word: so far off may be whoever goes
-/// by an earlier reading.
+/// Steps of the wall clock up to this size are followed silently: a client with an earlier reading
+/// may be wrong by this time.
 const UNSAID_NS: i64 = 12 * MS as i64;
 
-/// The last of what happened, for whoever wants to know what led to a failure.
+/// The last steps before a failure, for the error message.
 #[derive(Debug, Clone, Default)]
 pub struct Steps(Arc<Mutex<VecDeque<String>>>);
 
@@ -58,21 +58,21 @@ impl Steps {
     }
 }
 
-/// Something that is going to happen.
+/// A scheduled event.
 #[derive(Debug)]
 pub enum Event {
     /// A client's timer.
     Wake(usize, u64),
-    /// A message is at the server.
+    /// A message arrives at the server.
     Arrive(usize, u64, Message),
-    /// A reply is at its client.
+    /// A reply arrives at its client.
     Return(usize, u64, Reply),
-    /// A statement is committed, or comes to nothing.
+    /// A statement is committed, or fails.
     End(u64),
     Habit(Habit),
 }
 
-/// What happens again and again.
+/// A recurring event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Habit {
     Seal,
@@ -87,7 +87,7 @@ impl Habit {
     const ALL: [Habit; 6] =
         [Habit::Seal, Habit::Read, Habit::Pin, Habit::Follow, Habit::Move, Habit::Accident];
 
-    /// Milliseconds from one time to the next, at most.
+    /// Maximum milliseconds between two occurrences.
     fn most_ms(self) -> u64 {
         match self {
             Habit::Seal | Habit::Follow => 60,
@@ -117,20 +117,20 @@ pub struct World {
     pub followers: Vec<Follower>,
     pub plan: Plan,
     pub disk: FaultyDisk,
-    /// The disk is told to halt at some change.
+    /// The disk will halt at a later change.
     pub armed: bool,
     server: Option<Server>,
-    /// What arrived before this instant found no server.
+    /// Messages that arrived before this instant found no server.
     pub up_from: u64,
-    /// The monotonic clock and the time at the last look, in this life.
+    /// The monotonic clock and the time at the last check, in this life.
     pub looked: Option<(u64, i64)>,
     given_up: Vec<(usize, u64)>,
     pub quiet: bool,
-    // Not before what lives in it.
+    // Dropped after the objects that use the runtime.
     pub runtime: Runtime,
 }
 
-/// Lives through everything that a seed has in store.
+/// Runs the complete world of a seed.
 pub fn run(seed: u64, steps: &Steps) -> Summary {
     let mut world = World::new(seed, steps);
     for _ in 0..EVENTS {
@@ -215,7 +215,7 @@ impl World {
         self.server.as_ref().expect("the server is down")
     }
 
-    /// The server is taken out of the world.
+    /// Takes the server out of the world.
     pub fn take_server(&mut self) -> Server {
         self.server.take().expect("the server is down")
     }
@@ -231,7 +231,7 @@ impl World {
         self.queue.insert((self.time.now() + in_ns, self.order), event);
     }
 
-    /// A client's timer; an earlier one does not count any more.
+    /// Sets a client's timer; an earlier timer is cancelled.
     pub fn wake_in(&mut self, client: usize, in_ns: u64) {
         self.clients[client].turn += 1;
         let turn = self.clients[client].turn;
@@ -250,7 +250,7 @@ impl World {
         self.look();
         match event {
             Event::Wake(client, turn) => self.wake(client, turn),
-            // What arrived before found no server.
+            // Messages from before found no server.
             Event::Arrive(..) if at < self.up_from => {}
             Event::Arrive(client, life, message) => self.arrive(client, life, message),
             Event::Return(client, life, reply) => self.hear(client, life, reply),
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// What happened, as a number: the same seed has the same.
+    /// Adds an event to the trace: the same seed gives the same trace.
     pub fn trace(&mut self, what: u64) {
         self.summary.trace = (self.summary.trace ^ what).wrapping_mul(0x0000_0100_0000_01B3);
     }
@@ -301,7 +301,7 @@ impl World {
         self.wake_in(client, patience_ns);
     }
 
-    /// Sends a client what it asked for.
+    /// Sends a reply to a client.
     pub fn reply(&mut self, client: usize, life: u64, reply: Reply) {
         for delay_ns in self.clients[client].link.delays(&mut self.random) {
             self.schedule(delay_ns, Event::Return(client, life, reply.clone()));
@@ -330,7 +330,8 @@ impl World {
         self.wake_in(client, rest_ns);
     }
 
-    /// The server's clock goes on, neither standing still nor jumping, and is where clients think.
+    /// Checks that the server's clock advances without standing still or jumping, and agrees with
+    /// the clients.
     pub fn look(&mut self) {
         let from = self.time.now();
         let server = self.server.as_ref().expect("the server is down");
@@ -341,7 +342,7 @@ impl World {
         let until = self.time.now();
         self.plan.seen.take_readings();
         if failed {
-            // Its disk has halted: time stands still until the server ends.
+            // The disk has halted: time stands still until the server ends.
             return;
         }
         if let Some((looked, last_ns)) = self.looked {
@@ -372,12 +373,12 @@ impl World {
         }
     }
 
-    /// Whether every client has what it wanted, and every statement has come to its end.
+    /// Whether every client is done, and every statement has ended.
     fn is_settled(&self) -> bool {
         self.clients.iter().all(Client::is_idle) && self.statements.is_empty()
     }
 
-    /// Nothing goes wrong from here on.
+    /// No more accidents from here on.
     fn calm(&mut self) {
         self.quiet = true;
         self.clients.iter_mut().for_each(Client::calm);
@@ -386,7 +387,7 @@ impl World {
         }
     }
 
-    /// What was promised is there, also after the power was cut once more.
+    /// Checks that all promises hold, also after a final power cut.
     fn finish(&mut self) {
         self.check_all();
         self.crash(Crash::PowerCut);

@@ -1,9 +1,9 @@
-//! A client that defines, changes, empties and drops tables, writes in blocks, and has
-//! statements of its own time out.
+//! A client that creates, alters, truncates and drops tables, writes in blocks, and has statements
+//! that time out.
 //!
-//! What must hold beside what writers check: after a crash the tables, their columns and
-//! their rows are those after the last acknowledged change, or after the one whose answer
-//! never came; and a change that failed, or was taken back, changed nothing.
+//! Additional checks besides the checks of the writers: after a crash, the tables, their columns
+//! and their rows are those after the last acknowledged change, or after the change without an
+//! answer. A failed or rolled back change has no effect.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -19,13 +19,13 @@ use super::{
     writer::{Connection, connect},
 };
 
-/// Tables that may be there at once.
+/// Names of the tables.
 const NAMES: [&str; 4] = ["changing_a", "changing_b", "changing_c", "changing_d"];
 const COLUMNS: [&str; 3] = ["extra_a", "extra_b", "extra_c"];
 /// Rows of a statement that may time out.
 const MANY: i64 = 20_000;
 
-/// The tables and what is in them.
+/// The tables and their rows.
 type Tables = BTreeMap<String, Table>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,13 +34,13 @@ struct Table {
     rows: BTreeSet<i64>,
 }
 
-/// How rows are written.
+/// The form of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Alone,
     Block,
     RolledBack,
-    /// With a time limit that it may not keep.
+    /// With a statement timeout that may expire.
     Limited,
 }
 
@@ -56,7 +56,7 @@ enum Change {
 }
 
 impl Change {
-    /// Some change that can be made.
+    /// A random possible change.
     fn next(tables: &Tables, random: &mut Random) -> Self {
         let free: Vec<&str> =
             NAMES.into_iter().filter(|name| !tables.contains_key(*name)).collect();
@@ -65,7 +65,7 @@ impl Change {
         let Some((name, table)) = taken else { return Self::Create(free[0].to_string()) };
         let name = name.clone();
         let next = table.rows.last().map_or(0, |last| last + 1);
-        // Anywhere from the oldest row to behind the newest.
+        // From the oldest row to behind the newest.
         let oldest = table.rows.first().copied().unwrap_or(0);
         let middle = oldest + random.below((next - oldest + 1) as u64) as i64;
         let column = COLUMNS.into_iter().find(|column| !table.columns.contains(*column));
@@ -84,7 +84,7 @@ impl Change {
         }
     }
 
-    /// What it makes of the tables.
+    /// Applies the change to the tables.
     fn apply(&self, tables: &mut Tables) {
         match self {
             Self::Create(name) => {
@@ -121,7 +121,7 @@ impl Change {
             Self::Drop(name) => format!("DROP TABLE {name}"),
             Self::Rename(from, to) => format!("ALTER TABLE {from} RENAME TO {to}"),
             Self::AddColumn(name, column) => {
-                // One of them joins the key, with the events before and after it in one series.
+                // One of the columns joins the key; earlier and later events are in one series.
                 let key = if *column == "extra_b" { "PRIMARY KEY" } else { "" };
                 format!("ALTER TABLE {name} ADD COLUMN {column} text {key}")
             }
@@ -151,20 +151,20 @@ impl Change {
     }
 }
 
-/// What is known about the changes.
+/// The known state of the changes.
 #[derive(Debug, Default)]
 struct State {
-    /// After all changes that are settled.
+    /// The tables after all settled changes.
     tables: Tables,
-    /// Sent; no answer.
+    /// The change without an answer.
     pending: Option<Change>,
     settled: u64,
     timed_out: u64,
-    /// The last changes, and what became of them: for whoever must find out what went wrong.
+    /// The last changes and their results, for error messages.
     recent: VecDeque<String>,
 }
 
-/// Changes that an error tells.
+/// Maximum number of changes in an error message.
 const RECENT_MAX: usize = 40;
 
 impl State {
@@ -176,18 +176,18 @@ impl State {
     }
 }
 
-/// The changes so far; the same when cloned.
+/// The changes so far; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Changes(Arc<Mutex<State>>);
 
 impl Changes {
-    /// Changes that were acknowledged, and those that timed out.
+    /// The numbers of acknowledged changes and of changes that timed out.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.0.lock().unwrap();
         (state.settled, state.timed_out)
     }
 
-    /// Makes changes until the connection is lost, which must not be before it is ending.
+    /// Makes changes until the connection is lost; a loss before the announced end is an error.
     pub async fn make(
         self,
         connection: Connection,
@@ -209,7 +209,7 @@ impl Changes {
         }
     }
 
-    /// An error, with what came before it.
+    /// An error with the changes before it.
     fn told(&self, error: &str) -> String {
         let recent: Vec<String> = self.0.lock().unwrap().recent.iter().cloned().collect();
         format!("{error}\nbefore it:\n{}", recent.join("\n"))
@@ -242,7 +242,7 @@ impl Changes {
             self.settle(timed_out);
             ledger.note(format!("changed {}\n", !timed_out)).await;
             if limited {
-                // The time-out holds for RESET, too, and a busy machine may need longer.
+                // The timeout applies to RESET, too, and a busy machine may need longer.
                 loop {
                     match client.batch_execute("RESET statement_timeout").await {
                         Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => {}
@@ -270,7 +270,7 @@ impl Changes {
         state.timed_out += u64::from(timed_out);
     }
 
-    /// Checks what a server shows, and settles what became of a change without an answer.
+    /// Checks the state of a server, and settles a change without an answer.
     pub async fn check(&self, address: &str) -> Result<(), String> {
         let client = connect(address).await.map_err(|error| format!("cannot connect: {error}"))?;
         self.check_on(&client).await.map_err(|broken| match broken {
@@ -314,7 +314,7 @@ impl From<Error> for Broken {
     }
 }
 
-/// The tables, as the server shows them.
+/// The tables of the server.
 async fn found(client: &Client) -> Result<Tables, Broken> {
     let columns = "SELECT table_name::text, column_name::text FROM information_schema.columns \
                    WHERE table_name LIKE 'changing%'";

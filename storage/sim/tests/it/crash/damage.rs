@@ -1,4 +1,4 @@
-//! Damage at rest: either reported at the start, or without consequence (CL-6).
+//! Damage at rest: reported at the start, or without effect (CL-6).
 
 use std::{
     fs, io,
@@ -10,10 +10,10 @@ use stratalog_sim::Random;
 use super::{run::Run, server::Server, verify::Loss};
 
 impl Run {
-    /// Writes for a while, kills the server, and starts it on copies of its directory with
-    /// a flipped bit each; then on one with garbage behind the last frame.
+    /// Writes for a while, kills the server, and starts the server on copies of its directory, each
+    /// with a flipped bit; then on a copy with garbage behind the last frame.
     pub fn damage_and_check(mut self, flips: u64) -> Result<(), String> {
-        // A kill right after a rotation leaves an empty last segment: then once more.
+        // A kill right after a rotation leaves an empty last segment: in this case, repeat.
         for _ in 0..3 {
             let server = self.serve(&self.data)?;
             self.write_until(server, Loss::Process, Server::kill)?;
@@ -21,7 +21,7 @@ impl Run {
                 break;
             }
         }
-        // Settles what statements without an answer became, and marks what is durable.
+        // Settles statements without an answer, and marks the durable frames.
         let mut server = self.serve(&self.data)?;
         self.check(&server, &self.ledger, Loss::Process)?;
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -41,7 +41,7 @@ impl Run {
             };
         }
         for flip in 0..flips {
-            // Wherever the events are by then.
+            // The events may be in any of these folders.
             let folders = [&["tablets", "stories"][..], &["manifest"]][flip as usize % 2];
             let copy = self.copy()?;
             let (path, used) = some_file(&copy, folders, &mut self.random)?;
@@ -92,7 +92,7 @@ fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The last segment of the events' journal, and the length of what was written to it.
+/// The last segment of the events' journal, and the length of its used part.
 fn last_segment(data: &Path) -> Result<(PathBuf, u64), String> {
     let entries = fs::read_dir(data.join("journal")).map_err(|error| error.to_string())?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -109,7 +109,7 @@ fn last_segment(data: &Path) -> Result<(PathBuf, u64), String> {
     full.filter(|(_, used)| *used > 5000).ok_or_else(|| "the journal is empty".to_string())
 }
 
-/// A file of some folders, or of folders in them, and the length of what was written to it.
+/// A random file of some folders and their subfolders, and the length of its used part.
 fn some_file(data: &Path, folders: &[&str], random: &mut Random) -> Result<(PathBuf, u64), String> {
     let used = |path: PathBuf| {
         let bytes = fs::read(&path).ok()?;

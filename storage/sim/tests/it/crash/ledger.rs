@@ -1,5 +1,5 @@
-//! What was sent and what was acknowledged, in memory and in a file that is fsynced before
-//! a statement is sent.
+//! The sent and acknowledged statements, in memory and in a file. The file is fsynced before a
+//! statement is sent.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::changes::Changes;
 
-/// The tables, which differ in what a second event of a key does.
+/// The tables; the tables differ in their collision rules.
 pub const TABLES: [Table; 4] = [
     Table { name: "first_disk", collision: "first", durability: "disk" },
     Table { name: "last_disk", collision: "last", durability: "disk" },
@@ -21,7 +21,7 @@ pub const TABLES: [Table; 4] = [
     Table { name: "first_relaxed", collision: "first", durability: "relaxed" },
 ];
 
-/// A table, and its options.
+/// A table with its options.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
@@ -29,25 +29,25 @@ pub struct Table {
     pub durability: &'static str,
 }
 
-/// How a statement's rows are sent.
+/// The form in which a statement sends its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Insert,
     Copy,
 }
 
-/// What is known about a statement.
+/// The known fate of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Sent; no answer, or none that tells.
+    /// Sent; without an answer, or without a conclusive answer.
     Unknown,
-    /// The server said that it is stored, or showed it after a crash.
+    /// Acknowledged, or found after a crash.
     Stored,
-    /// Not there after a crash, and not sent again.
+    /// Absent after a crash, and not sent again.
     Absent,
 }
 
-/// One statement: `count` rows of a writer, from `first` on.
+/// A statement: `count` rows of a writer, starting with row `first`.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement {
     pub first: i64,
@@ -58,24 +58,23 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Numbers of its rows.
+    /// The numbers of the rows.
     pub fn rows(&self) -> std::ops::Range<i64> {
         self.first..self.first + self.count
     }
 }
 
-/// See the module's comment. Writers are numbered from 0; a writer's table is
-/// `TABLES[writer % 4]`.
+/// The ledger. Writers are numbered from 0; a writer's table is `TABLES[writer % 4]`.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     statements: Arc<Mutex<BTreeMap<i64, Vec<Statement>>>>,
     lines: mpsc::Sender<(String, oneshot::Sender<()>)>,
-    /// What another client does to other tables.
+    /// The changes of another client to other tables.
     pub changes: Changes,
 }
 
 impl Ledger {
-    /// A new one in that file.
+    /// Makes a new ledger in a file.
     pub fn create(path: &Path) -> std::io::Result<Self> {
         let file = File::create_new(path)?;
         let (lines, receiver) = mpsc::channel();
@@ -88,13 +87,13 @@ impl Ledger {
         &TABLES[writer as usize % TABLES.len()]
     }
 
-    /// Notes a statement that is about to be sent for the first time.
+    /// Records a statement before its first send.
     pub async fn sending(&self, writer: i64, statement: Statement) {
         self.note(format!("send {writer} {} {}\n", statement.first, statement.count)).await;
         self.statements.lock().unwrap().entry(writer).or_default().push(statement);
     }
 
-    /// Notes that the last statement of a writer was acknowledged.
+    /// Records the acknowledgement of a writer's last statement.
     pub async fn acknowledged(&self, writer: i64) {
         let first = self.change_last(writer, |statement| {
             statement.fate = Fate::Stored;
@@ -103,7 +102,7 @@ impl Ledger {
         self.note(format!("acknowledged {writer} {first:?}\n")).await;
     }
 
-    /// Notes that the last statement of a writer is sent once more.
+    /// Records that a writer's last statement is sent again.
     pub async fn sending_again(&self, writer: i64) {
         let first = self.change_last(writer, |statement| {
             if statement.fate == Fate::Absent {
@@ -121,12 +120,12 @@ impl Ledger {
         Some((own.len(), *own.last()?))
     }
 
-    /// Works on all statements of all writers.
+    /// Runs `work` on all statements of all writers.
     pub fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<i64, Vec<Statement>>) -> T) -> T {
         work(&mut self.statements.lock().unwrap())
     }
 
-    /// Statements that are stored.
+    /// The number of stored statements.
     pub fn stored(&self) -> u64 {
         self.with(|all| {
             all.values().flatten().filter(|sent| sent.fate == Fate::Stored).count() as u64
@@ -137,7 +136,7 @@ impl Ledger {
         self.with(|all| Some(change(all.get_mut(&writer)?.last_mut()?)))
     }
 
-    /// Writes a line, which is durable when this returns.
+    /// Writes a line; the line is durable on return.
     pub async fn note(&self, line: String) {
         let (sender, done) = oneshot::channel();
         self.lines.send((line, sender)).expect("the ledger's thread runs");
@@ -145,7 +144,7 @@ impl Ledger {
     }
 }
 
-/// Writes what waits, syncs once, answers all.
+/// Writes all waiting lines, syncs once, and answers all.
 fn write_lines(mut file: File, lines: &mpsc::Receiver<(String, oneshot::Sender<()>)>) {
     while let Ok(first) = lines.recv() {
         let group: Vec<_> = std::iter::once(first).chain(lines.try_iter()).collect();
@@ -158,7 +157,7 @@ fn write_lines(mut file: File, lines: &mpsc::Receiver<(String, oneshot::Sender<(
     }
 }
 
-/// The payload of a row: the same every time, and every row's own.
+/// The payload of a row: reproducible, and different for each row.
 pub fn payload(writer: i64, n: i64, bytes: usize) -> String {
     let mut random = stratalog_sim::Random::new((writer as u64) << 40 ^ n as u64);
     let mut text = format!("{writer}/{n}/");

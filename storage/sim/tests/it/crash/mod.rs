@@ -1,24 +1,25 @@
-//! The real server, killed at random instants, against a ledger of what it promised.
+//! The real server, killed at random instants, and compared with a ledger of its promises.
 //!
 //! ```text
 //!   writers ─► ledger: sent (fsynced) ─► server ─► ledger: acknowledged (fsynced)
 //!   kill -9 ─► start ─► every table read over SQL, compared with the ledger ─► again
 //! ```
 //!
-//! The ledger lies in another directory than the server's. What must hold (CL-1):
-//! - every row of an acknowledged statement is there once, with the values sent;
-//! - a statement whose answer never came is there as a whole or not at all, and what was
-//!   found of it stays so;
-//! - nothing is there that was not sent;
-//! - of one writer, later statements and rows have higher `_gsn`;
-//! - all that while events move into tablets, which are merged, and segments of the journal go;
-//! - what the index of tablets says is not needed (CL-9): it is damaged between lives;
-//! - tables that are defined, changed, emptied and dropped meanwhile are as the last
-//!   acknowledged statement left them.
+//! The ledger is outside of the server's directory. The invariants (CL-1):
+//! - Every row of an acknowledged statement is there once, with the sent values.
+//! - A statement without an answer is there completely or not at all, and this result never
+//!   changes.
+//! - Nothing is there that was not sent.
+//! - Later statements and rows of a writer have higher `_gsn`.
+//! - The invariants hold while events move into tablets, tablets are merged, and segments of the
+//!   journal are removed.
+//! - The index of tablets is not needed (CL-9): the index is damaged between lives.
+//! - Tables that are created, altered, truncated and dropped meanwhile have the state after the
+//!   last acknowledged statement.
 //!
-//! `STRATALOG_BIN` names the server; without, the one that was built beside this test.
-//! `STRATALOG_CRASH_CYCLES` and `STRATALOG_CRASH_SECONDS` (whichever ends first) choose how
-//! long, `STRATALOG_POWER_CUTS` how often the power is cut; `STRATALOG_SEEDS=FIRST..END`
+//! `STRATALOG_BIN` names the server; the default is the server built beside this test.
+//! `STRATALOG_CRASH_CYCLES` and `STRATALOG_CRASH_SECONDS` limit the run; the first limit reached
+//! ends the run. `STRATALOG_POWER_CUTS` sets the number of power cuts; `STRATALOG_SEEDS=FIRST..END`
 //! chooses the seed.
 
 mod changes;
@@ -42,15 +43,15 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The first of `STRATALOG_SEEDS`, or one that is different every time.
+/// The first seed of `STRATALOG_SEEDS`, or else a different seed in every run.
 fn seed() -> u64 {
     let seeds = std::env::var("STRATALOG_SEEDS").ok();
     let first = seeds.as_deref().and_then(|text| text.split_once("..")?.0.parse().ok());
     first.unwrap_or_else(|| u64::from(std::process::id()))
 }
 
-/// Says what was not tested, past the capture of a passing test's output; scripts/test
-/// repeats it at its end.
+/// Reports a skipped test, past the captured output of a passing test; scripts/test repeats the
+/// report at its end.
 fn skip(why: &str) {
     let line = format!(
         "\nSKIPPED: power cut on a loop device: {why}; the simulated disk's (power_cut) ran\n"

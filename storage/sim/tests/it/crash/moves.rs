@@ -1,5 +1,5 @@
 //! Events move all the time while clients write: the server has little memory, and a client
-//! asks for more moves than it would make. The index of tablets is spoilt between lives (CL-9).
+//! requests additional moves. The index of tablets is damaged between lives (CL-9).
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use super::{
     writer::{Connection, connect},
 };
 
-/// Asks for moves until the connection is lost, which must not be before it is ending.
+/// Requests moves until the connection is lost; a loss before the announced end is an error.
 pub async fn ask(connection: Connection, mut random: Random) -> Result<(), String> {
     match ask_on(&connection, &mut random).await {
         Err(error) if connection.is_ending() || error.is_closed() => Ok(()),
@@ -35,7 +35,7 @@ async fn ask_on(connection: &Connection, random: &mut Random) -> Result<(), Erro
         };
         let procedure = if random.chance(30) { "compact" } else { "flush" };
         match client.batch_execute(&format!("CALL stratalog.{procedure}('{name}')")).await {
-            // It is not there just now.
+            // The table does not exist at the moment.
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {}
             outcome => outcome?,
         }
@@ -45,17 +45,17 @@ async fn ask_on(connection: &Connection, random: &mut Random) -> Result<(), Erro
     }
 }
 
-/// How far events have come down.
+/// The progress of moves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moved {
-    /// Tablets that there are.
+    /// Number of tablets.
     pub tablets: u64,
-    /// Segments of the journal that are gone.
+    /// Number of removed segments of the journal.
     pub released: u64,
 }
 
 impl Moved {
-    /// What a data directory shows.
+    /// The progress shown by a data directory.
     pub fn of(data: &Path) -> Self {
         let names = |folder: &str| -> Vec<String> {
             let entries = fs::read_dir(data.join(folder)).into_iter().flatten().flatten();
@@ -68,14 +68,14 @@ impl Moved {
         Self { tablets: tablets as u64, released: first.saturating_sub(1) }
     }
 
-    /// The most of both.
+    /// The maximum of both.
     pub fn most(self, other: Self) -> Self {
         let tablets = self.tablets.max(other.tablets);
         Self { tablets, released: self.released.max(other.released) }
     }
 }
 
-/// Removes the index, cuts its files, or flips a bit in each; or leaves it as it is.
+/// Removes the index, cuts its files, or flips a bit in each file; or leaves the index unchanged.
 pub fn spoil_index(data: &Path, random: &mut Random) -> Result<(), String> {
     let index = data.join("index");
     let choice = random.below(4);
@@ -87,7 +87,7 @@ pub fn spoil_index(data: &Path, random: &mut Random) -> Result<(), String> {
     for path in files {
         let mut bytes = fs::read(&path).map_err(|error| error.to_string())?;
         match choice {
-            // What a power cut leaves of files that nobody synced.
+            // The effect of a power cut on unsynced files.
             1 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
             2 => {
                 let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

@@ -1,5 +1,5 @@
-//! A power cut that is nearly real: an ext4 file system on a loop device is shut down
-//! without writing its log, so that nothing reaches it that was not synced.
+//! An almost real power cut: an ext4 file system on a loop device is shut down without writing its
+//! log, so unsynced data is lost.
 
 use std::{
     io::{Read, Write},
@@ -15,14 +15,14 @@ use super::{
 };
 
 const IMAGE_BYTES: u64 = 1 << 30;
-/// FS_IOC_SHUTDOWN with FS_SHUTDOWN_FLAGS_NOLOGFLUSH, when a line comes.
+/// FS_IOC_SHUTDOWN with FS_SHUTDOWN_FLAGS_NOLOGFLUSH, after a line of input.
 const SHUTDOWN: &str = "import fcntl, os, struct, sys\n\
      device = os.open(sys.argv[1], os.O_RDONLY)\n\
      print('ready', flush=True)\n\
      sys.stdin.readline()\n\
      fcntl.ioctl(device, 0x8004587D, struct.pack('I', 2))";
 
-/// A mounted file system; unmounted and removed when dropped.
+/// A mounted file system; drop unmounts and removes the file system.
 #[derive(Debug)]
 pub struct LoopDevice {
     directory: tempfile::TempDir,
@@ -30,10 +30,10 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Makes and mounts one.
+    /// Makes and mounts a file system.
     ///
     /// # Errors
-    /// What the machine does not have or allow.
+    /// If the machine lacks a tool or a privilege.
     pub fn new() -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let mut device = Self { directory, mounted: false };
@@ -42,7 +42,7 @@ impl LoopDevice {
         std::fs::create_dir(device.mount_point()).map_err(|error| error.to_string())?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(device.image()))?;
         device.mount()?;
-        // Whether this file system can be shut down at all.
+        // Checks that a shutdown of the file system works.
         Switch::new(&device.mount_point())?.press()?;
         device.unmount()?;
         device.mount()?;
@@ -92,7 +92,7 @@ impl Switch {
         command.args(["-c", SHUTDOWN]).arg(mount_point);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("python3: {error}"))?;
-        // Ends as well when python3 does.
+        // The read also ends when python3 ends.
         let ready = child.stdout.as_mut().map(|stdout| stdout.read(&mut [0; 16]));
         match ready {
             Some(Ok(read)) if read > 0 => Ok(Self(child)),
@@ -110,7 +110,7 @@ impl Switch {
     }
 }
 
-/// Cuts the power and checks as often as planned.
+/// Cuts the power and checks the server, for all planned cycles.
 pub fn cut_and_check(plan: Plan, mut device: LoopDevice) -> Result<Summary, String> {
     let begin = Instant::now();
     let mut run = Run::start_on(plan, Some(device.data()))?;

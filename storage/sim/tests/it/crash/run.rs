@@ -21,30 +21,30 @@ use super::{
 
 const WRITERS: i64 = 8;
 
-/// What to do.
+/// The plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub program: PathBuf,
     pub seed: u64,
-    /// Deaths.
+    /// Number of kills or power cuts.
     pub cycles: u64,
-    /// No further cycle starts after so long.
+    /// No cycle starts after this time.
     pub time: Duration,
-    /// Clients that write to tables which stay.
+    /// Number of clients that write to the permanent tables.
     pub writers: i64,
-    /// What is wrong with the server.
+    /// The deliberate defect of the server.
     pub sabotage: Option<&'static str>,
 }
 
 impl Plan {
-    /// A few deaths of a sound server.
+    /// A few cycles of a sound server.
     pub fn new(program: PathBuf, seed: u64) -> Self {
         let time = Duration::from_secs(60);
         Self { program, seed, cycles: 3, time, writers: WRITERS, sabotage: None }
     }
 }
 
-/// What was done.
+/// The summary of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Summary {
     pub cycles: u64,
@@ -52,18 +52,18 @@ pub struct Summary {
     pub rows: u64,
     pub changes: u64,
     pub timed_out: u64,
-    /// The most that was seen.
+    /// The maximum progress of moves.
     pub moved: Moved,
 }
 
-/// A server, its directory, and the ledger beside it.
+/// A server, its directory, and the ledger.
 #[derive(Debug)]
 pub struct Run {
     pub plan: Plan,
     pub ledger: Ledger,
     pub random: Random,
     runtime: tokio::runtime::Runtime,
-    /// Ledger, logs and, unless told otherwise, the data.
+    /// The directory of the ledger, the logs and, by default, the data.
     pub directory: tempfile::TempDir,
     pub data: PathBuf,
 }
@@ -115,12 +115,12 @@ impl Run {
         Server::start(&self.plan.program, data, &log, self.plan.sabotage)
     }
 
-    /// Checks what a server shows.
+    /// Checks the state of a server.
     pub fn check(&self, server: &Server, ledger: &Ledger, loss: Loss) -> Result<u64, String> {
         self.runtime.block_on(verify(&server.address, ledger, loss))
     }
 
-    /// Kills and checks as often as planned, and once more after a quiet start.
+    /// Runs all planned cycles of kill and check, and checks once more after a quiet start.
     pub fn kill_and_check(mut self) -> Result<Summary, String> {
         let begin = Instant::now();
         let mut summary = Summary::default();
@@ -141,7 +141,7 @@ impl Run {
         Ok(summary)
     }
 
-    /// Lets all writers write until, at a random instant, `end` ends the server or its disk.
+    /// Lets all writers write until, at a random instant, `end` stops the server or its disk.
     pub fn write_until(
         &mut self,
         mut server: Server,

@@ -1,11 +1,11 @@
-//! Servers that are built wrongly on purpose: each must be caught.
+//! Servers with deliberate defects: the tests must detect each defect.
 //!
-//! What only a failing disk or a lost page cache shows (a failed sync ignored, the
-//! directory's left out …) is caught in process, by `power_cut`, and a sync left out by a
-//! real power cut as well, where the machine allows.
+//! Some defects show only with a failing disk or a lost page cache (an ignored sync failure, a
+//! missing directory sync …): the in-process test `power_cut` detects these defects. A real power
+//! cut also detects a missing sync, if the machine allows power cuts.
 //!
-//! Each test first runs the same server without a sabotage, which must hold: only then does
-//! a failure mean anything.
+//! Each test first runs the same server without a defect, which must pass: only then a failure is
+//! meaningful.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
     seed, server, skip,
 };
 
-/// Caught by killing the server.
+/// Detected by killing the server.
 const BY_KILL: [&str; 8] = [
     "ack-before-durable",
     "border-off",
@@ -26,15 +26,15 @@ const BY_KILL: [&str; 8] = [
     "mark-lost-in-merge",
     "visible-before-commit",
 ];
-/// Caught by killing the server while tables are changed and nothing else is written.
+/// Detected by killing the server while tables are changed and nothing else is written.
 const BY_KILL_AMID_CHANGES: [&str; 3] =
     ["delete-unlogged", "fence-ignored", "journal-acknowledged-before-write"];
-/// Caught by damaging its files.
+/// Detected by damaging files.
 const BY_DAMAGE: [&str; 2] = ["journal-checksum-ignored", "journal-damage-cut"];
-/// Caught by cutting the power.
+/// Detected by cutting the power.
 const BY_POWER_CUT: [&str; 2] = ["journal-no-sync", "tablet-unsynced"];
 
-/// What is said of a promise that was broken. Any other error is a fault of the test.
+/// Messages of broken promises. Any other error is a fault of the test.
 const BROKEN_PROMISES: [&str; 13] = [
     "CL-1 broken",
     "a statement in part",

@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a start may take.
+/// Maximum duration of a start.
 const START_SECONDS: u64 = 60;
 
-/// The program under test. None is a failure: a skipped test would prove nothing.
+/// The program under test. A missing program is a failure: a skipped test would prove nothing.
 pub fn program() -> PathBuf {
     if let Some(chosen) = std::env::var_os("STRATALOG_BIN") {
         return PathBuf::from(chosen);
@@ -24,7 +24,7 @@ pub fn program() -> PathBuf {
     beside
 }
 
-/// A server that is killed when it is dropped.
+/// A server process; drop kills the server.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -32,10 +32,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts on a directory and waits until it is ready.
+    /// Starts a server on a directory, and waits until the server is ready.
     ///
     /// # Errors
-    /// What it wrote before it ended.
+    /// The output of the server before its end.
     pub fn start(
         program: &Path,
         directory: &Path,
@@ -59,7 +59,7 @@ impl Server {
             .args(["--pg-listen", "127.0.0.1:0", "--flight-listen", "off"])
             .args(["--http-listen", "off", "--ilp-listen", "off"])
             .args(["--segment-bytes", "20MiB", "--free-bytes-min", "1MiB"])
-            // So little that events move all the time.
+            // Small limits: events move all the time.
             .args(["--memory-bytes-max", "64MiB", "--journal-bytes-high", "24MiB"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -79,7 +79,7 @@ impl Server {
                 line.clear();
             }
             drop(sender);
-            // Keeps the pipe open, so that later lines do not end the server.
+            // Keeps the pipe open: otherwise later output would end the server.
             lines.read_to_end(&mut Vec::new()).ok();
         });
         let ready = receiver.recv_timeout(Duration::from_secs(START_SECONDS));
@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// `kill -9`, and waits for the end.
+    /// Sends `kill -9`, and waits for the end.
     pub fn kill(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

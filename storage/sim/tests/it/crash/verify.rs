@@ -1,4 +1,4 @@
-//! Compares what the server shows with the ledger.
+//! Compares the state of the server with the ledger.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,22 +12,22 @@ use super::{
     writer::connect,
 };
 
-/// What acknowledgements are worth after what happened.
+/// The accident, which determines the value of acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// A process died: everything acknowledged is there.
+    /// A process died: all acknowledged statements are there.
     Process,
-    /// A machine died: `relaxed` may be lost, from some statement of each writer on.
+    /// A machine died: `relaxed` statements may be lost, from some statement of each writer on.
     Machine,
 }
 
-/// A row of a table, without its key.
+/// A row of a table without the key.
 struct Row {
     gsn: i64,
     payload: String,
 }
 
-/// Checks every table, and settles what became of statements without an answer.
+/// Checks every table, and settles statements without an answer.
 pub async fn verify(address: &str, ledger: &Ledger, loss: Loss) -> Result<u64, String> {
     ledger.changes.check(address).await?;
     let client = connect(address).await.map_err(|error| format!("cannot connect: {error}"))?;
@@ -51,7 +51,7 @@ pub async fn verify(address: &str, ledger: &Ledger, loss: Loss) -> Result<u64, S
     Ok(rows)
 }
 
-/// Every row; an error if one is there twice.
+/// Reads every row; fails for a duplicate row.
 async fn read(client: &Client, table: &Table) -> Result<HashMap<(i64, i64), Row>, String> {
     let failed =
         |error: tokio_postgres::Error| format!("{}: cannot be read: {error:?}", table.name);
@@ -77,7 +77,7 @@ async fn read(client: &Client, table: &Table) -> Result<HashMap<(i64, i64), Row>
     Ok(found)
 }
 
-/// Takes a writer's rows out of `found`.
+/// Removes a writer's rows from `found`, and checks the rows.
 fn check_writer(
     table: &Table,
     writer: i64,

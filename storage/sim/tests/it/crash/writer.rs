@@ -1,4 +1,4 @@
-//! A client that writes, loses its connection, and tries again.
+//! A client that writes, loses its connection, and retries.
 
 use std::{
     pin::pin,
@@ -19,7 +19,7 @@ use super::{
     verify::Loss,
 };
 
-/// This writer's statements are larger than a frame, so that they are stored in parts.
+/// The statements of this writer are larger than a frame, and are stored in parts.
 const LARGE_WRITER: i64 = 2;
 const LARGE_ROWS: i64 = 5000;
 
@@ -29,19 +29,19 @@ pub async fn connect(address: &str) -> Result<Client, Error> {
     let config = format!("host={host} port={port} user=stratalog dbname=stratalog");
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
     tokio::spawn(async move {
-        // The client sees its end as well.
+        // The client reports the end of the connection, too.
         connection.await.ok();
     });
     Ok(client)
 }
 
-/// Whom to write to, and until when.
+/// The server to write to, and the end of the writing.
 #[derive(Debug)]
 pub struct Connection {
     pub address: String,
-    /// Set before the end comes.
+    /// Set before the end.
     pub ending: Arc<AtomicBool>,
-    /// What ends.
+    /// The kind of the end.
     pub loss: Loss,
 }
 
@@ -51,15 +51,15 @@ impl Connection {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Whether an answer that has just come counts. A server goes on for a moment after its
-    /// disk was shut down, and ext4 may then call a sync good that was none; after a power
-    /// cut there would have been no answer.
+    /// Whether a just received answer counts. After the shutdown of its disk, a server continues
+    /// for a moment, and ext4 may report success for a lost sync; a real power cut would have
+    /// prevented the answer.
     pub fn counts(&self) -> bool {
         self.loss == Loss::Process || !self.is_ending()
     }
 }
 
-/// Writes until the connection is lost, which must not be before it is ending.
+/// Writes until the connection is lost; a loss before the announced end is an error.
 pub async fn write(
     connection: Connection,
     ledger: Ledger,
@@ -101,7 +101,7 @@ async fn write_on(
         let position = ledger.last(writer).map_or(0, |(position, _)| position) + 1;
         let statement = next_statement(ledger, writer, random);
         if writer == LARGE_WRITER {
-            // Leaves time for the others, and rows that can be read back in time.
+            // Leaves time for the other writers, and limits the number of rows to read back.
             tokio::time::sleep(Duration::from_millis(random.below(200))).await;
         }
         ledger.sending(writer, statement).await;
@@ -110,7 +110,7 @@ async fn write_on(
             return Ok(());
         }
         ledger.acknowledged(writer).await;
-        // Also when the answer came: a client may not have seen it.
+        // Also after an answer: a client may not have seen the answer.
         if random.chance(5) {
             ledger.sending_again(writer).await;
             send(&client, writer, position, statement, random.chance(50)).await?;
@@ -129,7 +129,8 @@ fn next_statement(ledger: &Ledger, writer: i64, random: &mut Random) -> Statemen
     Statement { first, count, payload_bytes, kind, fate: Fate::Unknown }
 }
 
-/// Sends a statement. That its rows are there already is success: it was sent before.
+/// Sends a statement. If the rows are there already, the send succeeds: the statement was sent
+/// before.
 async fn send(
     client: &Client,
     writer: i64,
@@ -195,7 +196,7 @@ async fn copy(
             sink.send(Bytes::from(std::mem::take(&mut text))).await?;
         }
         if statement.count == LARGE_ROWS && n + 100 == statement.rows().end {
-            // Most parts are stored, and the statement is not complete.
+            // Most parts are stored, but the statement is incomplete.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
