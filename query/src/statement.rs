@@ -42,7 +42,7 @@ use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
 use crate::{Held, errors::place::place};
 
-/// What kind of statement a string holds, for protocols that must tell before they run it.
+/// The kind of a statement. Protocols read the kind before they run the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementKind {
     /// Reads: SELECT, VALUES, WITH, TABLE, EXPLAIN, SHOW.
@@ -62,22 +62,22 @@ pub enum StatementKind {
 pub struct Parsed {
     kind: StatementKind,
     body: Body,
-    /// The memory of a long text, of all statements in it.
+    /// The reserved memory of a long text; all statements of the text share the reservation.
     _held: Option<Arc<Held>>,
 }
 
-/// What a statement consists of.
+/// The content of a statement.
 #[derive(Debug)]
 enum Body {
-    /// What the parser gave.
+    /// The tree of the parser.
     Whole(Box<parse::Tree>),
-    /// A query of the shape of one that is planned.
+    /// A query with the same shape as a planned query.
     Shaped {
-        /// Its text, without the `;`.
+        /// The text of the query, without the `;`.
         text: String,
-        /// The query of its shape, with parameters in the places of its constants.
+        /// The query of the same shape, with parameters in place of the constants.
         like: Arc<Prepared>,
-        /// What stands in those places.
+        /// The constants, in the order of the parameters.
         constants: Vec<String>,
     },
 }
@@ -91,18 +91,18 @@ impl Parsed {
         Self { kind, body: Body::Whole(Box::new(tree)), _held: None }
     }
 
-    /// The statement, with the memory that its text holds.
+    /// The statement, together with the reserved memory of the text.
     pub(crate) fn holding(self, held: Option<Arc<Held>>) -> Self {
         Self { _held: held, ..self }
     }
 
-    /// A query of the shape of another one, with these constants: it need not be parsed.
+    /// A query with the shape of `like` and its own constants. The parser does not read the query.
     pub(crate) fn shaped(text: &str, like: Arc<Prepared>, constants: Vec<String>) -> Self {
         let text = text.trim_end().trim_end_matches(';').trim_end().to_string();
         Self { kind: like.parsed.kind, body: Body::Shaped { text, like, constants }, _held: None }
     }
 
-    /// The query whose shape it has, and its own constants, where it was not parsed for that.
+    /// The query of the same shape, and the constants; `None` if the parser read the statement.
     pub(crate) fn shape(&self) -> Option<(&Arc<Prepared>, &[String])> {
         match &self.body {
             Body::Shaped { like, constants, .. } => Some((like, constants)),
@@ -110,7 +110,7 @@ impl Parsed {
         }
     }
 
-    /// What the parser gave; where it was not parsed, of the query whose shape it has.
+    /// The tree of the parser; for an unparsed query, the tree of the query of the same shape.
     fn tree(&self) -> &parse::Tree {
         match &self.body {
             Body::Whole(tree) => tree,
@@ -118,7 +118,7 @@ impl Parsed {
         }
     }
 
-    /// An error of planning or running it, with its place in the string.
+    /// Adds the place in the string to an error of planning or execution.
     pub(crate) fn place(&self, error: Error) -> Error {
         let before = match &self.body {
             Body::Whole(tree) => tree.before,
@@ -135,7 +135,7 @@ impl Parsed {
         }
     }
 
-    /// The cursor that a FETCH names, whose rows have the shape that it has now.
+    /// The name of the cursor of a FETCH. The rows have the present shape of the cursor.
     pub fn fetches(&self) -> Option<String> {
         match self.statement() {
             Statement::Fetch { name, into: None, .. } => Some(names::fold(name)),
@@ -143,19 +143,19 @@ impl Parsed {
         }
     }
 
-    /// The portal that a MOVE names which goes forward, by so many rows or to the end (`None`):
-    /// portals of the protocol are cursors of SQL, too.
+    /// The portal of a forward MOVE, and the number of rows; `None` for a MOVE to the end. Portals
+    /// of the protocol are cursors of SQL, too.
     pub fn moves_forward(&self) -> Option<(String, Option<u64>)> {
         cursor::moves_forward(self.statement())
     }
 
-    /// Whether its rows come in an order that it asks for.
+    /// True if the rows come in a requested order.
     pub fn is_ordered(&self) -> bool {
         self.is_endless()
             || matches!(self.statement(), Statement::Query(query) if query.order_by.is_some())
     }
 
-    /// Whether its rows go on without an end, in the order of commits: those of a SUBSCRIBE.
+    /// True for a SUBSCRIBE: the rows have no end, and come in the order of commits.
     pub fn is_endless(&self) -> bool {
         self.subscribes().is_some()
     }
@@ -167,23 +167,24 @@ impl Parsed {
         }
     }
 
-    /// What kind of statement it is.
+    /// The kind of the statement.
     pub fn kind(&self) -> StatementKind {
         self.kind
     }
 
-    /// Its tree; where it was not parsed, that of its shape, with parameters in the places of its
-    /// constants: what is planned from a tree is planned from that of [`Session::whole`].
+    /// The tree of the statement. An unparsed query has the tree of the query of the same shape,
+    /// with parameters in place of the constants. Code that plans from a tree uses
+    /// [`Session::whole`].
     pub(crate) fn statement(&self) -> &Statement {
         &self.tree().statement
     }
 
-    /// What it is, where the parser's tree has no place for that.
+    /// The form of the statement, if the parser's tree cannot express the form.
     pub(crate) fn own(&self) -> Option<&parse::Own> {
         self.tree().own.as_ref()
     }
 
-    /// What a DROP TABLE does where others have acquired the table.
+    /// The behavior of a DROP TABLE if other sessions have acquired the table.
     pub(crate) fn dropping(&self) -> parse::Dropping {
         self.tree().dropping
     }
@@ -192,7 +193,7 @@ impl Parsed {
         &self.tree().copy_options
     }
 
-    /// Whether it names one of these system columns.
+    /// True if the statement names at least one of the system columns in `names`.
     pub(crate) fn mentions(&self, names: &[&str]) -> bool {
         let named = |at: &usize| SYSTEM_COLUMNS.get(*at).is_some_and(|name| names.contains(name));
         self.system_columns().iter().any(named)
@@ -203,32 +204,34 @@ impl Parsed {
     }
 }
 
-/// A statement whose parameters and result are known.
+/// A statement with known parameters and a known result.
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) parsed: Arc<Parsed>,
-    /// Types that the client told.
+    /// The types from the client.
     pub(crate) told: Vec<Option<ColumnType>>,
     pub(crate) parameter_types: Vec<ColumnType>,
-    /// Names of the parameters' types, where PostgreSQL has one that ours stands for.
+    /// Names of the parameters' PostgreSQL types, where a type of ours stands for a PostgreSQL
+    /// type.
     pub(crate) shown: Vec<Option<&'static str>>,
-    /// Positions of the parameters whose type nothing tells.
+    /// Positions of the parameters with an undetermined type.
     pub(crate) guessed: Vec<usize>,
     pub(crate) result: Option<SchemaRef>,
     pub(crate) plan: Plan,
-    /// What the plan was made under; another makes it stale.
+    /// The versions of the catalog and of the settings at the time of planning. The plan is stale
+    /// under other versions.
     pub(crate) catalog_version: u64,
     pub(crate) settings_version: u64,
     /// The zone of constants without a written zone.
     pub(crate) zone: TimeZone,
 }
 
-/// How a statement is carried out.
+/// The way to execute a statement.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// A query.
     Query(query::Query),
-    /// A query that is planned by its shape, with the constants of this one.
+    /// A query with the plan of a query of the same shape, and its own constants.
     Shaped(Arc<Prepared>, Vec<ScalarValue>),
     /// DECLARE of a cursor for a query.
     Declare(query::Query),
@@ -244,33 +247,35 @@ pub(crate) enum Plan {
     Call(call::Call),
     /// ACQUIRE.
     Acquire(Box<acquire::Acquire>),
-    /// From its tree, when it is executed.
+    /// Any other statement: the execution reads the tree.
     Tree,
 }
 
 impl Prepared {
-    /// The types of `$1`, `$2` …; text where nothing tells one.
+    /// The types of `$1`, `$2` …; text for an undetermined type.
     pub fn parameter_types(&self) -> &[ColumnType] {
         &self.parameter_types
     }
 
-    /// The name of a parameter's type, where PostgreSQL has one that ours stands for: `oid` …
+    /// The name of a parameter's PostgreSQL type, where a type of ours stands for a PostgreSQL
+    /// type: `oid` …
     pub fn shown_type(&self, parameter: usize) -> Option<&'static str> {
         self.shown.get(parameter).copied().flatten()
     }
 
-    /// Whether the type of a parameter, counted from 0, is a guess: nothing tells the type, or a function takes
-    /// several types.
+    /// True if the type of a parameter, counted from 0, is a guess: the statement does not
+    /// determine the type, or a function takes several types.
     pub fn is_guessed(&self, parameter: usize) -> bool {
         self.guessed.contains(&parameter)
     }
 
-    /// Adds parameters of functions that take several types.
+    /// Adds parameters of functions with several possible types to the guesses.
     pub(crate) fn guess(&mut self, guesses: &[usize]) {
         self.guessed.extend(guesses);
     }
 
-    /// The types under which the statement loses no digit of the values; `None` when the known types do.
+    /// The types under which the statement loses no digit of the values; `None` if the known types
+    /// lose no digit.
     ///
     /// # Errors
     /// When the plan cannot be walked.
@@ -292,7 +297,7 @@ impl Prepared {
         self.shown = parameters::shown(self.parsed.statement(), self.parameter_types.len());
     }
 
-    /// Shape of the rows; `None` when the statement returns none.
+    /// The shape of the rows; `None` for a statement without rows.
     pub fn result(&self) -> Option<&SchemaRef> {
         self.result.as_ref()
     }

@@ -37,7 +37,7 @@ use crate::{
     table::pushdown::time::axis_of_tick,
 };
 
-/// Nanoseconds of a day, and of a month as far as an interval says how long it is.
+/// Nanoseconds of a day, and of a month of 30 days, for the length of an interval.
 const DAY_NS: i128 = 86_400_000_000_000;
 const MONTH_NS: i128 = 30 * DAY_NS;
 
@@ -46,14 +46,14 @@ const MONTH_NS: i128 = 30 * DAY_NS;
 pub struct Acquire {
     chronicle: Arc<ChronicleDefinition>,
     asked: Asked,
-    /// Of as many columns as there are expressions; `None` for none.
+    /// One column for each expression; `None` if the statement has no expression.
     expressions: Option<query::Query>,
 }
 
 /// Plans an ACQUIRE.
 ///
 /// # Errors
-/// `UndefinedTable`; `WrongObjectType` for a system table; what is wrong with an expression.
+/// `UndefinedTable`; `WrongObjectType` for a system table; an error in an expression.
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
@@ -100,7 +100,7 @@ pub async fn plan(
     Ok((planned(Some(query)), types))
 }
 
-/// The table of events that a name means.
+/// The table of events for a name.
 fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
     session.chronicle(name).map_err(|missing| {
         let state = session.catalog();
@@ -112,7 +112,7 @@ fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefini
     })
 }
 
-/// What an expression is to be.
+/// The wanted type of an expression.
 #[derive(Debug)]
 struct Wanted {
     written: Written,
@@ -128,7 +128,7 @@ fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>>
         ColumnType::Timestamp { .. } => TimezoneInfo::None,
         ref other => return Err(Error::internal(format!("{other} is no type of a tick column"))),
     };
-    // Of all digits, as in WHERE: what is rounded to those of the column lies elsewhere.
+    // All digits, as in WHERE: a bound rounded to the digits of the column is another time.
     let time = || Wanted {
         written: Written::Timestamp(None, zone),
         data_type: tick.column_type.arrow_field("time", false).data_type().clone(),
@@ -146,7 +146,7 @@ fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>>
     Ok(wanted)
 }
 
-/// Whether a value of one type can be compared as one of the other.
+/// True if values of the two types can be compared.
 fn is_like(found: &DataType, wanted: &DataType) -> bool {
     match (found, wanted) {
         (DataType::Timestamp(_, found), DataType::Timestamp(_, wanted)) => {
@@ -156,7 +156,7 @@ fn is_like(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// A text, a NULL or a parameter, whose type is what it is to be.
+/// True for a text, a NULL or a parameter without a type: the context determines the type.
 pub(super) fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
     match expr {
         Expr::Value(ValueWithSpan { value, .. }) => match value {
@@ -173,7 +173,7 @@ pub(super) fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
     }
 }
 
-/// Casts the expressions to which that applies.
+/// Casts the expressions for which `applies` is true.
 fn cast(tree: &mut Tree, wanted: &[Wanted], applies: impl Fn(&Expr, usize) -> bool) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     for (at, (item, wanted)) in select.projection.iter_mut().zip(wanted).enumerate() {
@@ -195,8 +195,8 @@ fn cast(tree: &mut Tree, wanted: &[Wanted], applies: impl Fn(&Expr, usize) -> bo
 ///
 /// # Errors
 /// `LockNotAvailable` with NOWAIT, or after `lock_timeout`; `DeadlockDetected`; `Shutdown`;
-/// `ObjectNotInPrerequisiteState` for a chronicle that is being dropped; `InvalidParameterValue` for an
-/// empty range, or a lease that is over when it begins.
+/// `ObjectNotInPrerequisiteState` while a DROP of the chronicle is running; `InvalidParameterValue`
+/// for an empty range, or for a lease of at most 0 ns or at least 584 years.
 pub async fn run(
     session: &Session,
     acquire: &Acquire,
@@ -242,7 +242,7 @@ async fn computed(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Vec<ScalarValue>> {
-    // Not by the snapshot of a block: what it reads after it has waited is to be new.
+    // Not on the snapshot of a block: reads after the wait must see new data.
     let columns = Computing::new(session, work, types, values).run(&query.plan).await?;
     let value = |column: &Computed| match column.array.len() {
         1 => ScalarValue::try_from_array(&column.array, 0).map_err(from_datafusion),
@@ -254,7 +254,8 @@ async fn computed(
     columns.iter().map(value).collect()
 }
 
-/// The first tick that a bound lets in: a time as the tick column is compared with it, or a tick.
+/// The first tick inside a bound. The bound is a tick, or a time under the comparison rules of the
+/// tick column.
 fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
     if value.is_null() {
         return Err(no_null("a bound of the range"));
@@ -268,11 +269,11 @@ fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
     let axis = axis_of_tick(chronicle).ok_or_else(|| Error::internal("no tick column"))?;
     let from = axis.compare(Operator::GtEq, &Planned::Literal(value.clone(), None));
     let from = from.ok_or_else(|| Error::internal(format!("{value} is no time")))?;
-    // Nothing is at or after what lies behind all ticks.
+    // No tick is at or after a time behind all ticks.
     Ok(if from.is_empty() { Tick::END } else { from.hull().start })
 }
 
-/// How long a lease is.
+/// The length of a lease.
 fn lease_ns(value: &ScalarValue) -> Result<u64> {
     let ScalarValue::IntervalMonthDayNano(Some(lease)) = value else {
         return Err(no_null("the time for which a chronicle is acquired"));
@@ -292,11 +293,11 @@ fn no_null(what: &str) -> Error {
     Error::new(ErrorKind::NullNotAllowed, format!("{what} must not be NULL"))
 }
 
-/// Waits until the chronicle is acquired, at most for `lock_timeout`.
+/// Waits for the acquisition of the chronicle, for at most `lock_timeout`.
 ///
 /// # Errors
-/// `LockNotAvailable` after that; `DeadlockDetected`, `ObjectNotInPrerequisiteState` of a chronicle that is
-/// being dropped, `UndefinedTable` when it is gone.
+/// `LockNotAvailable` after `lock_timeout`; `DeadlockDetected`; `ObjectNotInPrerequisiteState`
+/// while a DROP of the chronicle is running; `UndefinedTable` after the DROP.
 pub async fn wait_for(
     session: &Session,
     chronicle: &ChronicleDefinition,
@@ -329,8 +330,8 @@ pub async fn wait_for(
 /// Runs RELEASE of a chronicle.
 ///
 /// # Errors
-/// `UndefinedTable`; `WrongObjectType` for a system table; `ObjectNotInPrerequisiteState` when the
-/// session has not acquired it.
+/// `UndefinedTable`; `WrongObjectType` for a system table; `ObjectNotInPrerequisiteState` if the
+/// session has not acquired the chronicle.
 pub fn release(session: &Session, name: &ObjectName) -> Result<Outcome> {
     let chronicle = chronicle(session, name)?;
     session.release(&chronicle)?;

@@ -1,5 +1,5 @@
-//! CALL of our procedures: work on a table's pieces that somebody asks for, a look at all that is
-//! kept, and a backup of it.
+//! CALL of our procedures: work on a table's pieces on request, a check of all stored data, a
+//! backup of the database, and acceptance of a clock jump.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
@@ -8,9 +8,8 @@
 //!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //!   CALL stratalog.accept_clock_jump() ─────────────────► Clock::accept_jump
 //! ```
-//! A CALL that is cancelled is no longer waited for; the move that it began goes on, a check or a
-//! backup
-//! ends.
+//! Cancellation of a CALL ends the wait. A move continues after the cancellation; a check or a
+//! backup ends.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -46,13 +45,13 @@ const SCHEMA: &str = "stratalog";
 #[derive(Debug)]
 pub struct Call {
     procedure: Procedure,
-    /// Of one column, the name of the table or the place of the backup; `None` for the procedure
-    /// that has no argument.
+    /// One column: the name of the table, or the place of the backup; `None` for a procedure
+    /// without an argument.
     argument: Option<query::Query>,
 }
 
 impl Call {
-    /// The shape of the rows that it answers with.
+    /// The shape of the answer's rows.
     pub fn schema(&self) -> SchemaRef {
         match self.procedure {
             Procedure::Check => inspected_schema(),
@@ -65,15 +64,15 @@ impl Call {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Procedure {
-    /// What is in the journal moves out of it.
+    /// Moves the events of the journal out of the journal.
     Flush,
-    /// The same, and then all pieces become as few stories as can be.
+    /// Flushes, and then merges all pieces into as few stories as possible.
     Compact,
-    /// Everything that is kept is read, and compared with what is known of it.
+    /// Reads all stored data, and compares the data with the records about the data.
     Check,
-    /// A copy of the database is made elsewhere.
+    /// Copies the database to another place.
     Backup,
-    /// Time follows the machine's clock, which jumped ahead.
+    /// Follows the machine's clock after a jump ahead.
     AcceptClockJump,
 }
 
@@ -96,7 +95,7 @@ impl Procedure {
         }
     }
 
-    /// What it does to everything, where it has no argument.
+    /// The effect of a procedure without an argument, for error messages.
     fn of_everything(self) -> Option<&'static str> {
         match self {
             Procedure::Check => Some("looks at everything"),
@@ -105,7 +104,7 @@ impl Procedure {
         }
     }
 
-    /// What it takes, and how a call looks.
+    /// The kind of the argument, and an example.
     fn argument(self) -> (&'static str, &'static str) {
         match self {
             Procedure::Flush | Procedure::Compact => ("the name of one table", "'cpu'"),
@@ -118,8 +117,8 @@ impl Procedure {
 /// Plans a CALL.
 ///
 /// # Errors
-/// `UndefinedFunction` for another procedure, and for arguments that are not one text; what
-/// is wrong with the argument.
+/// `UndefinedFunction` for an unknown procedure, and for arguments other than one text; an error in
+/// the argument.
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
@@ -154,7 +153,7 @@ pub async fn plan(
     }
 }
 
-/// The arguments of a call that has nothing else.
+/// The arguments of a call without other clauses.
 fn arguments(function: &Function) -> Result<Vec<Expr>> {
     let wrong = |what: &str| {
         let name = &function.name;
@@ -197,7 +196,7 @@ fn subquery() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "cannot use subquery in CALL argument")
 }
 
-/// Which of our procedures a name means to the session.
+/// The procedure that a name denotes in the session.
 fn procedure(session: &Session, function: &Function) -> Result<Option<Procedure>> {
     let (schema, name) = names::table(&function.name, session.connected_to())?;
     let ours = match schema {
@@ -243,19 +242,19 @@ fn selected(arguments: Vec<Expr>) -> Result<Tree> {
     Err(Error::internal("SELECT NULL is no query"))
 }
 
-/// The shape of the one row that tells of a move.
+/// The shape of the single row after a move.
 fn moved_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
 }
 
-/// The shape of the one row that tells of a jump.
+/// The shape of the single row after a clock jump.
 fn accepted_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("accepted_ns"), column("epoch")]))
 }
 
-/// The shape of the one row that tells of a backup.
+/// The shape of the single row after a backup.
 fn made_schema() -> SchemaRef {
     let mut fields = vec![Field::new("backup", DataType::Utf8View, true)];
     let numbers = ["files", "bytes", "stored_files", "stored_bytes"];
@@ -263,7 +262,7 @@ fn made_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The shape of the rows that tell of a check.
+/// The shape of the rows of a check.
 fn inspected_schema() -> SchemaRef {
     let column = |name: &str, of: DataType| Field::new(name, of, true);
     Arc::new(Schema::new(vec![
@@ -280,8 +279,8 @@ fn inspected_schema() -> SchemaRef {
 /// Runs a CALL.
 ///
 /// # Errors
-/// `ActiveTransaction` in a block; `UndefinedTable`, `WrongObjectType`, `NullNotAllowed`; what
-/// the move says.
+/// `ActiveTransaction` in a block; `UndefinedTable`, `WrongObjectType`, `NullNotAllowed`; an error
+/// of the move.
 pub async fn run(
     session: &Session,
     call: &Call,
@@ -323,7 +322,7 @@ pub async fn run(
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 
-/// Follows the machine's clock again, and confirms its lead at a start.
+/// Follows the machine's clock again, and confirms the clock's lead at a start.
 fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     let clock = &session.parts().clock;
     let Some(accepted_ns) = clock.accept_jump()? else {

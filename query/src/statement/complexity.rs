@@ -1,4 +1,4 @@
-//! Statements that are small as text and large as plans.
+//! Limits for statements with a small text and a large plan.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -10,20 +10,20 @@ use super::{
     walk::{self, Flow, Look},
 };
 
-/// Columns of one select list, at most; as in PostgreSQL.
+/// Maximum number of columns of one select list, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1664;
 
-/// How often the tables of a statement are read, at most: each mention of a query in WITH is
-/// planned by itself.
+/// Maximum number of table reads of a query in WITH. Each mention of the query is planned
+/// separately.
 const RELATIONS_MAX: usize = 10_000;
 
-/// Entries of one FROM, at most: each makes the plan a level deeper.
+/// Maximum number of entries of one FROM. Each entry makes the plan one level deeper.
 const ENTRIES_MAX: usize = 400;
 
-/// Dimensions of an array, at most; as in PostgreSQL.
+/// Maximum number of dimensions of an array, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Checks that a tree is worth planning.
+/// Checks that the plan of a tree does not grow too large.
 ///
 /// # Errors
 /// `TooManyColumns`, `StatementTooComplex`, `LimitExceeded`.
@@ -34,7 +34,7 @@ pub fn check(tree: &Query) -> Result<()> {
 }
 
 struct Limits {
-    /// Of the arrays that are written around.
+    /// The number of the enclosing arrays.
     dimensions: usize,
     error: Option<Error>,
 }
@@ -112,7 +112,7 @@ impl Look for Limits {
     }
 }
 
-/// How many tables a query reads; `weights` are those of the queries that it may mention.
+/// The number of tables that a query reads; `weights` has the numbers of the queries in WITH.
 fn weigh(query: &Query, weights: &HashMap<String, usize>) -> usize {
     let mut weight = 1_usize;
     let _ = walk::relations(query, |relation| {

@@ -17,14 +17,15 @@ use crate::{
     session::work::{Stop, Work},
 };
 
-/// Takes the rows of a COPY … FROM STDIN. Dropping it before `finish` stores nothing.
+/// Takes the rows of a COPY … FROM STDIN. A drop before `finish` stores nothing.
 #[derive(Debug)]
 pub struct CopySink {
     session: Arc<Session>,
     targets: Targets,
     writer: Writer,
     work: Arc<Work>,
-    /// The data may leave out the last column of the table: it is NULL in all rows then.
+    /// True if the data may omit the last column of the table. An omitted column is NULL in all
+    /// rows.
     last_is_optional: bool,
     progress: Arc<CopyProgress>,
 }
@@ -34,8 +35,8 @@ impl CopySink {
     /// Waits under back-pressure.
     ///
     /// # Errors
-    /// What the store says of the rows; then nothing is stored and the sink can only be
-    /// dropped. In a block, the block fails.
+    /// An error of the store about the rows. Then nothing is stored, and the caller can only drop
+    /// the sink. In a block, the block fails.
     pub async fn push(&mut self, rows: RecordBatch) -> Result<()> {
         let work = Arc::clone(&self.work);
         let pushed = work
@@ -62,11 +63,11 @@ impl CopySink {
         pushed
     }
 
-    /// Makes all rows durable and visible at once, and tells of those that were left out; returns
-    /// how many were stored.
+    /// Makes all rows durable and visible at once, and reports the skipped rows. Returns the number
+    /// of stored rows.
     ///
     /// # Errors
-    /// What committing says; then nothing is stored.
+    /// An error of the commit; then nothing is stored.
     pub async fn finish(self, skipped: &Skipped) -> Result<u64> {
         let Self { session, writer, work, .. } = self;
         let finished = work.guard(writer.finish(&session, &work)).await;
@@ -80,13 +81,13 @@ impl CopySink {
         Ok(stored)
     }
 
-    /// Ends when the statement is to be stopped: cancelled, out of time, or shut down. For
-    /// a protocol that waits for the client's next piece of data.
+    /// Ends when the statement must stop: after a cancellation, a timeout, or a shutdown. For a
+    /// protocol that waits for the client's next piece of data.
     pub async fn stopped(&self) -> Error {
         self.work.stopped().await
     }
 
-    /// Gives up: nothing is stored, and an open block fails, as PostgreSQL has it after
+    /// Gives up: nothing is stored, and an open block fails, like a block of PostgreSQL after
     /// CopyFail.
     pub fn abort(self) {
         self.work.stop(Stop::User);
@@ -97,7 +98,7 @@ impl CopySink {
 /// Runs COPY up to the point at which the protocol carries the data.
 ///
 /// # Errors
-/// `InsufficientPrivilege` for files and programs; what is wrong with the statement.
+/// `InsufficientPrivilege` for files and programs; an error in the statement.
 pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result<Outcome> {
     let Statement::Copy { source, to, target, .. } = parsed.statement() else {
         return Err(Error::internal("not a COPY"));
@@ -169,8 +170,8 @@ async fn copy_in(
     Ok(Outcome::CopyIn(Box::new(copy)))
 }
 
-/// Whether the last column of a table is its time, which is now unless a statement says otherwise, as
-/// of a table that was created without a time. Data of the other columns alone is complete then.
+/// True if the last column of a table is the time column with the default now(), as in a table that
+/// was created without a time. Then data of the other columns alone is complete.
 fn ends_with_now(chronicle: &ChronicleDefinition) -> bool {
     chronicle.columns.last().is_some_and(|last| {
         last.id == chronicle.tick_column
@@ -256,7 +257,7 @@ fn no_parameter() -> Error {
     Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1")
 }
 
-/// Refuses a FORCE_… option that names a column that is not among those `copied`.
+/// Refuses a FORCE_… option for a column outside of `copied`.
 fn check_forced(
     options: &CopyOptions,
     copied: &HashSet<&str>,

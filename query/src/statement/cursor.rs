@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// The cursor that a DECLARE declares.
+/// The cursor of a DECLARE.
 ///
 /// # Errors
 /// `SyntaxError`.
@@ -38,7 +38,7 @@ pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
     Ok((declare, name, tree))
 }
 
-/// What a cursor is declared for.
+/// The plan behind a cursor.
 #[derive(Debug, Clone, Copy)]
 pub enum Declared<'a> {
     /// A query.
@@ -56,10 +56,10 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// Runs DECLARE: the query is planned on the snapshot of now; it starts with the first FETCH.
+/// Runs DECLARE: the query uses the present snapshot, and starts with the first FETCH.
 ///
 /// # Errors
-/// `NoActiveTransaction` outside of a block, without HOLD; `DuplicateCursor`; those of the query.
+/// `NoActiveTransaction` outside of a block, without HOLD; `DuplicateCursor`; errors of the query.
 pub async fn declare(
     session: &Session,
     parsed: &Parsed,
@@ -81,7 +81,7 @@ pub async fn declare(
     }
     let name = names::fold(name);
     session.cursors().check_free(&name)?;
-    // It ends with the cursor; what stops a FETCH, and how long that may take, is the FETCH's.
+    // Ends with the cursor. Cancellation and the timeout belong to each FETCH.
     let work = Work::within(0, session.memory_pool());
     let chronicles = planned.chronicles();
     let uses = match holds && in_block {
@@ -121,10 +121,10 @@ pub async fn declare(
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
-/// Shape of what FETCH gives; `None` for MOVE, and for a cursor that does not exist yet.
+/// The shape of a FETCH's rows; `None` for MOVE, and for an unknown cursor.
 ///
 /// # Errors
-/// As [`to`].
+/// See [`to`].
 pub fn fetched(session: &Session, statement: &Statement) -> Result<Option<SchemaRef>> {
     let Statement::Fetch { name, direction, into, .. } = statement else { return Ok(None) };
     to(direction)?;
@@ -135,15 +135,15 @@ pub fn fetched(session: &Session, statement: &Statement) -> Result<Option<Schema
 /// Runs FETCH or MOVE.
 ///
 /// # Errors
-/// `InvalidCursorName`; `ObjectInUse` while another FETCH of it goes on;
-/// `ObjectNotInPrerequisiteState` for going back without SCROLL.
+/// `InvalidCursorName`; `ObjectInUse` while another FETCH of the cursor is running;
+/// `ObjectNotInPrerequisiteState` for a step back without SCROLL.
 pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -> Result<Outcome> {
     let Statement::Fetch { name, direction, into, .. } = statement else {
         return Err(Error::internal("not a FETCH"));
     };
     let name = names::fold(name);
     let open = session.cursors().find(&name)?;
-    // What was acquired when it was declared may be lost by now.
+    // The session may have lost an acquisition since the DECLARE.
     for chronicle in open.reads.chronicles.iter() {
         session.enter(*chronicle, Use::Read)?;
     }
@@ -153,7 +153,7 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     })?;
     let wait = session.subscribe_wait();
     let rows = SqlCursor::fetch(cursor, to(direction)?, wait).await?;
-    // A FETCH that is stopped ends what it was waiting for.
+    // Cancellation of a FETCH also stops the work of the cursor.
     let reading = Arc::clone(&open.work);
     let rows =
         work.guard_stream(session.watch(rows, None)).inspect_err(move |_| reading.stop(Stop::User));
@@ -164,7 +164,7 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch).in_binary(open.is_binary)))
 }
 
-/// Name and rows of a MOVE that goes forward.
+/// Name and number of rows of a forward MOVE.
 pub fn moves_forward(statement: &Statement) -> Option<(String, Option<u64>)> {
     let Statement::Fetch { name, direction, into: Some(_), .. } = statement else { return None };
     match to(direction).ok()? {
@@ -215,7 +215,7 @@ fn to(direction: &FetchDirection) -> Result<Direction> {
     })
 }
 
-/// So many rows, back if below 0.
+/// The direction for a number of rows: backward for a negative number.
 fn steps(count: i64) -> Direction {
     match count {
         0.. => Direction::Forward(Some(count.unsigned_abs())),
@@ -223,7 +223,7 @@ fn steps(count: i64) -> Direction {
     }
 }
 
-/// A number of rows, as far as PostgreSQL counts them in a statement.
+/// A number of rows, within PostgreSQL's range.
 fn number(limit: &ValueWithSpan) -> Result<i64> {
     let Value::Number(text, _) = &limit.value else {
         return Err(Error::internal("the number of a FETCH is none"));

@@ -29,7 +29,7 @@ use crate::{
     session::{Definition, work::Work},
 };
 
-/// Whether this module carries a statement out.
+/// True if this module executes a statement.
 pub fn is_definition(statement: &Statement) -> bool {
     match statement {
         Statement::CreateTable(_)
@@ -47,11 +47,11 @@ pub fn is_definition(statement: &Statement) -> bool {
     }
 }
 
-/// Runs a definition; in a block only the block sees it, until COMMIT.
+/// Runs a definition. In a block, only the block sees the change until COMMIT.
 ///
 /// # Errors
-/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` as [`Transaction::check_definition`];
-/// what is wrong with the statement, or the log.
+/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` from
+/// [`Transaction::check_definition`]; an error in the statement, or of the log.
 ///
 /// [`Transaction::check_definition`]: crate::session::transaction::Transaction::check_definition
 pub async fn run(
@@ -81,7 +81,7 @@ pub async fn run(
         }
     };
     for notice in notices {
-        // Its SQLSTATE is that of the error that it would be without IF NOT EXISTS.
+        // The SQLSTATE of the error that the statement would get without IF NOT EXISTS.
         let sqlstate = match notice.ends_with("already exists, skipping") {
             true if tag == "CREATE TABLE" => ErrorKind::DuplicateTable.sqlstate(),
             true if tag == "CREATE SCHEMA" => ErrorKind::DuplicateSchema.sqlstate(),
@@ -92,10 +92,10 @@ pub async fn run(
     Ok(Outcome::Done(tag.to_string()))
 }
 
-/// Carries commands out; in a block only the block sees it, until COMMIT. Returns what there is to tell.
+/// Executes commands. In a block, only the block sees the change until COMMIT. Returns the notices.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn carry_out(
     session: &Session,
     commands: Vec<Command>,
@@ -123,14 +123,14 @@ pub async fn carry_out(
     }
 }
 
-/// What commands change, and nobody else does meanwhile.
+/// The chronicles that commands change. No other session changes these chronicles at the same time.
 struct Changing {
     uses: Vec<Using>,
     doors: Vec<Door>,
 }
 
-/// Whoever changes chronicles uses them as one who writes to them does; whoever drops them lets nobody
-/// acquire them any more.
+/// Enters the chronicles that commands change or drop. A changed chronicle gets a use for writing.
+/// For a dropped chronicle, no session can acquire the chronicle any more.
 fn enter(
     session: &Session,
     commands: &[Command],
@@ -151,7 +151,7 @@ fn enter(
     Ok(entered)
 }
 
-/// Those who are told of chronicles that were dropped.
+/// The components that must forget dropped chronicles.
 struct Forgetting {
     store: Arc<dyn EventStore>,
     acquisitions: Arc<Acquisitions>,
@@ -171,7 +171,7 @@ impl Forgetting {
     }
 }
 
-/// Uses of what is changed from now on, whatever becomes of a lease.
+/// Commits the uses of changed chronicles: from now on the end of a lease does not stop the change.
 fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
     for using in &mut uses {
         let chronicle = using.chronicle();
@@ -180,7 +180,7 @@ fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
     Ok(uses)
 }
 
-/// Adds commands to what the open block defines.
+/// Adds commands to the definitions of the open block.
 async fn define(
     session: &Session,
     commands: Vec<Command>,
@@ -192,7 +192,7 @@ async fn define(
         return Ok(notices);
     }
     session.transaction.check_definition(&commands, &seen)?;
-    // The block holds on to what it changes.
+    // The block keeps the uses of the changed chronicles.
     let Changing { doors, .. } = enter(session, &commands, dropping, &seen)?;
     let before = session.transaction.definition();
     let (parts, store) = (session.parts(), session.store());
@@ -203,12 +203,12 @@ async fn define(
     Ok(notices)
 }
 
-/// Commits the definitions and the rows of a block: one record of the catalog decides about both (RFC
-/// 0023).
+/// Commits the definitions and the rows of a block: one record of the catalog decides about both
+/// (RFC 0023).
 ///
 /// # Errors
-/// An invalid command, or an error of a log. Nothing has changed, unless [`Catalog::is_behind`]: then the
-/// next start completes the transaction if its record is durable.
+/// An invalid command, or an error of a log. Nothing has changed, unless [`Catalog::is_behind`]:
+/// then the next start completes the transaction if the catalog's record is durable.
 ///
 /// [`Catalog::is_behind`]: stratalog_visor_core::catalog::Catalog::is_behind
 pub async fn commit(
@@ -229,8 +229,8 @@ pub async fn commit(
             Ok(done) => done,
             Err(error) => {
                 if catalog.is_behind() {
-                    // The next start may carry the block out: no session may write to tables that the
-                    // block drops.
+                    // The next start may complete the block: no session may write to tables that
+                    // the block drops.
                     Box::leak(Box::new((definition, uses)));
                 }
                 return Err(error);
@@ -244,8 +244,8 @@ pub async fn commit(
     .await
 }
 
-/// A task of its own: a client that leaves does not keep the store from forgetting what the
-/// catalog has dropped.
+/// Runs work as a separate task: even after the client disconnects, the store forgets the
+/// chronicles that the catalog has dropped.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -310,7 +310,7 @@ fn drop_commands(
 ) -> Result<(&'static str, Vec<Command>)> {
     let database = session.database().to_string();
     let mut commands = Vec::with_capacity(objects.len());
-    // A name given twice is dropped once.
+    // A repeated name is dropped once.
     let mut seen = HashSet::new();
     match object_type {
         ObjectType::Table => {
@@ -386,7 +386,7 @@ fn comment_on(
     if if_exists {
         return Err(Error::new(ErrorKind::SyntaxError, "COMMENT takes no IF EXISTS"));
     }
-    // An empty comment is none.
+    // An empty comment removes the comment.
     let comment = comment.clone().filter(|comment| !comment.is_empty());
     match object_type {
         CommentObject::Table => {
@@ -452,7 +452,8 @@ fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
     Ok(())
 }
 
-/// Checks that an owner is the user of the session, who owns every table until users have grants.
+/// Checks that an owner is the user of the session. The user owns every table until users have
+/// grants.
 ///
 /// # Errors
 /// `UndefinedObject` for another name.

@@ -1,5 +1,5 @@
-//! DELETE: exact tick ranges at the beginning or the end of a chronicle (F22), and its beginning in
-//! the order of commits, as TRIM says it, too (F103). Nothing else.
+//! DELETE: removes exact tick ranges at the beginning or the end of a chronicle (F22). DELETE and
+//! TRIM also remove a beginning of the chronicle in the order of commits (F103). No other range.
 
 mod in_block;
 pub mod truncate;
@@ -28,21 +28,22 @@ use crate::{
     table::{projection, pushdown},
 };
 
-/// What goes.
+/// The events to remove.
 #[derive(Debug, Clone, Copy)]
 enum Gone {
     Nothing,
     Ticks(TickRange),
-    /// What has a gsn below this one.
+    /// Events with a gsn below the given gsn.
     Before(Gsn),
 }
 
 impl Gone {
-    /// What goes of a chronicle of which the session has acquired some ticks: it sees no others, and
-    /// deletes no others.
+    /// The events to remove, limited to the ticks that the session has acquired. The session sees
+    /// and deletes no events outside of these ticks.
     ///
     /// # Errors
-    /// `OutsideProjection` for a beginning of the log, whose events may have any.
+    /// `OutsideProjection` for a beginning of the log, since the events of the log may have any
+    /// tick.
     fn within(self, chronicle: &ChronicleDefinition, ticks: TickRange) -> Result<Self> {
         match self {
             Gone::Ticks(range) => match range.intersect(&ticks) {
@@ -60,8 +61,8 @@ impl Gone {
 /// Runs DELETE, or TRIM.
 ///
 /// # Errors
-/// `FeatureNotSupported` with an explanation for anything but such a range; of a TRIM
-/// `NullNotAllowed`, and `DatatypeMismatch` for what is no whole number.
+/// `FeatureNotSupported` with an explanation for any other range; for a TRIM also `NullNotAllowed`,
+/// and `DatatypeMismatch` for a position other than a whole number.
 pub async fn run(
     session: &Session,
     parsed: &Parsed,
@@ -135,7 +136,7 @@ pub async fn run(
 /// The types of the parameters of a DELETE.
 ///
 /// # Errors
-/// What is wrong with its WHERE clause.
+/// An error in the WHERE clause.
 pub async fn parameter_types(
     session: &Session,
     tree: &Tree,
@@ -159,7 +160,7 @@ pub async fn parameter_types(
     Ok(types)
 }
 
-/// What the WHERE clause of `sql` admits, which may be that of a TRIM.
+/// The events that the WHERE clause of `sql` admits. `trims`: the clause belongs to a TRIM.
 async fn admitted(
     session: &Session,
     chronicle: &ChronicleDefinition,
@@ -227,8 +228,8 @@ async fn admitted(
     }
 }
 
-/// Checks the position of a TRIM: compared with NULL nothing is trimmed, and with a fraction what lies
-/// below the next one.
+/// Checks the position of a TRIM. Without the check, NULL would trim nothing, and a fraction would
+/// trim all events below the next whole number.
 fn check_position(planner: &Planner, plan: &LogicalPlan) -> Result<()> {
     let mut node = plan;
     let filter = loop {
@@ -253,7 +254,7 @@ fn check_position(planner: &Planner, plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// The gsn below which a conjunct is true, if it speaks of nothing else.
+/// The gsn below which a conjunct is true; `None` if the conjunct is about anything else.
 fn beginning(planner: &Planner, conjunct: &Expr) -> Result<Option<Gsn>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = conjunct else { return Ok(None) };
     let is_gsn = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "_gsn");

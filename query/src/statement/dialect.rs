@@ -1,4 +1,4 @@
-//! What PostgreSQL writes and the planner does not read as PostgreSQL means it.
+//! Rewrites PostgreSQL's forms that the planner cannot read, or reads with another meaning.
 
 use std::ops::ControlFlow;
 
@@ -40,7 +40,7 @@ mod windows;
 /// Rewrites a statement in place.
 ///
 /// # Errors
-/// `FeatureNotSupported` for what can be read and not planned; what is wrong with a time.
+/// `FeatureNotSupported` for forms without a plan; an error in a time.
 pub fn normalize(statement: &mut impl VisitMut, style: &TextStyle) -> Result<()> {
     let mut normalizer = Normalizer { style, error: None };
     let _ = walk::change(statement, &mut normalizer);
@@ -93,7 +93,7 @@ impl Change for Normalizer<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
         forms::group_all(select);
-        // Again, for those of a UNION.
+        // Again, for the branches of a UNION.
         self.go_on(windows::write_out(select, None))?;
         casts::tell_apart(select, None);
         self.go_on(groups::write_out(select))?;
@@ -139,14 +139,15 @@ impl Change for Normalizer<'_> {
         self.go_on(tuples::in_subquery(expr))
     }
 
-    // After what is inside, since the comparison stands inside of what it becomes.
+    // After the inner expressions, since the rewrite puts the comparison inside of a new
+    // expression.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         arrays::in_array(expr);
         ControlFlow::Continue(())
     }
 }
 
-/// `FETCH FIRST n ROWS ONLY` says `LIMIT n`.
+/// `FETCH FIRST n ROWS ONLY` means `LIMIT n`.
 fn fetch_means_limit(query: &mut Query) -> Result<()> {
     let Some(fetch) = query.fetch.take() else { return Ok(()) };
     if fetch.with_ties || fetch.percent {
@@ -170,7 +171,8 @@ fn fetch_means_limit(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-/// A number of rows that is written as text, or with a fraction, is the nearest whole one.
+/// Rounds a row count with a fraction to the nearest whole number, and reads a whole number from a
+/// text.
 fn as_count(rows: &mut Expr) {
     let Expr::Value(ValueWithSpan { value, .. }) = rows else { return };
     let (Value::SingleQuotedString(text) | Value::Number(text, _)) = &*value else { return };
@@ -186,7 +188,7 @@ fn as_count(rows: &mut Expr) {
     }
 }
 
-/// A sample would be all rows.
+/// Refuses TABLESAMPLE: the planner would return all rows.
 fn refuse_sample(factor: &TableFactor) -> Result<()> {
     match factor {
         TableFactor::Table { sample: Some(_), .. }
@@ -196,7 +198,7 @@ fn refuse_sample(factor: &TableFactor) -> Result<()> {
     }
 }
 
-/// The one column of a function in FROM is named after the function's alias, or the
+/// The single column of a function in FROM has the name of the function's alias, or of the
 /// function.
 fn name_function_column(factor: &mut TableFactor) -> Result<()> {
     if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = factor
@@ -233,8 +235,8 @@ fn name_function_column(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// Times among the arguments of a function in FROM, which is called while planning, in the
-/// one form that its own parser reads.
+/// Writes times among the arguments of a function in FROM in the one form that the parser of the
+/// function reads. The planner calls the function during planning.
 fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
     let TableFactor::Table { args: Some(arguments), .. } = factor else { return Ok(()) };
     like_the_first(&mut arguments.args);
@@ -267,7 +269,7 @@ fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// After a time, a bare string is a time of its type, or the interval of the steps.
+/// After a time, a bare string is a time of the same type, or the interval of the steps.
 fn like_the_first(arguments: &mut [FunctionArg]) {
     let Some((FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), rest)) =
         arguments.split_first_mut()

@@ -28,7 +28,7 @@ pub struct Explain {
 }
 
 impl Explain {
-    /// As [`parameters::Types::guesses`].
+    /// See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         &self.query.guesses
     }
@@ -42,7 +42,7 @@ impl Explain {
 /// Plans EXPLAIN of a query.
 ///
 /// # Errors
-/// `FeatureNotSupported` for options and statements that are not offered.
+/// `FeatureNotSupported` for unsupported options and statements.
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
@@ -84,7 +84,7 @@ fn apply(option: &UtilityOption, analyze: &mut bool, verbose: &mut bool) -> Resu
     match option.name.value.to_ascii_lowercase().as_str() {
         "analyze" => *analyze = on,
         "verbose" => *verbose = on,
-        // What these add is shown, or not measured, either way.
+        // The options change nothing: the details are always shown, or never measured.
         "costs" | "timing" | "summary" | "buffers" | "settings" | "wal" => {}
         other => {
             return Err(Error::new(
@@ -96,10 +96,10 @@ fn apply(option: &UtilityOption, analyze: &mut bool, verbose: &mut bool) -> Resu
     Ok(())
 }
 
-/// Runs EXPLAIN: plans, and for ANALYZE reads the query to its end.
+/// Runs EXPLAIN: plans the query; ANALYZE also reads all rows of the query.
 ///
 /// # Errors
-/// As running the query.
+/// The errors of the query.
 pub async fn run(
     session: &Session,
     explain: &Explain,

@@ -46,11 +46,11 @@ use crate::{
 /// A planned INSERT.
 #[derive(Debug)]
 pub struct Insert {
-    /// Where to.
+    /// The table and the columns.
     pub targets: Targets,
     source: Source,
     on_conflict: OnConflict,
-    /// The position in the log that its events come after (F56).
+    /// The position in the log before the new events (F56).
     after: Option<Cell>,
     returning: Option<Returning>,
 }
@@ -64,7 +64,7 @@ enum Source {
 }
 
 impl Insert {
-    /// The plan of the rows, where the rows are computed.
+    /// The plan of the rows, if a plan computes the rows.
     pub fn computed(&self) -> Option<&LogicalPlan> {
         match &self.source {
             Source::Values(values) => values.plan_of_expressions(),
@@ -72,7 +72,7 @@ impl Insert {
         }
     }
 
-    /// As [`parameters::Types::guesses`].
+    /// See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         match &self.source {
             Source::Values(values) => values.guesses(),
@@ -80,7 +80,7 @@ impl Insert {
         }
     }
 
-    /// Shape of what RETURNING gives.
+    /// The shape of the rows of RETURNING.
     pub fn result(&self) -> Option<SchemaRef> {
         self.returning.as_ref().map(|returning| Arc::clone(&returning.schema))
     }
@@ -89,7 +89,7 @@ impl Insert {
 /// Moves the WITH of `WITH … INSERT INTO … SELECT …` into the source.
 ///
 /// # Errors
-/// `FeatureNotSupported` when the source is no query.
+/// `FeatureNotSupported` if the source is no query, or has a WITH.
 pub fn adopt_with(insert: &mut Tree, outer: &Query) -> Result<()> {
     let Some(with) = &outer.with else { return Ok(()) };
     match &mut insert.source {
@@ -104,7 +104,7 @@ pub fn adopt_with(insert: &mut Tree, outer: &Query) -> Result<()> {
 /// Plans an INSERT.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error in the statement.
 pub async fn plan(
     session: &Session,
     parsed: &Parsed,
@@ -188,7 +188,7 @@ pub async fn plan(
     Ok((Insert { targets, source, on_conflict, after, returning }, types))
 }
 
-/// A position that events come after, if it is a whole number: others would be rounded.
+/// Checks that an AFTER GSN position is a whole number: any other number would be rounded.
 fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
     let other = match &after {
         Cell::Number(number) => {
@@ -204,14 +204,14 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
         _ => None,
     };
     match other {
-        // It takes numbers and parameters only, no cast.
+        // AFTER GSN accepts numbers and parameters, but no cast.
         Some(other) => Err(subscribe::no_position("AFTER GSN", &other)
             .with_hint("write it without a fraction, or send a parameter of type bigint")),
         None => Ok(after),
     }
 }
 
-/// The rows of a source that is VALUES and nothing else.
+/// The rows of a source that is only VALUES.
 fn plain_values(
     source: &Query,
 ) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<datafusion::sql::sqlparser::ast::Expr>>]>
@@ -226,8 +226,8 @@ fn plain_values(
     }
 }
 
-/// The columns of a SELECT, each with the name of the parameter that it is; `None` for a source
-/// without such columns.
+/// For each column of a SELECT, the name of the column's parameter, if the column is a parameter;
+/// `None` for a source without parameters as columns.
 fn placeholders(source: &Query) -> Option<Vec<Option<String>>> {
     let SetExpr::Select(select) = source.body.as_ref() else { return None };
     let name = |item: &SelectItem| match item {
@@ -266,7 +266,7 @@ fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {
     session.chronicle(name)
 }
 
-/// What happens to events whose key is taken.
+/// The handling of events with an existing key.
 fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result<OnConflict> {
     let conflict = match on {
         None => return Ok(OnConflict::Error),
@@ -312,7 +312,7 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
     match &conflict.action {
         OnConflictAction::DoNothing => match chronicle.collision {
             Collision::First => Ok(OnConflict::Skip),
-            // Nothing conflicts where every event is kept.
+            // No conflict is possible if the table keeps every event.
             Collision::All if conflict.conflict_target.is_none() => Ok(OnConflict::Skip),
             Collision::All => Err(no_such_constraint()),
             Collision::Last | Collision::Next => Err(Error::new(
@@ -358,7 +358,7 @@ impl Insert {
 /// Runs a planned INSERT.
 ///
 /// # Errors
-/// What is wrong with the values, and what the store says; then nothing is stored.
+/// An error in the values, or of the store; then nothing is stored.
 pub async fn run(
     session: &Session,
     insert: &Insert,
@@ -368,16 +368,16 @@ pub async fn run(
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
     let computing = Computing::new(session, work, types, values);
-    // Before anything is read or computed: a time that is left out is that of when it is stored.
+    // Waits before any read or computation: an omitted time is the time of storage.
     if let Some(after) = &insert.after {
         come_after(session, &computing, after.clone()).await?;
     }
-    // Subqueries of RETURNING see what was there before the statement, as all others do.
+    // Subqueries of RETURNING see the data before the statement, like all other subqueries.
     let before = match &insert.returning {
         Some(returning) => Some(session.pin(&returning.reads, &[]).await?),
         None => None,
     };
-    // What is read is read before the block's rows are lent to the writer.
+    // Reads before the block lends its rows to the writer.
     let mut rows = None;
     let mut first = None;
     match &insert.source {
@@ -427,13 +427,13 @@ pub async fn run(
     }
 }
 
-/// Returns when a position of the log is ordered: what is committed from then on comes after it.
+/// Waits until a position of the log is ordered: later commits get a higher position.
 async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -> Result<()> {
     let value = values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN").await?;
     let gsn = ScalarValue::try_from_array(&value, 0).map_err(crate::errors::from_datafusion)?;
     match gsn {
         ScalarValue::Int64(Some(gsn)) => {
-            // What is below 1 comes before all events.
+            // A position below 1 comes before all events.
             let reached = session.store().reached(Gsn(u64::try_from(gsn).unwrap_or(0)));
             session.waits().wait(reached).await
         }
@@ -441,17 +441,18 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
     }
 }
 
-/// One writing statement: rows go in, then all of them are committed or held for the block.
+/// One writing statement: takes rows, and then commits all rows or leaves the rows to the block.
 pub struct Writer {
     session: Weak<Session>,
     append: Lent,
     chronicle: Arc<ChronicleDefinition>,
-    /// The chronicle is in use; its block holds on to it, if there is one.
+    /// The use of the chronicle. An open block keeps the use.
     entered: Entered,
     on_conflict: OnConflict,
-    /// Whether what was admitted is kept, for RETURNING.
+    /// True to keep the admitted rows, for RETURNING.
     pub keep: bool,
-    /// Whether rows keep their times in a table that gives times or has a window, and never had a row.
+    /// True if rows keep their times in a table that gives times or has a window, and never had a
+    /// row.
     pub restores: bool,
     admitted: Vec<stratalog_model::batch::EventBatch>,
     rows: u64,
@@ -466,14 +467,14 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// What a writing statement stored.
+/// The result of a writing statement.
 #[derive(Debug)]
 pub struct Finished {
-    /// Rows stored.
+    /// The number of stored rows.
     pub rows: u64,
-    /// What was admitted, if kept.
+    /// The admitted rows, if kept.
     pub admitted: Vec<stratalog_model::batch::EventBatch>,
-    /// How it was committed; `None` when the block holds it.
+    /// The result of the commit; `None` if the block holds the rows.
     pub appended: Option<Appended>,
 }
 
@@ -481,9 +482,9 @@ impl Writer {
     /// Starts a statement that [may write](super::transaction::check_write).
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a number within a block, for an existing table after ADD COLUMN of the
-    /// block, and for a plan with columns that ROLLBACK TO has taken back; `LockNotAvailable` when another
-    /// session has acquired the table EXCLUSIVE.
+    /// `FeatureNotSupported` for a number within a block, for an existing table after ADD COLUMN of
+    /// the block, and for a plan with columns that ROLLBACK TO removed; `LockNotAvailable` when
+    /// another session has acquired the table EXCLUSIVE.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
         let (now, planned) = (session.catalog(), &targets.chronicle);
         let now = now.chronicle_by_id(planned.id).map(|now| now.schema_version);
@@ -493,7 +494,7 @@ impl Writer {
         }
         session.transaction.check_target(planned)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
-        // As durable as the strictest of the tables asks for.
+        // The strictest table determines the durability.
         let options = AppendOptions {
             producer: take_producer(session)?,
             acceptance: session.acceptance(),
@@ -516,8 +517,8 @@ impl Writer {
     /// Takes rows with all columns of the chronicle.
     ///
     /// # Errors
-    /// As `Append::push`; `OutsideProjection` for rows that are not of the part that the session
-    /// has acquired.
+    /// See `Append::push`; `OutsideProjection` for rows outside of the part that the session has
+    /// acquired.
     pub async fn push(&mut self, rows: arrow::array::RecordBatch) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());
@@ -546,8 +547,8 @@ impl Writer {
     /// Commits, or leaves the rows to the open block.
     ///
     /// # Errors
-    /// As `Append::commit`; those of a statement that is stopped before that;
-    /// `LeaseLost` when the session's lease on the table has run out.
+    /// See `Append::commit`; the error of a statement that stops before the commit; `LeaseLost`
+    /// when the session's lease on the table has run out.
     pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
         let appended = match self.append.finish(self.chronicle.id) {
             Some(append) => {
@@ -569,14 +570,14 @@ impl Writer {
     }
 }
 
-/// The number that the session set for its next writing statement.
+/// The session's number for the next writing statement.
 fn sequence(session: &Session) -> Option<String> {
     session
         .setting("stratalog.producer_sequence")
         .filter(|sequence| !sequence.is_empty() && sequence != "0")
 }
 
-/// Whether the session numbers its next writing statement.
+/// True if the session numbers the next writing statement.
 pub fn is_numbered(session: &Session) -> bool {
     sequence(session).is_some()
 }
@@ -596,7 +597,7 @@ pub fn refuse_number(session: &Session, statement: &str) -> Result<()> {
     }
 }
 
-/// The producer and number that the session set for its next writing statement.
+/// Takes the session's producer and number for the next writing statement.
 fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
     let text = session.setting("stratalog.producer").unwrap_or_default();
     let Some(sequence) = sequence(session) else { return Ok(None) };
@@ -616,10 +617,10 @@ fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
     Ok(Some((ProducerId(producer.as_u128()), sequence)))
 }
 
-/// Constants of the types wanted, for EXECUTE.
+/// Constants of the wanted types, for EXECUTE.
 ///
 /// # Errors
-/// What is wrong with them.
+/// An error in a constant.
 pub async fn constants(
     session: &Session,
     expressions: &[datafusion::sql::sqlparser::ast::Expr],

@@ -1,16 +1,17 @@
-//! LOCK TABLE, in the one mode that a block's snapshot has the effect of.
+//! LOCK TABLE, in the single mode that a block's snapshot already implements.
 
 use datafusion::sql::sqlparser::ast::{Lock, LockTableMode};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{Outcome, Session, TransactionState};
 
-/// Runs LOCK TABLE. ACCESS SHARE keeps others from dropping what is read: a block reads one
-/// snapshot, in which nobody else changes anything, and readers never wait.
+/// Runs LOCK TABLE. ACCESS SHARE protects the read tables from DROP. A block needs no lock for the
+/// protection: a block reads one snapshot, other sessions do not change the snapshot, and readers
+/// never wait.
 ///
 /// # Errors
 /// `NoActiveTransaction` outside of a block, `UndefinedTable`, `FeatureNotSupported` for the modes
-/// that keep others from writing.
+/// that block writers.
 pub fn run(session: &Session, lock: &Lock) -> Result<Outcome> {
     if session.transaction() == TransactionState::Idle {
         return Err(Error::new(

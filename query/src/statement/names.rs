@@ -1,4 +1,4 @@
-//! Names: identifiers folded as PostgreSQL does, and the names of result columns.
+//! Names: identifiers folded like PostgreSQL's, and the names of result columns.
 
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Value,
@@ -13,7 +13,7 @@ mod reach;
 pub mod schemas;
 pub mod wildcards;
 
-/// The name that an identifier means: folded to lower case unless quoted.
+/// The name of an identifier: folded to lower case unless quoted.
 pub fn fold(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
@@ -21,7 +21,7 @@ pub fn fold(ident: &Ident) -> String {
     }
 }
 
-/// A name as SQL writes it so that it means itself, whatever characters it has.
+/// A quoted name: SQL reads the quoted form as exactly the name, with any characters.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -29,7 +29,7 @@ pub fn quoted(name: &str) -> String {
 /// The parts of a dotted name.
 ///
 /// # Errors
-/// `SyntaxError` when a part is no identifier.
+/// `SyntaxError` for a part other than an identifier.
 pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
     name.0
         .iter()
@@ -42,7 +42,7 @@ pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Schema, if named, and name of a table of this database.
+/// The schema, if given, and the name of a table of the session's database.
 ///
 /// # Errors
 /// `FeatureNotSupported` for a name in another database, `SyntaxError` for too many parts.
@@ -63,7 +63,7 @@ pub fn table(name: &ObjectName, database: &str) -> Result<(Option<String>, Strin
     }
 }
 
-/// A name without any qualification.
+/// A name without qualification.
 ///
 /// # Errors
 /// `SyntaxError`.
@@ -74,7 +74,7 @@ pub fn single(name: &ObjectName) -> Result<String> {
     }
 }
 
-/// Names of the columns of a result as PostgreSQL gives them.
+/// PostgreSQL's names of the columns of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputNames {
     before: Vec<String>,
@@ -100,8 +100,8 @@ impl OutputNames {
     }
 }
 
-/// The names of a query's columns, and its select list made free of equal names, which the
-/// planner refuses and PostgreSQL allows.
+/// The names of a query's columns. Also removes duplicate names from the select list: PostgreSQL
+/// allows duplicate names, but the planner refuses duplicates.
 pub fn name_output(query: &mut Query) -> OutputNames {
     reach::make_reachable(query);
     reach::hide_shadowing(query);
@@ -136,18 +136,18 @@ fn name_body(body: &mut SetExpr, names: &mut OutputNames) {
         }
         SetExpr::Query(query) => name_body(&mut query.body, names),
         SetExpr::SetOperation { left, right, .. } => {
-            // The first member names the columns; the others must still be unambiguous.
+            // The first member names the columns; the other members still need unambiguous names.
             name_body(left, names);
             let mut ignored =
                 OutputNames { before: Vec::new(), wildcard: false, after: Vec::new() };
             name_body(right, &mut ignored);
         }
-        // VALUES: column1, column2 …; others keep the planner's names.
+        // VALUES: column1, column2 …; other bodies keep the planner's names.
         _ => names.wildcard = true,
     }
 }
 
-/// Whether it is `*` or `t.*`.
+/// True for `*` or `t.*`.
 pub fn is_wildcard(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(_, _))
 }
@@ -156,11 +156,11 @@ fn is_column(item: &SelectItem) -> bool {
     matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
 }
 
-/// Whether the planner names the item after its text, which may be that of another:
+/// True if the planner names the item after the text of the item. Two items may have the same text:
 /// `NULL, NULL::int`.
 fn is_computed(item: &SelectItem) -> bool {
     match item {
-        // The cast that it becomes has the name of what it casts.
+        // The rewritten cast has the name of the inner expression.
         SelectItem::UnnamedExpr(Expr::Function(function)) => match function.name.0.last() {
             Some(ObjectNamePart::Identifier(ident)) => type_of_function(&fold(ident)).is_some(),
             _ => false,
@@ -183,7 +183,7 @@ fn alias(item: &mut SelectItem, name: &str) {
 /// The name of an item of a select list.
 pub fn name_of_item(item: &SelectItem) -> String {
     match item {
-        // What tells equal names apart is not shown.
+        // Clients do not see the suffix of duplicate names.
         SelectItem::ExprWithAlias { alias, .. } => {
             fold(alias).split('\u{1}').next().unwrap_or_default().to_string()
         }
@@ -192,7 +192,7 @@ pub fn name_of_item(item: &SelectItem) -> String {
     }
 }
 
-/// What PostgreSQL calls the column of an expression without an alias.
+/// PostgreSQL's name for the column of an expression without an alias.
 fn name_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(ident) => Some(fold(ident)),

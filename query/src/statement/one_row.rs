@@ -1,5 +1,5 @@
-//! The direct way for `SELECT expressions` without FROM: the expressions are planned once, and computed for the
-//! values of each execution without another plan.
+//! The direct path for `SELECT expressions` without FROM: one plan of the expressions, and a
+//! computation with the values of each execution without another plan.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use stratalog_model::{ColumnType, Result};
 use super::point::constants::{self, Constants};
 use crate::{errors::from_arrow, session::planner::Planner};
 
-/// A query whose result is one row of expressions over its parameters.
+/// A query with one row of expressions over the parameters as the result.
 #[derive(Debug)]
 pub struct OneRow {
     schema: SchemaRef,
-    /// One for each column: a constant, or the place of a computed one.
+    /// One expression for each column: a constant, or a slot for a computed constant.
     columns: Vec<Expr>,
     constants: Constants,
 }
 
 impl OneRow {
-    /// The direct way of a plan whose parameters have these types, if it has the shape for it: no table, and
-    /// no function but `now()` whose value changes.
+    /// The direct path for a plan with parameters of the given types; `None` if the plan reads a
+    /// table, or calls a function other than `now()` with a changing value.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         if !is_one_row(plan) {
             return None;
@@ -46,17 +46,17 @@ impl OneRow {
         Some(Self { schema, columns, constants })
     }
 
-    /// The row for some values; `None` when a value cannot be computed: planning the query with the values tells
-    /// why.
+    /// The row for some values; `None` if a value cannot be computed: then a plan of the query with
+    /// the values reports the error.
     ///
     /// # Errors
-    /// What putting the row together says, a defect.
+    /// An error while assembling the row, a defect.
     pub fn row(&self, values: &[ScalarValue], now_ns: i64) -> Result<Option<RecordBatch>> {
         let Some(computed) = self.constants.compute(values, now_ns) else { return Ok(None) };
         let arrays = self.columns.iter().zip(self.schema.fields()).map(|(column, field)| {
             let Expr::Literal(value, _) = constants::fill(column, &computed)? else { return None };
             let array = value.to_array().ok()?;
-            // The cast is one of arrays: a scalar has no metadata of elements.
+            // Casts the array, not the scalar: a scalar has no metadata of elements.
             match array.data_type() == field.data_type() {
                 true => Some(array),
                 false => cast(&array, field.data_type()).ok(),
@@ -69,7 +69,7 @@ impl OneRow {
     }
 }
 
-/// Whether a plan is a list of expressions over no table.
+/// True if a plan is a list of expressions without a table.
 fn is_one_row(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Projection(projection) = plan else { return false };
     matches!(projection.input.as_ref(), LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)

@@ -1,4 +1,4 @@
-//! Orders that matter although the planner thinks that they do not.
+//! Orders that matter, although the planner drops the orders.
 
 use std::ops::ControlFlow;
 
@@ -16,15 +16,15 @@ use super::{
 /// The LIMIT that no result reaches, of subqueries whose order is kept.
 pub const ENDLESS: i64 = i64::MAX / 2;
 
-/// Aggregates whose result shows the order of the rows.
+/// Aggregates with a result that depends on the order of the rows.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
-/// Aggregates that become such.
+/// Aggregates that a rewrite turns into order-dependent aggregates.
 const DOCUMENTS: &[&str] = &["jsonb_agg", "json_agg", "jsonb_object_agg", "json_object_agg"];
 
-/// Writes down the orders of a query that its rows depend on: of subqueries with an OFFSET or
-/// DISTINCT, of subqueries whose rows go through as they come, and of `array_agg(DISTINCT v)`.
-/// `is_aggregate` tells of the name of a function.
+/// Makes the planner keep the orders that the rows of a query depend on: orders of subqueries with
+/// an OFFSET or DISTINCT, of subqueries with rows that pass through unchanged, and of
+/// `array_agg(DISTINCT v)`. `is_aggregate` is true for the name of an aggregate.
 pub fn keep(query: &mut Query, is_aggregate: impl Fn(&str) -> bool) {
     let _ = walk::change(query, &mut Orders { depth: 0, is_aggregate: &is_aggregate });
 }
@@ -68,7 +68,7 @@ impl Change for Orders<'_> {
 }
 
 impl Orders<'_> {
-    /// Keeps the order of the one subquery that the rows of `query` come from, one by one.
+    /// Keeps the order of the single subquery that `query` reads row by row.
     fn keep_source(&self, query: &mut Query) {
         let SetExpr::Select(select) = query.body.as_ref() else { return };
         if !self.shows_order(select) {
@@ -89,7 +89,7 @@ impl Orders<'_> {
         }
     }
 
-    /// Whether a select shows the order in which the rows of its one table come.
+    /// True if the result of a select depends on the row order of the select's only table.
     fn shows_order(&self, select: &Select) -> bool {
         if !matches!(select.from.as_slice(), [from] if from.joins.is_empty()) {
             return false;
@@ -112,14 +112,14 @@ impl Orders<'_> {
     }
 }
 
-/// The name of the function that an expression calls.
+/// The name of the called function.
 fn called(expr: &Expr) -> Option<String> {
     let Expr::Function(call) = expr else { return None };
     call.name.0.last()?.as_ident().map(names::fold)
 }
 
-/// Gives an ordered query without a LIMIT one that no result reaches: the planner takes one
-/// without for an order that does not matter.
+/// Gives an ordered query without a LIMIT an unreachable LIMIT: the planner would drop the order of
+/// a query without LIMIT.
 fn make_endless(query: &mut Query) {
     if query.order_by.is_none() || query.fetch.is_some() {
         return;
@@ -135,8 +135,8 @@ fn make_endless(query: &mut Query) {
     }
 }
 
-/// `array_agg(DISTINCT v)` is `array_agg(DISTINCT v ORDER BY v)`. The elements of a document would
-/// have another order as text.
+/// `array_agg(DISTINCT v)` becomes `array_agg(DISTINCT v ORDER BY v)`. The elements of a document
+/// would have another order as text.
 fn sort_distinct(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
     let [part] = call.name.0.as_slice() else { return };
@@ -150,7 +150,7 @@ fn sort_distinct(expr: &mut Expr) {
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first() else {
         return;
     };
-    // A constant has one place in an order, and a number would be a position.
+    // The order of a constant means nothing, and a number would be a position.
     if list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
         || is_constant(first)
     {

@@ -1,5 +1,5 @@
-//! What RowDescription says of a result's columns besides their types: the table and column that one
-//! shows as it is, and PostgreSQL's own types.
+//! Details of a result's columns for RowDescription besides the types: the table and column behind
+//! an unchanged column, and PostgreSQL's own types.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ mod source;
 use known::{Known, fits};
 use source::{Source, source};
 
-/// The schema of a result, whose fields tell where they come from, and which of PostgreSQL's own
-/// types they have where ours is another.
+/// The schema of a result. The metadata of each field has the origin of the column, and the
+/// PostgreSQL type if another type of ours stands for the PostgreSQL type.
 pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().enumerate().map(|(at, field)| {
         let mut metadata = field.metadata().clone();
@@ -41,7 +41,7 @@ pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Oid of the table and number of the column, from 1, that a column of a plan shows as it is.
+/// Oid of the table and number of the column, from 1, behind an unchanged column of a plan.
 fn origin(plan: &LogicalPlan, at: usize) -> Option<(i64, usize)> {
     let (Source::Table(scan), at) = source(plan, at)? else { return None };
     let provider = source_as_provider(&scan.source).ok()?;

@@ -1,5 +1,5 @@
-//! Clauses that the planner overlooks: those of a call that only aggregates and window
-//! functions take, and collations.
+//! Clauses that the planner ignores: clauses of a call for aggregates and window functions, and
+//! collations.
 
 use std::ops::ControlFlow;
 
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::session::planner::Planner;
 
-/// Collations that order text as we do, by its bytes.
+/// Collations with our order of text, by bytes.
 const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 
-/// Refuses clauses that would have no effect.
+/// Refuses clauses without effect.
 ///
 /// # Errors
-/// `WrongObjectType`, as PostgreSQL says it, and `FeatureNotSupported`.
+/// `WrongObjectType`, like PostgreSQL, and `FeatureNotSupported`.
 pub fn check(tree: &Query, planner: &Planner) -> Result<()> {
     let mut error = None;
     let _ = walk::expressions(tree, |expr| {
@@ -38,8 +38,8 @@ pub fn check(tree: &Query, planner: &Planner) -> Result<()> {
     groups.0.map_or(Ok(()), Err)
 }
 
-/// Refuses ROLLUP and its like over one of two names of an expression: DataFusion has one column
-/// for both names, and so cannot give NULL for one of them.
+/// Refuses ROLLUP and similar clauses over one of two names of an expression: DataFusion has one
+/// column for both names, and cannot give NULL for only one name.
 struct Groups(Option<Error>);
 
 impl Look for Groups {
@@ -92,7 +92,7 @@ impl Look for Groups {
     }
 }
 
-/// The error of a collation by which we do not order.
+/// The error of a collation with another order.
 fn foreign(collation: &ObjectName) -> Option<Error> {
     if let Some(ObjectNamePart::Identifier(name)) = collation.0.last()
         && BY_BYTES.contains(&name.value.as_str())

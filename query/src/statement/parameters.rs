@@ -40,7 +40,7 @@ mod exact;
 pub use arrays::input_schema;
 pub use exact::{exact, holds};
 
-/// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
+/// Maximum number of parameters of one statement, as in PostgreSQL's protocol.
 pub const PARAMETERS_MAX: usize = 65_535;
 
 /// The number of a parameter, from 1.
@@ -48,18 +48,18 @@ pub fn number(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse().ok().filter(|number| (1..=PARAMETERS_MAX).contains(number))
 }
 
-/// How many parameters a statement has: the highest number that it mentions.
+/// The number of parameters of a statement: the highest mentioned number.
 ///
 /// # Errors
-/// `UndefinedParameter` for a name that is no `$n`.
+/// `UndefinedParameter` for a name other than `$n`.
 pub fn count(statement: &impl Visit) -> Result<usize> {
     Ok(numbers(statement)?.last().copied().unwrap_or(0))
 }
 
-/// The numbers of the parameters that a tree mentions.
+/// The numbers of the mentioned parameters.
 ///
 /// # Errors
-/// `UndefinedParameter` for a name that is no `$n`.
+/// `UndefinedParameter` for a name other than `$n`.
 pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
     let mut numbers = BTreeSet::new();
     let mut unknown = None;
@@ -83,10 +83,10 @@ pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
     Ok(numbers)
 }
 
-/// Writes the types that the client told into the tree, as casts, bigint where the LIMIT, OFFSET or FETCH
-/// of a query, or of one within it, is a parameter, boolean where a condition is, and integer where the end
-/// of a slice is. Types that the statement itself
-/// gives, `$1::int`, are added to `told`, which must have a place for each parameter.
+/// Writes casts of parameters into the tree: to the types from the client, to bigint for LIMIT,
+/// OFFSET or FETCH of a query or a subquery, to boolean for a condition, and to integer for the end
+/// of a slice. Also adds the types that the statement itself gives, `$1::int`, to `told`. `told`
+/// must have a place for each parameter.
 pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>]) {
     let mut counts = Counts;
     let _ = walk::change(statement, &mut counts);
@@ -98,7 +98,7 @@ pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>])
     let _ = walk::change(statement, &mut written);
 }
 
-/// The names of parameters' types that PostgreSQL has beside those of columns: `$1::oid`.
+/// The names of parameters' types that only PostgreSQL has: `$1::oid`.
 pub fn shown(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
     struct Casts(Vec<Option<&'static str>>);
     impl Look for Casts {
@@ -154,7 +154,7 @@ impl Change for Counts {
         ControlFlow::Continue(())
     }
 
-    // The planner wants a condition of type boolean.
+    // The planner expects a condition of type boolean.
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let conditions = select.selection.iter_mut().chain(select.having.iter_mut());
         conditions.for_each(|condition| as_type(condition, SqlType::Boolean));
@@ -186,7 +186,7 @@ impl Change for Counts {
     }
 }
 
-/// Gives parameters that end a slice the type integer.
+/// Casts parameters at the ends of a slice to integer.
 fn as_ends(access: &mut AccessExpr) {
     if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
         let ends = lower_bound.iter_mut().chain(upper_bound.iter_mut());
@@ -205,12 +205,12 @@ fn as_instant(function: &mut Function) {
     }
 }
 
-/// A parameter that is a number of rows, also in parentheses.
+/// Casts a parameter for a number of rows to bigint, also in parentheses.
 fn as_count(expr: &mut Expr) {
     as_type(expr, SqlType::BigInt(None));
 }
 
-/// What is a parameter, also in parentheses, with a cast.
+/// Casts a parameter, also in parentheses.
 fn as_type(expr: &mut Expr, data_type: SqlType) {
     if let Expr::Nested(inner) = expr {
         as_type(inner, data_type);
@@ -224,7 +224,7 @@ struct Caster<'a> {
 }
 
 impl Change for Caster<'_> {
-    // After its children, so that the placeholder inside of the new cast is not met again.
+    // After the children: the walk does not visit the placeholder inside of the new cast again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Cast { expr: inner, data_type, .. } = expr
             && let Expr::Cast { expr: parameter, data_type: told, .. } = inner.as_mut()
@@ -292,16 +292,17 @@ pub fn sql_type(column_type: &ColumnType) -> SqlType {
 /// The types of a statement's parameters, in order.
 #[derive(Debug, Default)]
 pub struct Types {
-    /// Types that the client told, or that the planner found; `None` where nothing tells the type.
+    /// Types from the client or from the planner; `None` for an undetermined type.
     pub types: Vec<Option<ColumnType>>,
-    /// Arguments of functions that take several types: parameters, counted from 0, with the first type that fits.
+    /// Arguments of functions with several possible types: parameters, counted from 0, with the
+    /// first accepted type.
     pub guesses: Vec<usize>,
 }
 
 /// The types of a plan's parameters.
 ///
 /// # Errors
-/// When two uses of a parameter need different types.
+/// An error if two uses of a parameter need different types.
 pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> Result<Types> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
     let (arrays, beside) = match count {
@@ -327,11 +328,12 @@ pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> R
     Ok(all)
 }
 
-/// The plan whose parameters have plain types, whatever the columns beside them are called: one that
-/// stands beside two of them has one type. Different digits are allowed: `floor(n / $1) * $1`.
+/// Removes PostgreSQL's type names from the parameters of a plan. The names come from the columns
+/// beside a parameter, and a parameter beside two columns has one type. Different digits are
+/// allowed: `floor(n / $1) * $1`.
 ///
 /// # Errors
-/// What the planner says of the plan.
+/// An error of the planner.
 pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     let shared = shared_types(&plan).map_err(from_datafusion)?;
     let plain = |expr: PlanExpr| match expr {
@@ -359,8 +361,8 @@ pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.map(|plan| plan.data).map_err(from_datafusion)
 }
 
-/// The types of parameters at several places, where the types of the places differ in digits or width
-/// alone: a type with room for the values of all places.
+/// The types of parameters with several uses, if the types of the uses differ only in digits or
+/// width: a type with room for the values of all uses.
 fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String, DataType>> {
     let mut places: HashMap<String, Vec<ColumnType>> = HashMap::new();
     plan.apply_with_subqueries(|node| {
@@ -395,7 +397,7 @@ fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String,
     Ok(shared)
 }
 
-/// Whether two types differ in digits or width alone.
+/// True if two types differ only in digits or width.
 fn is_alike(one: &ColumnType, other: &ColumnType) -> bool {
     use ColumnType as T;
     let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
@@ -407,13 +409,13 @@ fn is_alike(one: &ColumnType, other: &ColumnType) -> bool {
     ) || is_whole(one) && is_whole(other)
 }
 
-/// Text for each parameter whose type nothing tells.
+/// Text for each parameter with an undetermined type.
 pub fn or_text(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
     types.into_iter().map(|found| found.unwrap_or(ColumnType::Text)).collect()
 }
 
-/// A parameter has a type without precision: `n = $1` must not find 3.14 where 3.14159 was asked
-/// for, nor `t > $1` take 10:00:00.1239 for 10:00:00.124.
+/// The type of a parameter without a limit on the precision: `n = $1` must not find 3.14 for
+/// 3.14159, nor may `t > $1` take 10:00:00.1239 for 10:00:00.124.
 fn roomy(found: ColumnType) -> ColumnType {
     match found {
         ColumnType::Numeric { scale, .. } if scale > ColumnType::NUMERIC_SCALE => {
@@ -431,10 +433,10 @@ fn roomy(found: ColumnType) -> ColumnType {
     }
 }
 
-/// Decimal digits of a second that a time has in PostgreSQL.
+/// Decimal digits of the second in PostgreSQL's times.
 const TIME_DIGITS: u8 = 6;
 
-/// Whether a value is of the type that is wanted but for the precision.
+/// True if a value has the wanted type with any precision.
 fn is_precise(value: &DataType, wanted: &DataType) -> bool {
     match (value, wanted) {
         (DataType::Decimal128(..), DataType::Decimal128(..)) => true,
@@ -446,12 +448,12 @@ fn is_precise(value: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// The values of a statement's parameters, each in the wanted type. A statement that only `reads` accepts
-/// numerics with more digits, and times beyond nanoseconds, without a cast.
+/// The values of a statement's parameters, each in the wanted type. A statement that only `reads`
+/// accepts numerics with more digits, and times beyond nanoseconds, without a cast.
 ///
 /// # Errors
-/// `ProtocolViolation` for a wrong number, `DatatypeMismatch` for a wrong type, `NumericOutOfRange` and
-/// `DatetimeOverflow` for what the type does not hold.
+/// `ProtocolViolation` for a wrong number of values, `DatatypeMismatch` for a wrong type,
+/// `NumericOutOfRange` and `DatetimeOverflow` for a value out of range of the type.
 pub fn bind(
     types: &[ColumnType],
     values: Vec<ScalarValue>,
@@ -504,10 +506,10 @@ pub fn bind(
         .collect()
 }
 
-/// The plan with a NULL of its type in the place of each parameter.
+/// The plan with a typed NULL in place of each parameter.
 ///
 /// # Errors
-/// When a type does not fit its place.
+/// An error if a type does not fit at the place of the parameter.
 pub fn typed(plan: LogicalPlan, types: &[ColumnType]) -> Result<LogicalPlan> {
     let nulls = types
         .iter()
@@ -517,7 +519,7 @@ pub fn typed(plan: LogicalPlan, types: &[ColumnType]) -> Result<LogicalPlan> {
     plan.with_param_values(for_plan(types, &nulls)).map_err(from_datafusion)
 }
 
-/// The values as the planner takes them.
+/// The values in the planner's form.
 pub fn for_plan(types: &[ColumnType], values: &[ScalarValue]) -> ParamValues {
     let with_types = values.iter().zip(types).map(|(value, column_type)| {
         let field = column_type.arrow_field("", true);

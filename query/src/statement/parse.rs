@@ -1,4 +1,4 @@
-//! From a SQL string to its statements.
+//! Splits and parses a SQL string into statements.
 //!
 //! ```text
 //!   text ─► tokens ─► split at `;` ─► limits ─► rewrite ─► sqlparser ─► Parsed
@@ -42,33 +42,33 @@ pub(super) use balance::joined;
 pub use dropping::Dropping;
 pub(super) use rewrite::{is_keyword, significant};
 
-/// What is said of a statement that ends too early.
+/// The message for a statement that ends too early.
 const END_OF_INPUT: &str = "syntax error at end of input";
 
-/// One statement as the parser gives it.
+/// One parsed statement.
 #[derive(Debug)]
 pub struct Tree {
     /// The tree.
     pub statement: Statement,
-    /// Its own text, without `;`.
+    /// The text of the statement, without `;`.
     pub text: String,
-    /// Characters of the string in front of it.
+    /// The number of characters of the string before the statement.
     pub before: u32,
-    /// The options of a COPY, which its tree does not have.
+    /// The options of a COPY. The parser's tree has no place for the options.
     pub copy_options: Vec<(String, CopyOptionValue)>,
-    /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
+    /// Positions in [`SYSTEM_COLUMNS`] of the names in the text.
     pub system_columns: Vec<usize>,
-    /// What the parser's tree has no place for.
+    /// A form without a place in the parser's tree.
     pub own: Option<Own>,
-    /// Of a DROP TABLE, what it does where others have acquired the table.
+    /// The behavior of a DROP TABLE if other sessions have acquired the table.
     pub dropping: Dropping,
 }
 
 /// The statements of `sql`, in order.
 ///
 /// # Errors
-/// `SyntaxError` with the position, `LimitExceeded` for a string longer than
-/// `bytes_max`, `StatementTooComplex` for one nested or chained too deeply.
+/// `SyntaxError` with the position, `LimitExceeded` for a string longer than `bytes_max`,
+/// `StatementTooComplex` for too deep nesting or too long chains.
 pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     if sql.len() > bytes_max {
         return Err(Error::new(
@@ -153,10 +153,10 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     Ok(found)
 }
 
-/// A scalar expression by itself: a DEFAULT as it is kept, or a condition that is given as a text.
+/// A single scalar expression: a stored DEFAULT, or a condition in a text.
 ///
 /// # Errors
-/// `SyntaxError`; `StatementTooComplex` for one nested or chained too deeply.
+/// `SyntaxError`; `StatementTooComplex` for too deep nesting or too long chains.
 pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let dialect = ParserDialect;
     let tokens = Tokenizer::new(&dialect, sql)
@@ -184,8 +184,8 @@ fn parser_error(sql: &str, error: datafusion::sql::sqlparser::parser::ParserErro
     }
 }
 
-/// A syntax error from a message of the parser such as
-/// `Expected: an expression, found: FROM at Line: 1, Column: 8`.
+/// A syntax error from a message of the parser, for example `Expected: an expression, found: FROM
+/// at Line: 1, Column: 8`.
 pub fn syntax_error(sql: &str, text: &str) -> Error {
     let text = text.trim_start_matches("sql parser error: ");
     let (body, location) = match text.rsplit_once(" at Line: ") {
@@ -196,7 +196,7 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         Some((wanted, "EOF")) => {
             Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_detail(wanted.to_string())
         }
-        // Only COPY wants a semicolon.
+        // Only COPY expects a semicolon.
         Some(("Expected: ;", found)) if found.eq_ignore_ascii_case("where") => {
             Error::not_yet("COPY … WHERE")
                 .with_hint("copy into another table and use INSERT … SELECT … WHERE")
@@ -237,7 +237,7 @@ fn placed(sql: &str, token: &TokenWithSpan, error: Error) -> Error {
     }
 }
 
-/// The error of a statement that ends too early: with its semicolon, or with the string.
+/// The error of a statement that ends too early, at the semicolon or at the end of the string.
 fn at_end(sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     if let Some(semicolon) = semicolon {
         return at_token(sql, semicolon);
@@ -246,7 +246,7 @@ fn at_end(sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_position(position)
 }
 
-/// An error of the parser with its place, where that is the statement's end.
+/// Adds the place to an error of the parser at the end of a statement.
 fn at_its_end(error: Error, sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     if error.message() != END_OF_INPUT || error.position().is_some() {
         return error;
@@ -258,7 +258,7 @@ fn at_its_end(error: Error, sql: &str, semicolon: Option<&TokenWithSpan>) -> Err
     }
 }
 
-/// Characters from 1, as PostgreSQL counts places in a statement.
+/// Characters from 1, as PostgreSQL counts positions in a statement.
 fn position(sql: &str, location: Location) -> Option<u32> {
     if sql.is_empty() || location.line == 0 {
         return None;
@@ -281,7 +281,7 @@ fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
-/// Byte offsets of places in a text, asked for one behind the other.
+/// Byte offsets of places in a text, for ascending lookups.
 struct LineStarts {
     starts: Vec<usize>,
     /// The last place: line and column, from 0, and offset.
@@ -297,7 +297,7 @@ impl LineStarts {
     fn offset(&mut self, sql: &str, location: Location) -> usize {
         let line = usize::try_from(location.line).unwrap_or(1).saturating_sub(1);
         let column = usize::try_from(location.column).unwrap_or(1).saturating_sub(1);
-        // A long line is not walked from its beginning each time.
+        // Continues from the last place: a long line is not walked from the beginning each time.
         let (skipped, start) = match self.last {
             (last, before, offset) if last == line && before <= column => (before, offset),
             _ => (0, self.starts.get(line).copied().unwrap_or(sql.len())),

@@ -1,5 +1,5 @@
-//! The direct way for `SELECT columns FROM chronicle WHERE key = … AND time = …`: filters
-//! that are all exact become one scan, without physical planning.
+//! The direct path for `SELECT columns FROM chronicle WHERE key = … AND time = …`: exact filters
+//! become one scan, without physical planning.
 
 pub mod constants;
 
@@ -24,21 +24,22 @@ use crate::{
     table::{ChronicleTable, pushdown},
 };
 
-/// A query that one scan answers.
+/// A query with a single scan as the plan.
 #[derive(Debug)]
 pub struct PointQuery {
-    /// The scan without its filters.
+    /// The scan without the filters.
     scan: ScanRequest,
-    /// Conjuncts, without their constants.
+    /// Conjuncts, with placeholders for the constants.
     filters: Vec<Expr>,
     constants: Constants,
 }
 
-/// Keys and ticks that a direct scan reads, at most: it reads them in one stream.
+/// Maximum number of rows of a direct scan without keys: the scan uses one stream.
 const ROWS_MAX: u64 = 32_768;
 
 impl PointQuery {
-    /// The direct way of a plan whose parameters have these types, if it has the shape for it.
+    /// The direct path for a plan with parameters of the given types; `None` for a plan of another
+    /// shape.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         if !matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Filter(_)) {
             return None;
@@ -108,8 +109,8 @@ impl PointQuery {
         Some(Self { scan: request, filters, constants })
     }
 
-    /// Runs the scan at a time of `now()`; `None` when the values make a filter inexact or the
-    /// result large, so that the planner must answer.
+    /// Runs the scan at a time of `now()`. `None` if the values make a filter inexact or the result
+    /// large: then the planner must answer the query.
     pub fn run(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -132,7 +133,7 @@ impl PointQuery {
         request.keys = pushed.keys;
         request.batch_rows_max = batch_rows_max;
         request.order = ScanOrder::Any;
-        // Keys find their rows by themselves; else a large result is better read in parallel.
+        // Keys find the rows directly; without keys, a large result needs a parallel scan.
         let large = || {
             snapshot
                 .extent(&request.chronicle, &request.ticks)
@@ -163,8 +164,8 @@ impl PointQuery {
     }
 }
 
-/// Nothing but projections of plain columns, filters, and one scan: checked before the
-/// optimizer is paid for.
+/// True for only projections of plain columns, filters, and one scan. The check avoids the cost of
+/// the optimizer.
 fn has_shape(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => {

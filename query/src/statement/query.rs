@@ -52,37 +52,37 @@ use crate::{
     table::chronicle_of,
 };
 
-/// Parameters of a query that is planned for reuse with other values, at most: the cost of such a plan grows
-/// with their square.
+/// Maximum number of parameters of a query with a reusable plan: the cost of the plan grows with
+/// the square of the number.
 const DIRECT_PARAMETERS_MAX: usize = 1_000;
 
 /// A planned query.
 #[derive(Debug)]
 pub struct Query {
-    /// Not yet optimized, parameters open.
+    /// The plan before the optimization, with open parameters.
     pub plan: LogicalPlan,
-    /// Shape of the result, with PostgreSQL's names.
+    /// The shape of the result, with PostgreSQL's names.
     pub schema: SchemaRef,
-    /// The direct way, when the query has the shape for it.
+    /// The direct path, for a query of the right shape.
     pub point: Option<PointQuery>,
-    /// Its plan to be used again, when its parameters allow that; of a query without parameters
-    /// it is made when it is run for the second time.
+    /// The reusable plan, if the parameters allow a reusable plan. For a query without parameters,
+    /// the second run makes the plan.
     template: OnceLock<Option<Template>>,
     ran: AtomicBool,
-    /// The direct way of a query without a table; made as `template` is.
+    /// The direct path of a query without a table; made in the same way as `template`.
     row: OnceLock<Option<OneRow>>,
-    /// Chronicles that it reads.
+    /// The chronicles that the query reads.
     pub chronicles: Vec<ChronicleId>,
-    /// Of AS OF SEALED all that it reads, else none.
+    /// All chronicles of a query AS OF SEALED; empty for other queries.
     sealed: Vec<Arc<ChronicleDefinition>>,
-    /// The parameters, counted from 0, that say how many events a playback gives.
+    /// The parameters, counted from 0, for the number of events of a playback.
     counts: Vec<usize>,
-    /// As [`parameters::Types::guesses`].
+    /// See [`parameters::Types::guesses`].
     pub guesses: Vec<usize>,
 }
 
 impl Query {
-    /// Checks the values of parameters, where one must not be NULL.
+    /// Checks the values of parameters that must not be NULL.
     ///
     /// # Errors
     /// `NullNotAllowed`.
@@ -90,15 +90,15 @@ impl Query {
         super::replays::check_counts(&self.counts, values)
     }
 
-    /// Whether a plan of it can be used again with other parameters.
+    /// True if the query has a plan for reuse with other parameters.
     pub fn has_template(&self) -> bool {
         matches!(self.template.get(), Some(Some(_)))
     }
 
-    /// What it reads now.
+    /// Pins the current data of the query's chronicles.
     ///
     /// # Errors
-    /// As `Session::pin`.
+    /// See `Session::pin`.
     pub async fn pin(&self, session: &Session) -> Result<Pinned> {
         session.pin(&self.chronicles, &self.sealed).await
     }
@@ -123,28 +123,28 @@ impl Query {
     }
 }
 
-/// When a query starts.
+/// The start of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// At once.
     Now,
-    /// With the first row that is asked for.
+    /// With the read of the first row.
     WhenRead,
 }
 
-/// How a query is run.
+/// The context of a query's execution.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// The statement that it is.
+    /// The statement of the query.
     pub work: &'a Arc<Work>,
-    /// How its tag is made.
+    /// The form of the command tag.
     pub tag: RowsTag,
-    /// When it starts.
+    /// The start of the query.
     pub start: Start,
 }
 
 impl<'a> Run<'a> {
-    /// At once.
+    /// A start at once.
     pub fn now(work: &'a Arc<Work>, tag: RowsTag) -> Self {
         Self { work, tag, start: Start::Now }
     }
@@ -158,7 +158,7 @@ pub fn body_insert(query: &Tree) -> Option<&datafusion::sql::sqlparser::ast::Ins
     }
 }
 
-/// As [`body_insert`], to be changed.
+/// See [`body_insert`].
 pub fn body_insert_mut(query: &mut Tree) -> Option<&mut datafusion::sql::sqlparser::ast::Insert> {
     match query.body.as_mut() {
         SetExpr::Insert(Statement::Insert(insert)) => Some(insert),
@@ -169,7 +169,7 @@ pub fn body_insert_mut(query: &mut Tree) -> Option<&mut datafusion::sql::sqlpars
 /// Plans a query.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error in the query.
 pub async fn plan(
     planner: &Planner,
     tree: &Tree,
@@ -187,7 +187,7 @@ pub async fn plan(
     names::counted::count_rows(&mut tree, planner)?;
     system_columns::hide(&mut tree, mentioned)?;
     let counts = super::replays::expand(&mut tree, planner, mentioned)?;
-    // How many events a playback gives is a LIMIT by now.
+    // The number of events of a playback is now a LIMIT.
     parameters::cast_told(&mut tree, &mut told);
     super::complexity::check(&tree)?;
     super::overlooked::check(&tree, planner)?;
@@ -198,7 +198,7 @@ pub async fn plan(
     super::dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
     let plan = match Box::pin(planner.logical(&statement)).await {
-        // Wildcards that repeat a column.
+        // Wildcards with a repeated column.
         Err(error)
             if matches!(error.kind(), ErrorKind::DuplicateColumn | ErrorKind::AmbiguousColumn) =>
         {
@@ -209,8 +209,8 @@ pub async fn plan(
             }
             planner.logical(&statement).await?
         }
-        // Columns that a primary key determines. The planner takes a cast of a key column for
-        // the column itself, so it is told of keys only where there is none.
+        // Columns that a primary key determines. The planner confuses a cast of a key column with
+        // the column: the planner therefore gets the keys only for a statement without such casts.
         Err(error) if error.kind() == ErrorKind::GroupingError && !groups_by_cast(&statement) => {
             planner.with_keys(true);
             let planned = planner.logical(&statement).await;
@@ -227,7 +227,7 @@ pub async fn plan(
     }
     let sealed = if as_of_sealed { tables } else { Vec::new() };
     let known = parameters::or_text(types.clone());
-    // A statement of very many parameters is rarely one that comes again.
+    // A statement with very many parameters rarely repeats.
     let direct = count <= DIRECT_PARAMETERS_MAX;
     let point = direct.then(|| PointQuery::of(planner, &plan, &known)).flatten();
     let (template, row) = (OnceLock::new(), OnceLock::new());
@@ -239,8 +239,8 @@ pub async fn plan(
     } else if count > 0 {
         template.get_or_init(|| Template::of(planner, &plan, &known));
     }
-    // Types are settled by analysis: those of a UNION, of literals … Without open
-    // parameters its result is also where execution goes on from.
+    // Analysis determines the types, for example of a UNION and of literals. Without open
+    // parameters, execution also continues from the analyzed plan.
     let (plan, schema) = if count == 0 {
         let analyzed = planner.analyze(&plan)?;
         let schema = result_schema(analyzed.schema().as_arrow(), &names);
@@ -258,7 +258,7 @@ pub async fn plan(
     Ok((query, types))
 }
 
-/// Whether a select groups by a cast of a column, by its position or name too.
+/// True if a select groups by a cast of a column, also by position or by name.
 fn groups_by_cast(statement: &Statement) -> bool {
     struct Groups;
     impl Look for Groups {
@@ -307,7 +307,7 @@ fn is_cast_of_column(expr: &Expr) -> bool {
     }
 }
 
-/// Clauses that the planner would overlook.
+/// Refuses clauses that the planner would ignore.
 fn refuse(tree: &Tree) -> Result<()> {
     if !tree.locks.is_empty() {
         return Err(Error::new(
@@ -324,7 +324,7 @@ fn refuse(tree: &Tree) -> Result<()> {
     }
 }
 
-/// The shape of a result: PostgreSQL's names, and no promise of NOT NULL.
+/// The shape of a result: PostgreSQL's names, and nullable columns.
 pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
     let names = names.resolve(schema.fields().len());
     let fields: Vec<Field> = schema
@@ -332,10 +332,10 @@ pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
         .iter()
         .zip(names)
         .map(|(field, name)| {
-            // What told equal names apart is not shown.
+            // Clients do not see the suffix of duplicate names.
             let name = name.unwrap_or_else(|| shown_name(field.name(), schema));
             let field = field.as_ref().clone().with_name(name).with_nullable(true);
-            // Numbers of rows, which no SQL type of ours counts without a sign.
+            // Numbers of rows: no SQL type of ours is unsigned.
             match field.data_type() {
                 DataType::UInt64 => field.with_data_type(DataType::Int64),
                 _ => field,
@@ -345,7 +345,7 @@ pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A name without what told it apart from equal ones, by us or by the planner (`time:1`).
+/// A name without the suffix of duplicate names, ours or the planner's (`time:1`).
 fn shown_name(name: &str, schema: &Schema) -> String {
     let name = name.split('\u{1}').next().unwrap_or_default();
     match name.rsplit_once(':') {
@@ -360,10 +360,10 @@ fn shown_name(name: &str, schema: &Schema) -> String {
     }
 }
 
-/// The chronicles that a plan reads, by their ids.
+/// The ids of the chronicles that a plan reads.
 ///
 /// # Errors
-/// None that is known.
+/// No plan is known to cause an error.
 pub fn chronicles(plan: &LogicalPlan) -> Result<Vec<ChronicleId>> {
     Ok(tables(plan)?.iter().map(|table| table.id).collect())
 }
@@ -387,7 +387,7 @@ fn tables(plan: &LogicalPlan) -> Result<Vec<Arc<ChronicleDefinition>>> {
 /// Runs a planned query.
 ///
 /// # Errors
-/// What planning its parameters or starting it says; the rest comes through the stream.
+/// An error of planning with the parameters, or of the start; later errors come through the stream.
 pub async fn run(
     session: &Session,
     query: &Query,
@@ -459,7 +459,7 @@ pub async fn run_plan(
     run_physical(session, physical, schema, pinned, run)
 }
 
-/// The physical plan of a logical one, and what starting it needs.
+/// The physical plan of a logical plan, and the task context for the start.
 async fn physical(
     session: &Session,
     plan: &LogicalPlan,
@@ -496,7 +496,7 @@ fn run_physical(
     Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), pinned.uses())), tag))
 }
 
-/// A batch in the shape that was announced.
+/// A batch in the announced shape.
 pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch
         .columns()
@@ -508,7 +508,7 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
             } else if matches!(column.data_type(), DataType::Duration(_)) {
                 crate::rules::times::days_and_time(column).map_err(from_datafusion)
             } else {
-                // What does not fit is an error, and no NULL.
+                // A value out of range is an error, and not a NULL.
                 let options = CastOptions { safe: false, ..CastOptions::default() };
                 cast_with_options(column, field.data_type(), &options)
                     .map_err(crate::errors::from_arrow)

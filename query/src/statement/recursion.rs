@@ -1,6 +1,5 @@
-//! What WITH RECURSIVE allows: a query that reads itself once, from where each round adds
-//! rows and takes none back. Anything else would run for ever, or give something else than
-//! was asked for.
+//! The rules of WITH RECURSIVE: a query reads itself once, and each round only adds rows. Any other
+//! query would run without end, or give a wrong result.
 
 use std::ops::ControlFlow;
 
@@ -15,8 +14,7 @@ use super::{
     walk::{self, Flow, Look},
 };
 
-/// Checks the recursive queries of a tree; `is_aggregate` tells whether a name is one of an
-/// aggregate.
+/// Checks the recursive queries of a tree; `is_aggregate` is true for the name of an aggregate.
 ///
 /// # Errors
 /// `InvalidRecursion`, and `FeatureNotSupported` for ORDER BY and LIMIT of a recursive query.
@@ -82,7 +80,7 @@ fn invalid(message: impl Into<String>) -> Error {
 struct Term<'a> {
     name: &'a str,
     is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// How often it reads the query.
+    /// The number of reads of the query.
     found: usize,
 }
 
@@ -126,7 +124,7 @@ impl Term<'_> {
         let with = query.with.as_ref();
         for cte in with.into_iter().flat_map(|with| &with.cte_tables) {
             if names::fold(&cte.alias.name) == self.name {
-                // Another query has the name in here.
+                // An inner query with the same name hides the recursive query.
                 return Ok(());
             }
             self.check_query(&cte.query)?;
@@ -150,14 +148,14 @@ impl Term<'_> {
             reads += usize::from(self.is_name(relation));
             ControlFlow::Continue(())
         });
-        // Those that no FROM has are in expressions.
+        // The other reads are in expressions.
         if reads > self.found - before {
             return Err(self.misplaced("within a subquery"));
         }
         Ok(())
     }
 
-    /// Whether the query itself is among the tables.
+    /// True if the query itself is among the tables.
     fn check_tables(&mut self, tables: &TableWithJoins) -> Result<bool> {
         let mut direct = self.check_table(&tables.relation)?;
         let mut so_far = self.is_read_in(&tables.relation);
@@ -193,7 +191,7 @@ impl Term<'_> {
         }
     }
 
-    /// Whether the select itself aggregates; subqueries may.
+    /// True if the select itself aggregates; subqueries may aggregate.
     fn has_aggregate(&self, select: &Select) -> bool {
         let calls = |expr: &Expr| {
             let Expr::Function(Function { name, over: None, .. }) = expr else {

@@ -1,4 +1,4 @@
-//! Statements that are understood and not offered.
+//! Statements that the parser accepts and the database refuses.
 
 use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::{Error, ErrorKind};
@@ -33,7 +33,7 @@ pub fn two_phases() -> Error {
     .with_hint("COMMIT the block; stratalog.producer_sequence makes it safe to send it again")
 }
 
-/// The error of a statement that no part of the session carries out.
+/// The error of a statement that no part of the session executes.
 pub fn error(statement: &Statement) -> Error {
     match statement {
         Statement::Update(_) => update(),

@@ -1,5 +1,5 @@
-//! `replay` and `playback` in FROM: ranges of a table in the order of time, and its newest events, as
-//! the queries that they are (F17, F18).
+//! `replay` and `playback` in FROM: rewrites the functions as queries. `replay` reads ranges of a
+//! table in the order of time, and `playback` reads the newest events (F17, F18).
 //!
 //! ```text
 //!   replay('cpu', ARRAY['[2024-01-01, 2024-01-02)', 'gsn [7, )'], usage > 90)
@@ -8,7 +8,8 @@
 //!   playback('cpu', 3)
 //!     (SELECT columns FROM cpu WHERE time <= now() ORDER BY time DESC, _seq DESC LIMIT 3)
 //! ```
-//! In these queries the table has all system columns; they show those that the statement names.
+//! In the queries the table has all system columns. The result of a query has only the system
+//! columns that the statement names.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -30,13 +31,13 @@ use super::{
 };
 use crate::session::planner::Planner;
 
-/// Ranges of one replay.
+/// Maximum number of ranges of one replay.
 const RANGES_MAX: usize = 1_000;
 
-/// What the name of a table begins with that shows all of its system columns: no table's own does.
+/// The prefix of the name of a table with all system columns. No real table's name has the prefix.
 const WHOLE: &str = "\u{1}";
 
-/// Whether a function of this name, in lower case, is one of them.
+/// True for the name, in lower case, of `replay` or `playback`.
 pub fn is_one(name: &str) -> bool {
     matches!(name, "replay" | "playback")
 }
@@ -56,8 +57,8 @@ pub fn table_of(factor: &TableFactor) -> Option<Option<&str>> {
     })
 }
 
-/// The table of this schema's name that shows all of its system columns, if `name` means one: these
-/// functions compare and order by some, whether the statement names them or not.
+/// The name of the table after the prefix for all system columns; `None` without the prefix. The
+/// functions compare and order by system columns, even if the statement does not name the columns.
 pub fn whole(name: &str) -> Option<&str> {
     name.strip_prefix(WHOLE)
 }
@@ -71,12 +72,12 @@ pub fn no_ordinality(called: &str) -> Error {
     .with_hint("row_number() OVER () counts rows; _gsn is the place of an event in the log")
 }
 
-/// Puts queries in the place of calls in FROM; `mentioned` are the system columns that these show.
-/// Gives the parameters, counted from 0, that say how many events a playback gives.
+/// Replaces calls in FROM with queries. The results of the queries have the system columns
+/// `mentioned`. Returns the parameters, counted from 0, for the number of events of a playback.
 ///
 /// # Errors
-/// `UndefinedFunction` for arguments that they do not take; `InvalidTextRepresentation` for what is
-/// no range; `NullNotAllowed` for a number of events; `FeatureNotSupported` for WITH ORDINALITY;
+/// `UndefinedFunction` for wrong arguments; `InvalidTextRepresentation` for a malformed range;
+/// `NullNotAllowed` for a NULL number of events; `FeatureNotSupported` for WITH ORDINALITY;
 /// `UndefinedTable`.
 pub fn expand(tree: &mut Query, planner: &Planner, mentioned: &[usize]) -> Result<Vec<usize>> {
     let mut expander = Expander { planner, mentioned, counts: Vec::new(), error: None };
@@ -87,10 +88,10 @@ pub fn expand(tree: &mut Query, planner: &Planner, mentioned: &[usize]) -> Resul
     }
 }
 
-/// Checks the values of the parameters that say how many events a playback gives.
+/// Checks the values of the parameters for the number of events of a playback.
 ///
 /// # Errors
-/// `NullNotAllowed`: no LIMIT is all of the table.
+/// `NullNotAllowed`: a query without a LIMIT returns the whole table.
 pub fn check_counts(counts: &[usize], values: &[ScalarValue]) -> Result<()> {
     let is_null = |at: &usize| values.get(*at).is_some_and(ScalarValue::is_null);
     if counts.iter().any(is_null) { Err(no_count()) } else { Ok(()) }
@@ -175,7 +176,7 @@ impl Expander<'_> {
         }
     }
 
-    /// Nothing is newer than the call: what claims to be is not shown yet.
+    /// Hides events with a time after the call.
     fn playback(
         &mut self,
         chronicle: &Arc<ChronicleDefinition>,
@@ -183,7 +184,7 @@ impl Expander<'_> {
     ) -> Result<Query> {
         let time = quoted(tick_of(chronicle)?);
         let order = format!("ORDER BY {time} DESC, _seq DESC LIMIT 1");
-        // Ticks count from an instant, whatever the session's time zone is.
+        // Ticks count from an instant, for every time zone of the session.
         let now = match chronicle.tick().map(|tick| &tick.column_type) {
             Some(ColumnType::Timestamp { .. }) => "now() AT TIME ZONE 'UTC'",
             _ => "now()",
@@ -198,12 +199,13 @@ impl Expander<'_> {
         Ok(query)
     }
 
-    /// A number of events is of constants and parameters, none of them NULL: that would be all events.
+    /// Checks the number of events: only constants and parameters, and no NULL, since a NULL would
+    /// mean all events.
     fn check_count(&mut self, count: &Expr) -> Result<()> {
         let mut parts = vec![count];
         while let Some(part) = parts.pop() {
             match part {
-                // TRY_CAST makes NULL of what does not fit.
+                // TRY_CAST would return NULL for a value out of range.
                 Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, .. }
                 | Expr::Nested(expr)
                 | Expr::UnaryOp { expr, .. } => parts.push(expr),
@@ -274,7 +276,7 @@ impl Expander<'_> {
     }
 }
 
-/// NULL of NULLs only.
+/// True for operators with NULL only for a NULL operand.
 fn is_arithmetic(operator: &BinaryOperator) -> bool {
     use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
     matches!(operator, Plus | Minus | Multiply | Divide | Modulo)
@@ -292,11 +294,11 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// A condition, or the one that a text says.
+/// A condition, or the parsed condition of a text.
 fn constraint_of(constraint: &Expr) -> Result<Expr> {
     let Some(text) = text_of(constraint) else { return Ok(constraint.clone()) };
     let said = parse::expression(text)?;
-    // Those of the statement were counted without it.
+    // The statement's parameters are counted without the text.
     if let Some(number) = parameters::numbers(&said)?.first() {
         return Err(Error::new(
             ErrorKind::UndefinedParameter,
@@ -307,7 +309,7 @@ fn constraint_of(constraint: &Expr) -> Result<Expr> {
     Ok(said)
 }
 
-/// The table has its name alone there: `public.cpu.usage` is `cpu.usage`.
+/// The table has only a bare name in the query: `public.cpu.usage` becomes `cpu.usage`.
 fn without_schema(mut constraint: Expr, chronicle: &ChronicleDefinition) -> Expr {
     let _ = walk::expressions_mut(&mut constraint, |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
@@ -326,7 +328,7 @@ fn either(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-/// The condition that one range, or an array of them, says.
+/// The condition of one range, or of an array of ranges.
 fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
     let mut ranges = ranges;
     while let Expr::Cast { expr, .. } | Expr::Nested(expr) = ranges {
@@ -351,7 +353,7 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
     }
     let conditions = texts.iter().map(|text| parse::expression(&Range::of(text)?.condition(time)));
     let mut conditions = conditions.collect::<Result<Vec<Expr>>>()?;
-    // By pairs: the tree of many ranges is not deep.
+    // Joins pairs: the tree of many ranges stays flat.
     while conditions.len() > 1 {
         let mut all = conditions.into_iter();
         let mut pairs = Vec::with_capacity(all.len().div_ceil(2));
@@ -363,11 +365,11 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
         }
         conditions = pairs;
     }
-    // No range, no event.
+    // Without a range, no event matches.
     conditions.pop().map_or_else(|| parse::expression("false"), Ok)
 }
 
-/// A range as it is written: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.
+/// A range in the written form: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.
 #[derive(Debug, PartialEq, Eq)]
 struct Range<'a> {
     by: By,

@@ -1,4 +1,4 @@
-//! `SELECT … AS OF SEALED`: only what can no longer change (CL-5, F24).
+//! `SELECT … AS OF SEALED`: reads only the unchangeable part of the tables (CL-5, F24).
 //!
 //! ```text
 //!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
@@ -22,10 +22,10 @@ use super::{
     walk::{self, Flow, Look},
 };
 
-/// What the lock is of.
+/// The name of the lock's table.
 const MARK: &str = "\u{1}sealed";
 
-/// Writes AS OF SEALED, at the end of a query, as the parser reads it.
+/// Rewrites AS OF SEALED, at the end of a query, as a lock for the parser.
 pub fn as_a_lock(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|found| &found.token);
@@ -49,7 +49,7 @@ pub fn as_a_lock(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(first..=first, [word("FOR"), word("SHARE")]);
 }
 
-/// Whether a token is what AS OF SEALED has become.
+/// True if a token is the rewritten AS OF SEALED.
 pub fn is_mark(token: &Token) -> bool {
     matches!(token, Token::Word(word) if word.value == MARK)
 }
@@ -59,10 +59,10 @@ fn marks(lock: &LockClause) -> bool {
     name.is_some_and(|name| name.value == MARK)
 }
 
-/// Takes AS OF SEALED off a query; whether it was there.
+/// Takes AS OF SEALED off a query. Returns true if the query had the clause.
 ///
 /// # Errors
-/// `SyntaxError` for one in a subquery.
+/// `SyntaxError` for AS OF SEALED in a subquery.
 pub fn take(query: &mut Query) -> Result<bool> {
     let locks = query.locks.len();
     query.locks.retain(|lock| !marks(lock));
@@ -88,10 +88,10 @@ impl Look for Marks {
     }
 }
 
-/// Checks that there is a sealed part of the tables that a query reads.
+/// Checks that the tables of a query can have a sealed part.
 ///
 /// # Errors
-/// `ObjectNotInPrerequisiteState` for one whose times are those of the data.
+/// `ObjectNotInPrerequisiteState` for a table with times from the data.
 pub fn check(tables: &[Arc<ChronicleDefinition>]) -> Result<()> {
     let Some(table) = tables.iter().find(|table| !table.time_source.is_clocked()) else {
         return Ok(());
@@ -107,15 +107,15 @@ pub fn check(tables: &[Arc<ChronicleDefinition>]) -> Result<()> {
     .with_hint("AS OF SEALED is for tables with time_source = 'client' or 'server'"))
 }
 
-/// Seals what can be sealed, before a snapshot is pinned.
+/// Seals all finished parts of the tables, before the session pins a snapshot.
 ///
 /// # Errors
-/// `UndefinedTable` for a table that was dropped meanwhile.
+/// `UndefinedTable` for a table that another session dropped.
 pub fn seal(store: &dyn EventStore, tables: &[Arc<ChronicleDefinition>]) -> Result<()> {
     tables.iter().try_for_each(|table| store.seal(table).map(drop))
 }
 
-/// The parts of a snapshot that can no longer change.
+/// The unchangeable parts of a snapshot.
 pub fn parts(
     snapshot: &dyn Snapshot,
     tables: &[Arc<ChronicleDefinition>],

@@ -1,5 +1,5 @@
-//! SET, SHOW, RESET, DISCARD, and statements that live in the session: PREPARE, EXECUTE,
-//! DEALLOCATE.
+//! SET, SHOW, RESET, DISCARD, and statements about prepared statements of the session: PREPARE,
+//! EXECUTE, DEALLOCATE.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn done(tag: &str) -> Outcome {
 /// SET.
 ///
 /// # Errors
-/// As [`Variables::set`](crate::session::variables::Variables::set).
+/// See [`Variables::set`](crate::session::variables::Variables::set).
 pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
     match set {
         Set::SingleAssignment { scope, hivevar: false, variable, values } => {
@@ -127,7 +127,7 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
     Ok(())
 }
 
-/// The text of a value as SET takes it; in a list, quoted where its case matters.
+/// The text of a value for SET. In a list, quotes protect the case of a name.
 fn text_of(value: &Expr, list: bool) -> Result<String> {
     let quote = |text: &str| {
         if list && (text != text.to_lowercase() || text.contains([',', '"', ' '])) {
@@ -167,7 +167,7 @@ fn text_of(value: &Expr, list: bool) -> Result<String> {
     })
 }
 
-/// The zone that is a time east of Greenwich.
+/// The time zone with an offset east of Greenwich.
 fn zone_of(interval: &str) -> Result<String> {
     let Interval { months, days, nanos } = parse_interval(interval, IntervalStyle::Postgres)?;
     let zone = i32::try_from(nanos / 1_000_000_000).ok().and_then(TimeZone::fixed);
@@ -213,15 +213,15 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
             session.release_all();
             done("DISCARD ALL")
         }
-        // Plans are kept per text and made anew when they are stale.
+        // The session keeps plans by text, and replans stale plans.
         DiscardObject::PLANS => done("DISCARD PLANS"),
-        // There are none.
+        // The database has no sequences, and no temporary tables.
         DiscardObject::SEQUENCES => done("DISCARD SEQUENCES"),
         DiscardObject::TEMP => done("DISCARD TEMP"),
     })
 }
 
-/// The setting that SHOW names; `None` for SHOW ALL.
+/// The setting of a SHOW; `None` for SHOW ALL.
 fn shown(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
     let words: Vec<String> = variable.iter().map(names::fold).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -246,7 +246,7 @@ fn shown(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
     Ok(Some(known.unwrap_or(name)))
 }
 
-/// The shape of what SHOW gives.
+/// The shape of the result of SHOW.
 ///
 /// # Errors
 /// `UndefinedObject`.
@@ -290,7 +290,7 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
 /// PREPARE name (types) AS statement.
 ///
 /// # Errors
-/// `DuplicatePreparedStatement`, and what preparing says.
+/// `DuplicatePreparedStatement`, and an error of the preparation.
 pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
     let Statement::Prepare { name, data_types, statement } = parsed.statement() else {
         return Err(Error::internal("not a PREPARE"));
@@ -332,7 +332,7 @@ pub fn deallocate(session: &Session, name: &Ident) -> Result<Outcome> {
     if session.forget(&name) { Ok(done("DEALLOCATE")) } else { Err(unknown_statement(&name)) }
 }
 
-/// The error of a name under which no statement is kept.
+/// The error of an unknown prepared statement.
 pub fn unknown_statement(name: &str) -> Error {
     Error::new(
         ErrorKind::UndefinedPreparedStatement,
@@ -343,7 +343,7 @@ pub fn unknown_statement(name: &str) -> Error {
 /// EXECUTE name (values).
 ///
 /// # Errors
-/// `UndefinedPreparedStatement`, and what executing says.
+/// `UndefinedPreparedStatement`, and an error of the execution.
 pub async fn execute(
     session: &Session,
     statement: &Statement,

@@ -1,24 +1,25 @@
 //! Shapes of queries: a dashboard sends the same statement again and again, with other times and
-//! names in its WHERE. What it compares columns with becomes parameters, so that the statement is
-//! planned once.
+//! names in the WHERE. The constants in comparisons become parameters, and the planner plans the
+//! statement only once.
 //!
 //! ```text
 //!   … WHERE host IN ('a','b') AND time >= '2016-01-01' GROUP BY …
 //!   … WHERE host IN ($1,$2) AND time >= $3 GROUP BY …             'a', 'b', '2016-01-01'
 //! ```
-//! Only plain text constants of a WHERE, that of a subquery too, that stand beside a comparison or in a list of IN are
-//! taken out: PostgreSQL finds their type as it finds that of a parameter.
+//! The module takes out only plain text constants of a WHERE, also in subqueries, beside a
+//! comparison or in a list of IN: PostgreSQL determines the type of such a constant like the type
+//! of a parameter.
 
-/// A query without the constants of its WHERE.
+/// A query without the constants of the WHERE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// The statement, with `$1`, `$2` … in their places.
+    /// The statement, with `$1`, `$2` … in place of the constants.
     pub text: String,
-    /// The constants, in their order.
+    /// The constants, in order.
     pub constants: Vec<String>,
 }
 
-/// Constants that are taken out, at most.
+/// Maximum number of constants in a shape.
 const CONSTANTS_MAX: usize = 64;
 
 /// Words that may follow a constant.
@@ -38,7 +39,7 @@ const ENDING: &[&str] = &[
     "except",
 ];
 
-/// What stands before a constant.
+/// The text before a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     Comparison,
@@ -49,14 +50,14 @@ enum Before {
     Other,
 }
 
-/// The shape of a query; `None` when nothing can be taken out of it, or it has something that
-/// this does not look into.
+/// The shape of a query; `None` if the query has no suitable constant, or a construct that the
+/// function does not analyze.
 pub fn of(sql: &str) -> Option<Shape> {
     let bytes = sql.as_bytes();
     let mut text = String::with_capacity(sql.len());
     let mut constants: Vec<String> = Vec::new();
     let mut in_where = false;
-    // Of the query around each open parenthesis.
+    // The value of `in_where` outside of each open parenthesis.
     let mut outer: Vec<bool> = Vec::new();
     let mut before = Before::Other;
     let mut between = false;
@@ -94,7 +95,7 @@ pub fn of(sql: &str) -> Option<Shape> {
                 at += sql.get(at + 1..)?.find('"')? + 2;
                 before = Before::Other;
             }
-            // Parameters, comments, several statements: not looked into.
+            // No analysis of parameters, comments, and several statements.
             b'$' | b';' => {
                 if *byte == b';' && sql.get(at + 1..)?.trim().is_empty() {
                     break;
@@ -149,7 +150,8 @@ pub fn of(sql: &str) -> Option<Shape> {
                 between = word == "between" || between && word != "and";
                 match word.as_str() {
                     "where" => in_where = true,
-                    // What a subquery selects is no comparison, and ends with its parenthesis.
+                    // The select list of a subquery is no comparison, and ends with the subquery's
+                    // parenthesis.
                     "select" => in_where = false,
                     word if ENDING.contains(&word) => in_where = false,
                     _ => {}
@@ -167,7 +169,7 @@ pub fn of(sql: &str) -> Option<Shape> {
     (!constants.is_empty()).then_some(Shape { text, constants })
 }
 
-/// Where a text constant ends that begins at `start`, and what it says.
+/// The end and the value of the text constant at `start`.
 fn quoted(sql: &str, start: usize) -> Option<(usize, String)> {
     let mut constant = String::new();
     let mut rest = sql.get(start + 1..)?;
@@ -185,12 +187,12 @@ fn quoted(sql: &str, start: usize) -> Option<(usize, String)> {
     }
 }
 
-/// Whether a constant that ends at `end` is a whole operand.
+/// True if a constant that ends at `end` is a whole operand.
 fn follows(sql: &str, end: usize) -> bool {
     let Some(rest) = sql.get(end..) else { return false };
     let apart = rest.trim_start();
     if apart.is_empty() || apart.starts_with([')', ',', ';']) {
-        // Constants on two lines are one.
+        // Constants on two lines are one constant.
         return true;
     }
     let word = apart.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();

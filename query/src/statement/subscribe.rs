@@ -1,12 +1,13 @@
-//! SUBSCRIBE: a table in the order of commits, first what there is, then what comes (F104, F105).
+//! SUBSCRIBE: a table in the order of commits, first the existing events, then the new events
+//! (F104, F105).
 //!
 //! ```text
 //!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► its query ─► WHERE, compiled once; where it begins
 //!   EventStore::subscribe ─► batches by gsn ─► part ─► WHERE ─► _gsn, _gap, columns of the table
 //!                            gap ──────────────────────────► one row: _gsn, what is missing, NULL …
 //! ```
-//! The part is what the session has acquired of the table when it begins. The table is in use as long as
-//! it goes on, and each batch is told only if the session may still read.
+//! The part is the session's acquired part of the table at the start of the SUBSCRIBE. The
+//! SUBSCRIBE uses the table until the end, and sends each batch only if the session may still read.
 
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ use crate::{
     table::{ChronicleTable, provider::unqualified},
 };
 
-/// Columns before those of the table: `_gsn` and `_gap`.
+/// Number of columns before the table's columns: `_gsn` and `_gap`.
 const OWN_COLUMNS: usize = 2;
 
 /// A planned SUBSCRIBE.
@@ -60,23 +61,23 @@ const OWN_COLUMNS: usize = 2;
 pub struct Subscribe {
     query: query::Query,
     beginning: Beginning,
-    /// Shape of its rows.
+    /// The shape of the rows.
     pub schema: SchemaRef,
 }
 
 impl Subscribe {
-    /// The chronicle that it reads.
+    /// The chronicle that the SUBSCRIBE reads.
     pub fn chronicles(&self) -> &[ChronicleId] {
         &self.query.chronicles
     }
 }
 
-/// Plans a SUBSCRIBE, by the query of what it gives.
+/// Plans a SUBSCRIBE from the rewritten query.
 ///
 /// # Errors
-/// `WrongObjectType` for what is no table of events; `FeatureNotSupported` for AS OF SEALED, and
-/// `SyntaxError` for what else is no condition; `DatatypeMismatch` for a position that is no whole
-/// number; and what else is wrong with it.
+/// `WrongObjectType` for a relation other than a table of events; `FeatureNotSupported` for AS OF
+/// SEALED, and `SyntaxError` for any other clause except the condition; `DatatypeMismatch` for a
+/// position other than a whole number; any other error of the query.
 pub async fn plan(
     planner: &Planner,
     tree: &Tree,
@@ -101,7 +102,7 @@ pub async fn plan(
         let is_naive = chronicle
             .tick()
             .is_some_and(|tick| matches!(tick.column_type, ColumnType::Timestamp { .. }));
-        // As the tick column is compared with it.
+        // A tick column without a time zone: the comparison needs a timestamp without a time zone.
         if beginning == Beginning::Time
             && is_naive
             && let Some(SelectItem::UnnamedExpr(Cast { data_type, .. })) =
@@ -126,12 +127,12 @@ pub async fn plan(
     Ok((Subscribe { query, beginning, schema }, types))
 }
 
-/// Takes the cast off a position that has a type: a fraction must not be rounded away.
+/// Removes the cast of a position with a type: the cast must not round a fraction.
 fn keep_type(tree: &mut Tree, told: &[Option<ColumnType>]) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     let Some(SelectItem::UnnamedExpr(value)) = select.projection.last_mut() else { return };
     let Cast { expr, .. } = &*value else { return };
-    // A parameter that is told to be text is read as a number.
+    // A text parameter is read as a number.
     let told: Vec<Option<ColumnType>> =
         told.iter().map(|told| told.clone().filter(|told| *told != ColumnType::Text)).collect();
     if !acquire::is_untyped(expr, &told) {
@@ -139,7 +140,7 @@ fn keep_type(tree: &mut Tree, told: &[Option<ColumnType>]) {
     }
 }
 
-/// Whether nothing but the condition was written.
+/// True if the query has only a condition.
 fn has_condition_only(tree: &Tree) -> bool {
     let SetExpr::Select(select) = tree.body.as_ref() else { return false };
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(groups, modifiers)
@@ -162,15 +163,15 @@ fn has_condition_only(tree: &Tree) -> bool {
         && tree.pipe_operators.is_empty()
 }
 
-/// Whether the last column of the query tells where it begins.
+/// True if the last column of the query is the beginning.
 fn has_value(beginning: Beginning) -> bool {
     matches!(beginning, Beginning::Gsn | Beginning::Time)
 }
 
-/// Starts a SUBSCRIBE: its rows go on until nobody reads them any more.
+/// Starts a SUBSCRIBE: the rows continue until the client stops the reads.
 ///
 /// # Errors
-/// `FeatureNotSupported` for what is no condition on the table's columns; `UndefinedTable`;
+/// `FeatureNotSupported` for a condition that is not on the table's columns; `UndefinedTable`;
 /// `LeaseLost` when the session's lease on the table has run out, also in the stream.
 pub async fn run(
     session: &Session,
@@ -206,7 +207,7 @@ pub async fn run(
         });
         std::future::ready(rows.transpose())
     });
-    // It ends by itself with an error only.
+    // The stream itself ends only with an error.
     let ended = session.service().subscriptions_end();
     let told = stream::once(session.service().subscriptions_end()).map(Err);
     let rows = rows.take_until(ended).chain(told);
@@ -214,25 +215,25 @@ pub async fn run(
     Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
 }
 
-/// What is asked of the store, and of what it gives.
+/// The request to the store, and the filters for the answer.
 struct Given {
     chronicle: Arc<ChronicleDefinition>,
     projection: Vec<usize>,
-    /// Place of `_gsn` among the columns that are read.
+    /// Position of `_gsn` among the columns.
     gsn_at: usize,
     from: SubscribeFrom,
     condition: Option<Arc<dyn PhysicalExpr>>,
-    /// The ticks that are seen, and the place of `_tick` among the columns; `None` for all.
+    /// The visible ticks, and the position of `_tick` among the columns; `None` for all ticks.
     part: Option<(TickRange, usize)>,
 }
 
 impl Given {
-    /// Whether all who ask for it get the same of a batch.
+    /// True if all subscribers with the request get the same rows of a batch.
     fn is_plain(&self) -> bool {
         self.condition.is_none() && self.part.is_none()
     }
 
-    /// The same, confined to some ticks.
+    /// Confines the request to some ticks.
     fn within(mut self, ticks: TickRange) -> Result<Self> {
         if ticks == TickRange::ALL {
             return Ok(self);
@@ -249,7 +250,7 @@ impl Given {
         Ok(self)
     }
 
-    /// The rows of events of the part that meet the condition; `None` for none.
+    /// The rows of the part's events that meet the condition; `None` without such rows.
     fn rows(&self, events: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let seen = match self.part {
             None => events.clone(),
@@ -287,7 +288,7 @@ impl Given {
     }
 }
 
-/// The row that tells of a gap: its first position, and what is missing.
+/// The row for a gap: the first position of the gap, and a description of the missing events.
 fn gap_row(gap: &Gap, schema: &SchemaRef) -> Result<RecordBatch> {
     let first = i64::try_from(gap.gsns.start.0).unwrap_or(i64::MAX);
     let told: [ArrayRef; OWN_COLUMNS] = [
@@ -307,7 +308,7 @@ fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {
     conform(&RecordBatch::try_new(read, columns).map_err(from_arrow)?, schema)
 }
 
-/// What is asked, with the values of the parameters.
+/// The request, with the values of the parameters.
 async fn given(
     session: &Session,
     subscribe: &Subscribe,
@@ -380,7 +381,7 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(is_subquery).unwrap_or(true)
 }
 
-/// Where the value of FROM is.
+/// The position for the value of FROM.
 fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Result<SubscribeFrom> {
     let at = |ns: i128| SubscribeFrom::Tick(chronicle.scale.bound_at_or_after(ns));
     match value {
@@ -412,7 +413,7 @@ fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Resu
     }
 }
 
-/// The error of a position in the log that is no whole number.
+/// The error of a position other than a whole number.
 pub(super) fn no_position(clause: &str, type_name: &str) -> Error {
     let message = format!("{clause} takes a whole number, not {type_name}");
     Error::new(ErrorKind::DatatypeMismatch, message).with_hint("cast it, as in 66.4::bigint")

@@ -1,8 +1,8 @@
-//! Keeps system columns out of `*` in statements that mention them.
+//! Keeps system columns out of `*` in statements that mention system columns.
 //!
-//! A table shows a system column only to a statement that names it; `*` of that statement
-//! is then rewritten to leave it out: `SELECT *, _tick FROM t` becomes
-//! `SELECT t.* EXCLUDE (_tick), _tick FROM t`.
+//! A table shows a system column only to a statement that names the column. A rewrite then removes
+//! the column from `*`: `SELECT *, _tick FROM t` becomes `SELECT t.* EXCLUDE (_tick), _tick FROM
+//! t`.
 
 use datafusion::sql::sqlparser::ast::{
     Cte, ExcludeSelectItem, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select,
@@ -21,7 +21,7 @@ use super::{
 /// Rewrites every `*` of a statement that mentions `system_columns`.
 ///
 /// # Errors
-/// `FeatureNotSupported` where `*` cannot be told apart (JOIN … USING).
+/// `FeatureNotSupported` if `*` cannot be split by tables (JOIN … USING).
 pub fn hide<T: VisitMut>(statement: &mut T, system_columns: &[usize]) -> Result<()> {
     if system_columns.is_empty() {
         return Ok(());
@@ -65,7 +65,7 @@ impl Change for Hider<'_> {
 /// One relation of a FROM clause.
 struct Relation {
     name: ObjectName,
-    /// Whether it may show system columns.
+    /// True if the relation may show system columns.
     table: bool,
 }
 
@@ -77,7 +77,7 @@ impl Hider<'_> {
                 self.body(left);
                 self.body(right);
             }
-            // Nested queries are visited by themselves.
+            // The walk visits nested queries separately.
             _ => {}
         }
     }
@@ -137,7 +137,7 @@ impl Hider<'_> {
         )
     }
 
-    /// The relations of a FROM clause in order; `None` when one has no name.
+    /// The relations of a FROM clause in order; `None` if a relation has no name.
     fn relations(&self, from: &[TableWithJoins]) -> Option<Vec<Relation>> {
         let mut found = Vec::new();
         for item in from {
@@ -173,7 +173,7 @@ impl Hider<'_> {
                 });
                 Some(())
             }
-            // With LATERAL.
+            // A function after LATERAL.
             TableFactor::Function { name, alias, .. }
                 if replays::is_one(&last(name)) || reads_table(&last(name)) =>
             {

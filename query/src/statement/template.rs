@@ -1,5 +1,5 @@
-//! Physical plans that are used again: a query whose parameters are in filters that scans of
-//! chronicles carry out is planned once, and then gets other scans each time.
+//! Reusable physical plans: if the parameters of a query are only in filters that scans of
+//! chronicles apply, the planner plans the query once. Each execution then gets new scans.
 //!
 //! ```text
 //!   optimized plan, parameters open ─► filters of its scans ─────┐
@@ -39,30 +39,31 @@ use crate::{
     },
 };
 
-/// Plans of one query that are kept: they differ in how many partitions they read, and rows.
+/// Maximum number of kept plans of one query: plans differ in the numbers of partitions, and in few
+/// or many rows.
 const KEPT_MAX: usize = 4;
 
-/// Chronicles that a query reads whose plan is kept.
+/// Maximum number of chronicles in a query with a kept plan.
 const SCANS_MAX: usize = 8;
 
-/// A query that can be planned once.
+/// A query with a reusable plan.
 #[derive(Debug)]
 pub struct Template {
-    /// Each of another chronicle.
+    /// One scan for each chronicle.
     scans: Vec<Scan>,
     constants: Constants,
     kept: Mutex<Vec<Arc<Kept>>>,
 }
 
-/// What a query reads of a chronicle.
+/// The scan of a chronicle in a query.
 #[derive(Debug)]
 struct Scan {
     chronicle: Arc<ChronicleDefinition>,
-    /// Conjuncts, without their constants.
+    /// Conjuncts, with placeholders for the constants.
     filters: Vec<Expr>,
 }
 
-/// A plan whose leaves read nothing.
+/// A plan with empty leaves.
 #[derive(Debug)]
 struct Kept {
     plan: Arc<dyn ExecutionPlan>,
@@ -73,17 +74,17 @@ struct Kept {
 /// A leaf of a kept plan.
 #[derive(Debug)]
 struct KeptLeaf {
-    /// A [`ChronicleScan`] or [`ChronicleAggregate`], of nothing.
+    /// A [`ChronicleScan`] or [`ChronicleAggregate`] without events.
     leaf: Arc<dyn ExecutionPlan>,
-    /// Which scan of the template it is of.
+    /// The number of the leaf's scan in the template.
     scan: usize,
-    /// Whether it looked at few rows, of which plans are others.
+    /// True if the leaf read few rows. Plans for few rows differ from other plans.
     few: bool,
 }
 
 impl Template {
-    /// The template of a query whose parameters have these types; `None` where its plan depends
-    /// on them otherwise.
+    /// The template of a query with parameters of the given types; `None` if the plan depends on
+    /// the parameters in another way.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         let optimized = planner.optimize(&constants::open(plan.clone(), types)?).ok()?;
         let mut found: Vec<(TableScan, Vec<Expr>)> = Vec::new();
@@ -113,7 +114,7 @@ impl Template {
             filters.extend(scan.filters.iter().cloned());
             let provider = source_as_provider(&scan.source).ok()?;
             let chronicle = Arc::clone(provider.downcast_ref::<ChronicleTable>()?.definition());
-            // A leaf tells by its chronicle which scan it is.
+            // A leaf finds the scan by the chronicle.
             if scans.iter().any(|scan| scan.chronicle.id == chronicle.id) {
                 return None;
             }
@@ -125,7 +126,7 @@ impl Template {
         Some(Self { scans, constants, kept: Mutex::default() })
     }
 
-    /// What each scan is asked for some values; `None` when one cannot carry all filters out.
+    /// The ticks and keys of each scan for some values; `None` if a scan cannot apply all filters.
     pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<Pushed>> {
         let computed = self.constants.compute(values, now_ns)?;
         let bind = |scan: &Scan| {
@@ -140,10 +141,10 @@ impl Template {
         self.scans.iter().map(bind).collect()
     }
 
-    /// The plan for what is asked of each scan; `None` when the query must be planned.
+    /// The plan for the ticks and keys of each scan; `None` if the query needs a new plan.
     ///
     /// # Errors
-    /// What putting the plan together says.
+    /// An error while assembling the plan.
     pub fn plan(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -159,8 +160,8 @@ impl Template {
         Ok(None)
     }
 
-    /// Keeps a plan of the query for values that [`Self::bind`] takes, to be used again, if it can
-    /// be.
+    /// Keeps a plan of the query for reuse, if possible. The plan is for values that [`Self::bind`]
+    /// accepts.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut leaves: Vec<KeptLeaf> = Vec::new();
         let vacated = Arc::clone(plan).transform_up(|node| {
@@ -182,17 +183,17 @@ impl Template {
         }
     }
 
-    /// What a leaf is of; `None` if it cannot be made anew.
+    /// The kept form of a leaf; `None` if a new leaf cannot replace the leaf.
     fn leaf(&self, node: &Arc<dyn ExecutionPlan>) -> Option<KeptLeaf> {
         let request = request_of(node).filter(|request| request.values.is_empty())?;
         let scan = self.scans.iter().position(|scan| scan.chronicle.id == request.chronicle.id)?;
-        // The snapshot must not be kept.
+        // The plan must not hold the snapshot.
         let leaf = of_leaf(node, &(Arc::new(NoEvents) as _), request.clone())?;
         Some(KeptLeaf { leaf, scan, few: few_rows(node) })
     }
 }
 
-/// The leaf of other events, in as many partitions.
+/// A leaf with the events of another snapshot, in the same number of partitions.
 fn of_leaf(
     leaf: &Arc<dyn ExecutionPlan>,
     snapshot: &Arc<dyn Snapshot>,
@@ -205,7 +206,7 @@ fn of_leaf(
     })
 }
 
-/// What plans with such leaves differ by.
+/// The differences between plans with the leaves: partitions, and few rows.
 fn kinds(leaves: &[KeptLeaf]) -> Vec<(usize, bool)> {
     leaves.iter().map(|leaf| (leaf.partitions(), leaf.few)).collect()
 }
@@ -215,7 +216,7 @@ impl KeptLeaf {
         self.leaf.output_partitioning().partition_count()
     }
 
-    /// The leaf for what is asked; `None` when it would not be of the kind that it was.
+    /// The leaf for a request; `None` if the new leaf would be of another kind.
     fn of(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -240,7 +241,7 @@ impl KeptLeaf {
     }
 }
 
-/// Whether the plans of such a node are the same whatever the rows below it are.
+/// True if the plans of the node do not depend on the rows of the inputs.
 fn may_be_kept(node: &LogicalPlan) -> bool {
     match node {
         LogicalPlan::Extension(extension) => {
@@ -258,7 +259,7 @@ fn may_be_kept(node: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether an expression of a node has a parameter in it.
+/// True if an expression of a node has a parameter.
 fn has_placeholder(node: &LogicalPlan) -> datafusion::error::Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
@@ -270,9 +271,9 @@ fn has_placeholder(node: &LogicalPlan) -> datafusion::error::Result<bool> {
     Ok(found)
 }
 
-/// The plan with other leaves. These have the properties of those before, so that the nodes above
-/// need not find out anew what they are; and what nodes learned of the rows before is forgotten: a
-/// sort how far down they may be.
+/// The plan with other leaves. The new leaves have the properties of the old leaves, and the nodes
+/// above keep their properties. The nodes lose their state about the old rows, for example a sort
+/// loses its bound on further rows.
 fn with_leaves(
     plan: &Arc<dyn ExecutionPlan>,
     leaves: Vec<Arc<dyn ExecutionPlan>>,
@@ -288,7 +289,7 @@ fn with_leaves(
     replaced.data()
 }
 
-/// What a kept plan reads.
+/// The empty snapshot of a kept plan.
 #[derive(Debug)]
 struct NoEvents;
 

@@ -17,7 +17,7 @@ use crate::{
 /// Runs a transaction command.
 ///
 /// # Errors
-/// `FeatureNotSupported` for modes that are not kept; what committing says.
+/// `FeatureNotSupported` for unsupported modes; an error of the commit.
 pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Result<Outcome> {
     match statement {
         Statement::StartTransaction { modes, begin, modifier, statements, .. } => {
@@ -81,7 +81,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
     }
 }
 
-/// Opens a block that lasts as long as a message or a pipeline, unless one is open.
+/// Opens a block for a message or a pipeline, unless a block is open.
 pub fn begin_implicit(session: &Session) {
     let modes = session.variables().default_modes();
     if session.transaction.begin(true, modes, session.parts().clock.now_ns()) {
@@ -89,10 +89,10 @@ pub fn begin_implicit(session: &Session) {
     }
 }
 
-/// Ends a block: commits what it holds, unless it has failed; says what it did.
+/// Ends a block: commits the block, unless the block has failed. Returns the name of the action.
 ///
 /// # Errors
-/// What committing says.
+/// An error of the commit.
 pub async fn commit(session: &Session) -> Result<&'static str> {
     let Ended { state, wrote, append, definition, uses, lost } = session.transaction.end();
     match state {
@@ -102,12 +102,12 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             Ok("ROLLBACK")
         }
         TransactionState::Block => {
-            // What was rolled back is not missed.
+            // A rollback makes the lost lease irrelevant.
             let lost = lost.filter(|_| wrote || definition.is_some());
             let committed = match (lost, append, definition) {
                 (Some(lost), ..) => Err(lost),
                 (None, None, _) if wrote => Err(lent_out()),
-                // What it has to tell was told when it was given.
+                // The definitions reported their notices when the statements ran.
                 (None, append, Some(definition)) => {
                     ddl::commit(session, definition, append, uses).await
                 }
@@ -130,7 +130,7 @@ fn done(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
 }
 
-/// A producer's number that was committed before.
+/// The notice for a producer's number with an earlier commit.
 pub fn already_stored() -> Notice {
     Notice::new("already stored: the producer's statement was acknowledged before")
 }
@@ -139,7 +139,7 @@ fn no_transaction() -> Notice {
     Notice::warning("25P01", "there is no transaction in progress")
 }
 
-/// The modes of the block that AND CHAIN begins when this one has ended.
+/// The modes of the next block after AND CHAIN.
 fn chained(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
     if !chain {
         return Ok(None);
@@ -177,12 +177,12 @@ pub fn failed() -> Error {
     )
 }
 
-/// Whether a switch is on.
+/// True if a switch is on.
 pub fn is_on(session: &Session, name: &str) -> bool {
     session.setting(name).as_deref() == Some("on")
 }
 
-/// Modes that a statement names.
+/// The modes in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Named {
     /// READ ONLY or READ WRITE.
@@ -192,7 +192,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// These, and others where none is named.
+    /// The named modes, and the modes of `others` for the rest.
     pub fn over(self, others: Modes) -> Modes {
         Modes {
             read_only: self.read_only.unwrap_or(others.read_only),
@@ -201,7 +201,7 @@ impl Named {
     }
 }
 
-/// The modes among those that a statement names.
+/// The modes in a statement.
 ///
 /// # Errors
 /// `FeatureNotSupported` for SERIALIZABLE.

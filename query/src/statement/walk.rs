@@ -1,6 +1,6 @@
-//! Walks over syntax trees. A visitor is compiled anew for each type that a tree may hold,
-//! and there are hundreds: so there are two here, one that looks and one that changes, which
-//! call those that have something to say.
+//! Walks over syntax trees. The compiler instantiates a visitor for each of the hundreds of types
+//! in a tree. The module therefore has only two visitors, a reading visitor and a changing visitor.
+//! The visitors call implementations of [`Look`] and [`Change`].
 
 use std::ops::ControlFlow;
 
@@ -8,44 +8,44 @@ use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Select, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-/// Whether a walk goes on.
+/// Tells the walk to continue or to break.
 pub type Flow = ControlFlow<()>;
 
 const ON: Flow = ControlFlow::Continue(());
 
-/// Looks at a tree.
+/// Reads a tree.
 pub trait Look {
-    /// At a query, before what is inside.
+    /// Called for a query, before the children.
     fn pre_visit_query(&mut self, _: &Query) -> Flow {
         ON
     }
 
-    /// At a query, after what is inside.
+    /// Called for a query, after the children.
     fn post_visit_query(&mut self, _: &Query) -> Flow {
         ON
     }
 
-    /// At a SELECT, before what is inside.
+    /// Called for a SELECT, before the children.
     fn pre_visit_select(&mut self, _: &Select) -> Flow {
         ON
     }
 
-    /// At an item of FROM, before what is inside.
+    /// Called for an item of FROM, before the children.
     fn pre_visit_table_factor(&mut self, _: &TableFactor) -> Flow {
         ON
     }
 
-    /// At the name of a table.
+    /// Called for the name of a table.
     fn pre_visit_relation(&mut self, _: &ObjectName) -> Flow {
         ON
     }
 
-    /// At an expression, before what is inside.
+    /// Called for an expression, before the children.
     fn pre_visit_expr(&mut self, _: &Expr) -> Flow {
         ON
     }
 
-    /// At an expression, after what is inside.
+    /// Called for an expression, after the children.
     fn post_visit_expr(&mut self, _: &Expr) -> Flow {
         ON
     }
@@ -53,73 +53,73 @@ pub trait Look {
 
 /// Changes a tree.
 pub trait Change {
-    /// A query, before what is inside.
+    /// Called for a query, before the children.
     fn pre_visit_query(&mut self, _: &mut Query) -> Flow {
         ON
     }
 
-    /// A query, after what is inside.
+    /// Called for a query, after the children.
     fn post_visit_query(&mut self, _: &mut Query) -> Flow {
         ON
     }
 
-    /// A SELECT, before what is inside.
+    /// Called for a SELECT, before the children.
     fn pre_visit_select(&mut self, _: &mut Select) -> Flow {
         ON
     }
 
-    /// A SELECT, after what is inside.
+    /// Called for a SELECT, after the children.
     fn post_visit_select(&mut self, _: &mut Select) -> Flow {
         ON
     }
 
-    /// An item of FROM, before what is inside.
+    /// Called for an item of FROM, before the children.
     fn pre_visit_table_factor(&mut self, _: &mut TableFactor) -> Flow {
         ON
     }
 
-    /// An item of FROM, after what is inside.
+    /// Called for an item of FROM, after the children.
     fn post_visit_table_factor(&mut self, _: &mut TableFactor) -> Flow {
         ON
     }
 
-    /// An expression, before what is inside.
+    /// Called for an expression, before the children.
     fn pre_visit_expr(&mut self, _: &mut Expr) -> Flow {
         ON
     }
 
-    /// An expression, after what is inside.
+    /// Called for an expression, after the children.
     fn post_visit_expr(&mut self, _: &mut Expr) -> Flow {
         ON
     }
 }
 
-/// Walks over `tree`; breaks when `by` does.
+/// Reads `tree`; breaks when `by` breaks.
 pub fn look(tree: &impl Visit, by: &mut dyn Look) -> Flow {
     tree.visit(&mut Looking(by))
 }
 
-/// Walks over `tree`; breaks when `by` does.
+/// Changes `tree`; breaks when `by` breaks.
 pub fn change(tree: &mut impl VisitMut, by: &mut dyn Change) -> Flow {
     tree.visit(&mut Changing(by))
 }
 
-/// Walks over the expressions of `tree`, each before what is inside.
+/// Walks over the expressions of `tree`, each before the children.
 pub fn expressions(tree: &impl Visit, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
     look(tree, &mut Expressions { each: &mut each, depth: None })
 }
 
-/// Walks over the expressions of `tree`, each after what is inside.
+/// Walks over the expressions of `tree`, each after the children.
 pub fn expressions_mut(tree: &mut impl VisitMut, mut each: impl FnMut(&mut Expr) -> Flow) -> Flow {
     change(tree, &mut ExpressionsMut { each: &mut each, depth: None })
 }
 
-/// As [`expressions`], but those within subqueries.
+/// Like [`expressions`], but without the expressions within subqueries.
 pub fn own_expressions(tree: &impl Visit, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
     look(tree, &mut Expressions { each: &mut each, depth: Some(0) })
 }
 
-/// As [`expressions_mut`], but those within subqueries.
+/// Like [`expressions_mut`], but without the expressions within subqueries.
 pub fn own_expressions_mut(
     tree: &mut impl VisitMut,
     mut each: impl FnMut(&mut Expr) -> Flow,
@@ -206,7 +206,7 @@ impl VisitorMut for Changing<'_> {
 
 struct Expressions<'a> {
     each: &'a mut dyn FnMut(&Expr) -> Flow,
-    /// Queries around, where it matters.
+    /// The number of enclosing queries; `None` to visit subqueries, too.
     depth: Option<usize>,
 }
 
@@ -228,7 +228,7 @@ impl Look for Expressions<'_> {
 
 struct ExpressionsMut<'a> {
     each: &'a mut dyn FnMut(&mut Expr) -> Flow,
-    /// Queries around, where it matters.
+    /// The number of enclosing queries; `None` to visit subqueries, too.
     depth: Option<usize>,
 }
 

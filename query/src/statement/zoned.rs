@@ -1,4 +1,4 @@
-//! Constants whose meaning depends on the session's time zone.
+//! Constants with a meaning that depends on the session's time zone.
 
 use std::ops::ControlFlow;
 
@@ -9,9 +9,9 @@ use stratalog_text::{TextStyle, parse_value};
 
 use super::walk;
 
-/// Refuses a statement that was prepared in another zone, if a constant of the statement may be a
-/// time that the two zones read otherwise. PostgreSQL reads constants once, when a statement is
-/// prepared; here they are read again when the statement is planned anew.
+/// Refuses a statement from another time zone, if a constant of the statement may be a time with
+/// different readings in the two zones. PostgreSQL reads constants only once, during the
+/// preparation of a statement; a new plan of the statement here would read the constants again.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -41,7 +41,7 @@ fn is_zoned(data_type: &DataType) -> bool {
     matches!(crate::types::column_type(data_type), Ok(ColumnType::TimestampTz { .. }))
 }
 
-/// Whether a text is a time, and different times in the two zones.
+/// True if a text is a time, with different instants in the two zones.
 fn depends(text: &str, before: &TextStyle, now: &TextStyle) -> bool {
     if text.eq_ignore_ascii_case("now") {
         return false;

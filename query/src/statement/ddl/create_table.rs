@@ -23,7 +23,7 @@ use crate::{
 /// The command of a CREATE TABLE.
 ///
 /// # Errors
-/// `FeatureNotSupported` for clauses that are not offered; what is wrong with the others.
+/// `FeatureNotSupported` for unsupported clauses; an error in another clause.
 pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronicle> {
     refuse(tree)?;
     let (schema, name) = names::table(&tree.name, session.connected_to())?;
@@ -114,7 +114,7 @@ fn no_constraint(what: &str, hint: Option<&str>) -> Error {
     }
 }
 
-/// The error of a constraint that is no PRIMARY KEY.
+/// The error of a constraint other than PRIMARY KEY.
 pub fn refused(constraint: &TableConstraint) -> Error {
     match constraint {
         TableConstraint::Unique(_) => no_constraint("UNIQUE", Some("use PRIMARY KEY")),
@@ -137,7 +137,7 @@ fn set_key(key: &mut Option<Vec<String>>, columns: Vec<String>, table: &str) -> 
     Ok(())
 }
 
-/// The column that a part of a key names.
+/// The column of one part of a key.
 ///
 /// # Errors
 /// `SyntaxError` for an expression.
@@ -151,7 +151,7 @@ pub fn key_column(column: &IndexColumn) -> Result<String> {
     }
 }
 
-/// A column, and whether it says PRIMARY KEY.
+/// A column, and true if the definition says PRIMARY KEY.
 async fn column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn, bool)> {
     let column_type = column_type(&definition.data_type)?;
     let mut nullable = None;
@@ -216,11 +216,11 @@ fn is_default_collation(name: &str) -> bool {
     matches!(bare, "default" | "C" | "POSIX" | "ucs_basic")
 }
 
-/// The column of ADD COLUMN, and whether it joins the key: older rows show its default, which must be a
-/// constant.
+/// The column of ADD COLUMN, and true if the column joins the key. Older rows show the column's
+/// default, and the default must therefore be a constant.
 ///
 /// # Errors
-/// `FeatureNotSupported` for NOT NULL without a default, and for a default that changes.
+/// `FeatureNotSupported` for a default that is no constant.
 pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn, bool)> {
     let (mut column, is_key) = column(session, definition).await?;
     if is_key {
@@ -245,7 +245,7 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
     Ok((column, is_key))
 }
 
-/// The text of a DEFAULT, checked by evaluating it once; `None` for DEFAULT NULL.
+/// The text of a DEFAULT; one evaluation checks the text. `None` for DEFAULT NULL.
 async fn default(
     session: &Session,
     expr: &Expr,
@@ -281,7 +281,7 @@ fn has_subquery(expr: &Expr) -> bool {
 /// WITH (…) options as names and texts, in order.
 ///
 /// # Errors
-/// `SyntaxError` for what is no option.
+/// `SyntaxError` for an entry that is no option.
 pub fn options(options: &[SqlOption]) -> Result<Vec<(String, String)>> {
     options
         .iter()

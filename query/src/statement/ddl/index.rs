@@ -7,12 +7,13 @@ use stratalog_visor_core::catalog::Command;
 use super::super::names;
 use crate::{Notice, Session};
 
-/// CREATE INDEX … USING bloom or inverted makes an index. One of PostgreSQL's own methods makes
-/// nothing, and says so: migrations and pandas send it, and it changes no answer.
+/// CREATE INDEX … USING bloom or inverted creates an index. For PostgreSQL's own methods, the
+/// statement creates nothing and says so in a notice: migrations and pandas send the statement, and
+/// an index changes no answer.
 ///
 /// # Errors
-/// `UndefinedTable`, `UndefinedColumn`; `FeatureNotSupported` for UNIQUE, which would change what is
-/// stored, and for what an index of ours cannot have.
+/// `UndefinedTable`, `UndefinedColumn`; `FeatureNotSupported` for UNIQUE, which would change the
+/// stored data, and for clauses that our indexes do not support.
 pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     let refused = |what: &str| Err(Error::new(ErrorKind::FeatureNotSupported, what.to_string()));
     if tree.unique {
@@ -93,7 +94,7 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     }])
 }
 
-/// DROP INDEX: a name without a schema is looked for along the search path.
+/// DROP INDEX: the search path applies to a name without a schema.
 ///
 /// # Errors
 /// `UndefinedObject`, without IF EXISTS.

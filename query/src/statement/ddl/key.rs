@@ -4,8 +4,9 @@
 //!   alone with the table ─► an id is set aside ─► its rows, in the order of commits ─► stored under the id
 //!       one record of the catalog: the old chronicle goes, the new one takes its name ◄──────┘
 //! ```
-//! The key decides how a chronicle is stored, so the table is made anew with the key. The record of the
-//! catalog decides: before the record is durable the old chronicle stands, whole; afterwards the new chronicle.
+//! The key decides how the store keeps a chronicle, so the statement creates the table again with
+//! the key. The record of the catalog decides: before the record is durable the old chronicle
+//! stands, whole; afterwards the new chronicle.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ use crate::{
     },
 };
 
-/// Bytes of rows committed at once: uncommitted rows are in memory.
+/// Bytes of rows per commit: uncommitted rows are in memory.
 const COMMITTED_BYTES: usize = 64 << 20;
 
 /// A new key of a table.
@@ -125,12 +126,13 @@ fn second_key(table: &str) -> Error {
     )
 }
 
-/// Gives a table a key. In a block only the block sees it, until COMMIT.
+/// Gives a table a key. In a block, only the block sees the change until COMMIT.
 ///
 /// # Errors
-/// `InvalidTableDefinition`, `UndefinedColumn` for a wrong key; `NotNullViolation`, `UniqueViolation`
-/// for rows that violate the key; `LockNotAvailable` when others write to the table for longer
-/// than `lock_timeout`; what is wrong with the session's block, or the logs. Then nothing changed.
+/// `InvalidTableDefinition`, `UndefinedColumn` for a wrong key; `NotNullViolation`,
+/// `UniqueViolation` for rows that violate the key; `LockNotAvailable` when other sessions write to
+/// the table for longer than `lock_timeout`; an error of the session's block, or of the logs. Then
+/// nothing changed.
 pub async fn add(
     session: &Session,
     table: &Arc<ChronicleDefinition>,
@@ -187,7 +189,7 @@ pub async fn add(
     Ok(())
 }
 
-/// The definition of a table with the key, if the table can have the key.
+/// The definition of a table with the key.
 fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<NewChronicle> {
     if old.primary_key {
         return Err(second_key(&old.name));
@@ -225,10 +227,10 @@ fn anew(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
         column_type: column.column_type.clone(),
         nullable: column.nullable,
         default_sql: column.default_sql.clone(),
-        // Every row has a value of its own.
+        // Every copied row has an explicit value.
         missing_value: None,
     });
-    // Equal ticks, whatever the base of a table made now would be.
+    // The copy keeps the ticks, although a new table might get another base.
     let mut options = vec![("base".to_string(), format!("{}ns", old.scale.base_ns()))];
     let others = listed::of_table(old).into_iter();
     let others = others.filter(|(option, _)| !matches!(*option, "base" | "time_column"));
@@ -245,7 +247,7 @@ fn anew(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     }
 }
 
-/// Comments and indexes of a table.
+/// Commands for the comments and indexes of a table.
 fn after_it(
     session: &Session,
     old: &ChronicleDefinition,
@@ -263,7 +265,7 @@ fn after_it(
         }
     }
     for index in &old.indexes {
-        // The key finds the columns of the key.
+        // The key already finds rows by the columns of the key.
         let columns = index.columns.iter().filter_map(|column| old.column(*column));
         let columns = columns.map(|column| &column.name).filter(|name| !key.columns.contains(name));
         let columns: Vec<String> = columns.cloned().collect();
@@ -280,7 +282,7 @@ fn after_it(
     commands
 }
 
-/// The first column of the key in which a row has no value.
+/// The first column of the key with a NULL in a row.
 async fn first_null(
     session: &Session,
     old: &ChronicleDefinition,
@@ -312,7 +314,7 @@ fn contains_nulls(old: &ChronicleDefinition, column: &str) -> Error {
         .with_subject(Subject { column: Some(column.to_string()), ..old.subject() })
 }
 
-/// All rows of a table, in the order of their commits. `is_shared`: others know it.
+/// All rows of a table, in the order of commits. `is_shared`: other sessions know the table.
 async fn rows_of(
     session: &Session,
     old: &ChronicleDefinition,
@@ -331,7 +333,8 @@ async fn rows_of(
     run(session, &sql, is_shared, work).await
 }
 
-/// Runs a query. `is_latest`: on what is committed now, and not on the snapshot of an open block.
+/// Runs a query. `is_latest`: on the latest committed data, and not on the snapshot of an open
+/// block.
 async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) -> Result<Rows> {
     let tree = parse::statements(sql, usize::MAX)?.into_iter().next();
     let mentioned = tree.as_ref().map(|tree| tree.system_columns.clone()).unwrap_or_default();
@@ -351,15 +354,15 @@ async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) ->
     query::run_plan(session, &query.plan, schema, &pinned, now).await
 }
 
-/// Rows on their way into the table that is made anew.
+/// The target of the rows: the new table.
 struct Copied {
     targets: Targets,
 }
 
 impl Copied {
     async fn into(session: &Session, made: &Arc<ChronicleDefinition>) -> Result<Self> {
-        // Rows keep their times, whatever times the table accepts. The copies are durable before the
-        // record that drops the old chronicle.
+        // Rows keep their times, even if the table would not accept the times. The copies are
+        // durable before the record that drops the old chronicle.
         let accepting = ChronicleDefinition {
             late: LatePolicy::Accept,
             time_source: TickSource::Column,
@@ -383,7 +386,7 @@ impl Copied {
         self.targets.fill(&computing, columns, rows.num_rows()).await
     }
 
-    /// Commits rows under the reserved id, some at a time.
+    /// Commits rows under the reserved id, in several commits.
     async fn alone(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
         let store = session.store();
         let begin = || -> Result<Box<dyn Append>> { store.begin(AppendOptions::default()) };

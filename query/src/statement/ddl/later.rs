@@ -1,10 +1,11 @@
-//! DROP TABLE … ASYNC: a table goes when the last who has acquired it has released it (F7).
+//! DROP TABLE … ASYNC: drops a table after the last holder has released the table (F7).
 //!
 //! ```text
 //!   mark: nobody acquires it, or begins to write ─► released by all ─► dropped, before the answer
 //!                                                        └ not yet ─► a task waits for that
 //! ```
-//! The mark is in memory, as acquisitions are: a server that stops before then has not dropped the table.
+//! The mark is in memory, like the acquisitions. A server that stops before the release has not
+//! dropped the table.
 
 use std::sync::{Arc, Weak};
 
@@ -18,11 +19,11 @@ use crate::{
     statement::parse::Dropping,
 };
 
-/// Drops what nobody has acquired, and the rest later. Returns what there is to tell.
+/// Drops the unacquired tables now, and the other tables later. Returns the notices.
 ///
 /// # Errors
-/// `ActiveTransaction` in a block; `LeaseLost` when the session's lease on one has run
-/// out; those of dropping.
+/// `ActiveTransaction` in a block; `LeaseLost` when the session's lease on a table has run out;
+/// errors of the drop.
 pub async fn drop_tables(
     session: &Session,
     commands: Vec<Command>,
@@ -36,7 +37,7 @@ pub async fn drop_tables(
     found.iter().try_for_each(|chronicle| session.check_lease(*chronicle))?;
     let mut told = Vec::new();
     if !missing.is_empty() {
-        // IF EXISTS.
+        // Under IF EXISTS, a missing table causes only a notice.
         told.extend(carry_out(session, missing, Dropping::Released, work).await?);
     }
     let acquisitions = session.acquisitions();
@@ -67,7 +68,7 @@ pub async fn drop_tables(
     Ok(told)
 }
 
-/// Has a chronicle dropped when it is released by all, unless the server ends before.
+/// Drops a chronicle after the last release, unless the server ends before.
 fn later(session: &Session, chronicle: ChronicleId) {
     let (service, ends) =
         (Arc::downgrade(session.service()), session.service().subscriptions_end());
@@ -93,7 +94,7 @@ async fn when_released(service: Weak<QueryService>, chronicle: ChronicleId) {
     let parts = service.parts();
     match parts.catalog.apply(Command::DropKnown { id: chronicle }).await {
         Ok(_) => parts.store.forget(chronicle),
-        // FORCE was faster.
+        // DROP TABLE … FORCE already dropped the table.
         Err(error) if error.kind() == ErrorKind::UndefinedTable => {}
         Err(error) => tracing::error!(%error, %chronicle, "a table that was dropped ASYNC stays"),
     }

@@ -1,5 +1,5 @@
 //! A DELETE of a block: removes rows for the block at once, and for other sessions with COMMIT. The
-//! block's append keeps the range, so that one record commits the DELETE and all rows of the block.
+//! block's append keeps the range, so one record commits the DELETE and all rows of the block.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use stratalog_model::{
 
 use crate::Session;
 
-/// Rows of a batch of those that are counted.
+/// Maximum number of rows of a batch for counting.
 const BATCH_ROWS_MAX: usize = 8_192;
 
-/// Removes the events of `range` from what the open block sees. Returns how many that were.
+/// Removes the events of `range` from the view of the open block. Returns the number of removed
+/// events.
 ///
 /// # Errors
 /// `FeatureNotSupported` when the block sees events on both sides of `range`; `LimitExceeded` for too many
@@ -60,7 +61,7 @@ pub fn options(session: &Session) -> AppendOptions {
     AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() }
 }
 
-/// How many events of a range a snapshot has.
+/// The number of events of a range in a snapshot.
 async fn count(
     snapshot: &dyn Snapshot,
     chronicle: &Arc<ChronicleDefinition>,

@@ -18,8 +18,8 @@ use crate::{
 /// RESTART IDENTITY and CASCADE change nothing: no table has a sequence, or references another.
 ///
 /// # Errors
-/// `FeatureNotSupported` for what PostgreSQL does not have, and for a table that the session has acquired in
-/// part; `UndefinedTable`; those of a write.
+/// `FeatureNotSupported` for clauses that PostgreSQL does not have, and for a table that the
+/// session has acquired in part; `UndefinedTable`; errors of a write.
 pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result<Outcome> {
     if tree.if_exists || tree.partitions.is_some() || tree.on_cluster.is_some() {
         return Err(Error::not_yet("TRUNCATE with IF EXISTS, PARTITION or ON CLUSTER"));

@@ -1,5 +1,5 @@
-//! ANY and ALL of arrays: what is written as one, as a list; and membership in columns of them that
-//! is neither true nor false, where the planner says false.
+//! ANY and ALL of arrays: rewrites a literal array as a list. A membership test in an array column
+//! can be unknown, where the planner says false.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +12,12 @@ use stratalog_text::parse_array;
 
 use crate::statement::{names::fold, parse, walk};
 
-/// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
-/// The same with `ARRAY[…]`, or the text of an array, and a list; other operators compare with each
-/// element of such a text.
+/// `x = ANY (SELECT …)` means `x IN (SELECT …)`, `x <> ALL (SELECT …)` means NOT IN. `ARRAY[…]`, or
+/// the text of an array, becomes a list in the same way. Other operators compare with each element
+/// of the array.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// An error in the text.
 pub fn membership(expr: &mut Expr) -> Result<()> {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
@@ -36,7 +36,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         *expr = match (list.is_empty(), is_list) {
             (false, true) => Expr::InList { expr: left, list, negated: all },
             (false, false) => compared(&left, op, &list, all),
-            // Nothing is in an empty list, NULL included.
+            // No value is in an empty list, not even NULL.
             (true, _) => Expr::Nested(Box::new(Expr::BinaryOp {
                 left: Box::new(Expr::IsNull(left)),
                 op: if all { BinaryOperator::Or } else { BinaryOperator::And },
@@ -53,7 +53,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         }
         return Ok(());
     }
-    // As an array of rows has the elements that they are.
+    // `ARRAY(SELECT …)` has the rows of the subquery as elements.
     if let Expr::Function(function) = right.as_ref()
         && let FunctionArguments::Subquery(query) = &function.args
         && function.name.to_string().eq_ignore_ascii_case("array")
@@ -78,8 +78,8 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// `ARRAY[…]::type[]` casts each element to the type, as PostgreSQL does, and not to the common
-/// type of the elements first. Elements that all are constants have no type to lose.
+/// `ARRAY[…]::type[]` casts each element directly to the type, as PostgreSQL does, without a cast
+/// to the common type of the elements. An array of constants needs no cast: constants lose no type.
 pub fn cast_elements(expr: &mut Expr) {
     let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } =
         expr
@@ -148,7 +148,7 @@ fn elements(text: &str) -> Result<Vec<Expr>> {
     Ok(list)
 }
 
-/// The comparisons of a value with each of a list, in a tree that is as flat as can be.
+/// Compares a value with each element of a list. The tree of comparisons is as flat as possible.
 fn compared(left: &Expr, op: &BinaryOperator, list: &[Expr], all: bool) -> Expr {
     let binary = |left: Expr, op: BinaryOperator, right: Expr| {
         let (left, right) = (Box::new(left), Box::new(right));
@@ -170,8 +170,8 @@ fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// `x = ANY (a)` of a column of arrays, where no element is equal: unknown if the element or
-/// one of the array is NULL, unless the array is empty.
+/// `x = ANY (a)` for a column of arrays, without an equal element: the result is unknown if `x` or
+/// an element of the array is NULL, unless the array is empty.
 pub fn in_array(expr: &mut Expr) {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op.clone(), right, false),
@@ -196,7 +196,7 @@ pub fn in_array(expr: &mut Expr) {
     }
 }
 
-/// What is true where `op` is false.
+/// The operator with the opposite truth value.
 fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
     Some(match op {
         BinaryOperator::Eq => BinaryOperator::NotEq,
@@ -222,10 +222,10 @@ fn not_if(negated: bool, expr: Expr) -> Expr {
     if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: nested } } else { *nested }
 }
 
-/// An expression whose quoted names stand for others.
+/// An expression with other expressions in place of the quoted names.
 fn filled(sql: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
     let mut expr = parse::expression(sql).ok()?;
-    // On the way out, so that what is put in is not looked at.
+    // On the way out: the walk does not visit the inserted expressions.
     let _ = walk::expressions_mut(&mut expr, |expr| {
         if let Expr::Identifier(ident @ Ident { quote_style: Some(_), .. }) = expr
             && let Some((_, part)) = parts.iter().find(|(name, _)| *name == fold(ident))

@@ -1,13 +1,13 @@
-//! Casts that a query groups by. The planner names a cast after what it casts, and so takes
-//! `v::text` for `v`, and `v::text` for `v::bigint`, where columns must have names of their own:
+//! Casts that a query groups by. The planner names a cast after the inner expression. The planner
+//! then confuses `v::text` with `v`, or with `v::bigint`, but columns need distinct names:
 //!
 //! ```text
 //!   SELECT v, v::text FROM t            SELECT v, $cast(v::text, 'text') FROM t
 //!   GROUP BY v, v::text           ─►    GROUP BY v, $cast(v::text, 'text')
 //! ```
 //!
-//! What is called does nothing but bear another name (`rules::named_casts`), so that to call it of more
-//! casts than need it changes no answer.
+//! The called function only has another name (`rules::named_casts`). A call for a cast that does
+//! not need the function changes no answer.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Gives names of their own to casts that a SELECT groups by, where another group or column has their
+/// Gives distinct names to casts that a SELECT groups by, if another group or column has the same
 /// name.
 pub fn tell_apart(select: &mut Select, mut order_by: Option<&mut OrderBy>) {
     let names = taken_names(select);
@@ -49,7 +49,7 @@ pub fn tell_apart(select: &mut Select, mut order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// The names of groups that are casts, or hold casts, and are not the only ones of their name.
+/// The names of groups that are casts, or contain casts, and share a name with another group.
 fn taken_names(select: &Select) -> Vec<String> {
     let GroupByExpr::Expressions(groups, _) = &select.group_by else { return Vec::new() };
     let (mut written, mut in_sets) = (Vec::new(), false);
@@ -67,7 +67,7 @@ fn taken_names(select: &Select) -> Vec<String> {
         all.push(group);
         all.extend(item_of(group, &select.projection));
     }
-    // It was done before.
+    // A previous pass has named the casts.
     if all.iter().any(|group| holds(group, is_named)) {
         return Vec::new();
     }
@@ -87,7 +87,7 @@ fn taken_names(select: &Select) -> Vec<String> {
     names
 }
 
-/// The item of a select list that a position or a name means.
+/// The item of a select list for a position or a name.
 fn item_of<'a>(group: &Expr, projection: &'a [SelectItem]) -> Option<&'a Expr> {
     let item = match group {
         Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
@@ -116,8 +116,8 @@ fn holds(expr: &Expr, what: fn(&Expr) -> bool) -> bool {
     found.is_break()
 }
 
-/// What the planner names an expression after: the expression without casts. Qualifiers are left out,
-/// since a column has one name with them and without.
+/// The planner's name of an expression: the expression without casts. The name has no qualifiers,
+/// since a column has the same name with and without qualifiers.
 fn bare(expr: &Expr) -> String {
     let mut bare = expr.clone();
     let _ = walk::own_expressions_mut(&mut bare, |expr| {
@@ -161,7 +161,7 @@ fn first_argument(function: &Function) -> Option<&Expr> {
     }
 }
 
-/// Names the casts of what has one of these names; whether there were any.
+/// Names the casts whose inner expression has a name in `names`. Returns true if a cast changed.
 fn name_casts(tree: &mut impl VisitMut, names: &[String]) -> bool {
     let mut changed = false;
     let _ = walk::own_expressions_mut(tree, |expr| {

@@ -1,4 +1,4 @@
-//! Texts in the place of conditions are read as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
+//! Reads texts in the place of conditions as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, Select, TableFactor, TableWithJoins, UnaryOperator,

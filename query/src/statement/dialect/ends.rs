@@ -1,4 +1,4 @@
-//! `first(value, time)` and `last(value, time)`, as TimescaleDB has them.
+//! `first(value, time)` and `last(value, time)`, like TimescaleDB's functions.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::statement::names::fold;
 
-/// `last(v, t)` says `first_value(v ORDER BY t DESC NULLS LAST)`, `first(v, t)` the same in the other
-/// direction: the value of the row with the greatest, or the least, `t`. FILTER stays.
+/// `last(v, t)` means `first_value(v ORDER BY t DESC NULLS LAST)`, `first(v, t)` the same in the
+/// other direction: the value of the row with the greatest, or the least, `t`. FILTER stays.
 pub fn respell(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) else {

@@ -1,4 +1,4 @@
-//! Clauses that PostgreSQL reads and DataFusion does not.
+//! Clauses that PostgreSQL reads and DataFusion does not read.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::statement::{
     walk,
 };
 
-/// `x BETWEEN SYMMETRIC a AND b` says `x BETWEEN a AND b OR x BETWEEN b AND a`.
+/// `x BETWEEN SYMMETRIC a AND b` means `x BETWEEN a AND b OR x BETWEEN b AND a`.
 pub fn between(expr: &mut Expr) {
     let Expr::Between { expr: value, negated, low, high } = expr else { return };
     if !take_mark(low) {
@@ -41,8 +41,8 @@ pub fn between(expr: &mut Expr) {
     };
 }
 
-/// Removes the mark of BETWEEN SYMMETRIC, the first operand of an expression; tells whether it was
-/// there.
+/// Removes the mark of BETWEEN SYMMETRIC, the first operand of an expression. Returns true if the
+/// expression had the mark.
 fn take_mark(expr: &mut Expr) -> bool {
     let Expr::BinaryOp { left, right, .. } = expr else { return false };
     match left.as_ref() {
@@ -56,7 +56,7 @@ fn take_mark(expr: &mut Expr) -> bool {
     }
 }
 
-/// HAVING, or `GROUP BY ()`, makes one group of all rows, though there is no aggregate.
+/// HAVING, or `GROUP BY ()`, makes one group of all rows, even without an aggregate.
 pub fn group_all(select: &mut Select) {
     let GroupByExpr::Expressions(groups, modifiers) = &mut select.group_by else { return };
     let had_groups = !groups.is_empty();
@@ -85,8 +85,8 @@ pub fn group_all(select: &mut Select) {
     });
 }
 
-/// `VALUES ((SELECT …)), (2)` says `SELECT (SELECT …) AS column1 UNION ALL SELECT 2`: DataFusion
-/// takes no subquery in VALUES.
+/// `VALUES ((SELECT …)), (2)` means `SELECT (SELECT …) AS column1 UNION ALL SELECT 2`: DataFusion
+/// accepts no subquery in VALUES.
 pub fn values(query: &mut Query) {
     let SetExpr::Values(values) = query.body.as_ref() else { return };
     let asks = |expr: &Expr| match expr {

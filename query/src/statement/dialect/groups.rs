@@ -1,4 +1,4 @@
-//! Grouping sets that the planner does not read: positions in them, and groups of several
+//! Grouping sets that the planner does not read: positions in grouping sets, and groups of several
 //! expressions in ROLLUP and CUBE.
 
 use datafusion::sql::sqlparser::ast::{
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Sets that one GROUP BY may ask for, as in PostgreSQL.
+/// Maximum number of grouping sets of one GROUP BY, as in PostgreSQL.
 const SETS_MAX: usize = 4_096;
 
 /// Rewrites the grouping sets of a SELECT.
@@ -23,7 +23,7 @@ pub fn write_out(select: &mut Select) -> Result<()> {
         for expr in elements.iter_mut().flatten() {
             at_position(expr, &select.projection)?;
         }
-        // DataFusion writes out sets of columns that differ.
+        // DataFusion itself expands ROLLUP and CUBE of distinct single columns.
         let single = elements.iter().enumerate().all(|(at, element)| {
             element.len() == 1 && !elements.iter().take(at).any(|earlier| earlier == element)
         });
@@ -43,7 +43,7 @@ pub fn write_out(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// Leaves out what a set has before.
+/// Removes repeated expressions from a set.
 fn keep_first(set: &mut Vec<Expr>) {
     let mut kept: Vec<Expr> = Vec::with_capacity(set.len());
     for expr in set.drain(..) {
@@ -54,7 +54,7 @@ fn keep_first(set: &mut Vec<Expr>) {
     *set = kept;
 }
 
-/// The expression of the select list whose position a number is.
+/// Replaces a position with the expression at the position of the select list.
 fn at_position(expr: &mut Expr, projection: &[SelectItem]) -> Result<()> {
     let Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) = &*expr else {
         return Ok(());
@@ -78,7 +78,7 @@ fn at_position(expr: &mut Expr, projection: &[SelectItem]) -> Result<()> {
     }
 }
 
-/// Each choice of the elements, the largest first.
+/// Each subset of the elements, the full set first.
 fn cube(elements: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>> {
     let count = u32::try_from(elements.len()).ok().and_then(|count| 1_usize.checked_shl(count));
     let count = count.filter(|count| *count <= SETS_MAX).ok_or_else(|| {

@@ -1,6 +1,6 @@
-//! Constant intervals: read by our own parser, with the fields and the digits that a constant
-//! names (`interval '1-2' YEAR TO MONTH`, `'1.23 s'::interval(1)`), and written in the words
-//! that the planner's parser knows.
+//! Constant intervals. Our own parser reads an interval, with the fields and the digits of the
+//! constant (`interval '1-2' YEAR TO MONTH`, `'1.23 s'::interval(1)`). The rewritten interval uses
+//! the units of the planner's parser.
 
 use arrow::{
     array::AsArray,
@@ -17,7 +17,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// Rewrites one expression.
 ///
 /// # Errors
-/// What is wrong with an interval.
+/// An error in an interval.
 pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
@@ -64,11 +64,11 @@ enum Part {
     Second,
 }
 
-/// What a constant keeps of what is written.
+/// The fields and digits that a constant keeps.
 #[derive(Debug, Clone, Copy, Default)]
 struct Limits {
     fields: Option<(Part, Part)>,
-    /// Digits of the seconds behind the point.
+    /// Digits of the seconds after the decimal point.
     digits: Option<u64>,
 }
 
@@ -120,7 +120,7 @@ fn constant(interval: &mut Interval, negative: bool, style: &TextStyle) -> Resul
         }
     };
     let digits = interval.fractional_seconds_precision.or(interval.leading_precision);
-    // The parser also makes an interval of the number of rows in a window's frame.
+    // The parser also reads the number of rows in a window's frame as an interval.
     let is_count = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_count && !negative && fields.is_none() {
         return Ok(());
@@ -131,7 +131,7 @@ fn constant(interval: &mut Interval, negative: bool, style: &TextStyle) -> Resul
     Ok(())
 }
 
-/// The interval that a text means.
+/// The interval of a text.
 fn read(text: &str, limits: Limits, negative: bool, style: &TextStyle) -> Result<Expr> {
     let text = limits.fields.map_or_else(|| text.to_string(), |fields| with_unit(text, fields));
     let array = parse_value(Some(&text), &ColumnType::Interval, style)?;
@@ -165,11 +165,11 @@ fn read(text: &str, limits: Limits, negative: bool, style: &TextStyle) -> Result
     }))
 }
 
-/// A bare number counts the last of the fields, and two numbers with a colon between them are
-/// minutes and seconds where hours are none of them.
+/// A bare number counts the last field. Under MINUTE TO SECOND, two numbers with a colon are
+/// minutes and seconds.
 fn with_unit(text: &str, (first, last): (Part, Part)) -> String {
     let trimmed = text.trim();
-    // `5 day 1`: the number stands behind another unit.
+    // `5 day 1`: the number follows another unit.
     let number = match trimmed.rsplit_once(' ') {
         Some((before, number)) if before.ends_with(|last: char| last.is_ascii_alphabetic()) => {
             number

@@ -1,4 +1,4 @@
-//! Aggregates that make a document of many rows, which is put together as text.
+//! Aggregates that make one JSON document of many rows. The rewrite builds the document as text.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 use super::operators::call;
 use crate::statement::names::fold;
 
-/// `jsonb_agg(v)` says `('[' || string_agg(to_jsonb(v)::text, ', ') || ']')::jsonb`, where NULL is
-/// null; `jsonb_object_agg(k, v)` does so with the members of `jsonb_build_object(k, v)`. DISTINCT,
-/// ORDER BY, FILTER and OVER stay with the aggregate.
+/// `jsonb_agg(v)` means `('[' || string_agg(to_jsonb(v)::text, ', ') || ']')::jsonb`, with null for
+/// NULL. `jsonb_object_agg(k, v)` does the same with the members of `jsonb_build_object(k, v)`.
+/// DISTINCT, ORDER BY, FILTER and OVER stay with the aggregate.
 pub fn respell(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) else {
@@ -43,7 +43,7 @@ fn element(value: Expr) -> Option<Expr> {
     call("coalesce", vec![json, string("null")])
 }
 
-/// What stands between the braces.
+/// The text between the braces of an object.
 fn member(key: Expr, value: Expr) -> Option<Expr> {
     let object = cast(call("jsonb_build_object", vec![key, value])?, DataType::Text);
     let number = |number: &str| Expr::Value(Value::Number(number.to_string(), false).into());

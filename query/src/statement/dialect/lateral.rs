@@ -1,5 +1,5 @@
-//! The names of columns that a LATERAL subquery shows of tables before it: the planner knows them
-//! by how it refers to them.
+//! The names of a LATERAL subquery's columns that come from tables before the subquery: the planner
+//! names such a column after the reference, not after the column.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::statement::names::fold;
 
-/// Names such columns of a subquery in FROM: `LATERAL (SELECT t.v)` shows a column `v`.
+/// Names the columns of other tables in a LATERAL subquery: `LATERAL (SELECT t.v)` has a column
+/// `v`.
 pub fn name_columns(factor: &mut TableFactor) {
     if let TableFactor::Derived { lateral: true, subquery, .. } = factor
         && let SetExpr::Select(select) = subquery.body.as_mut()

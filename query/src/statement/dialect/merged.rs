@@ -1,7 +1,8 @@
-//! The columns that RIGHT and FULL JOIN … USING and NATURAL merge: in PostgreSQL their value
-//! is that of whichever side has one; the planner's is always the left side's. So such a
-//! join is written with ON, and the names of merged columns as what they mean. Those of other
-//! joins are written so where the planner takes a merged column for an ambiguous one.
+//! The columns that RIGHT and FULL JOIN … USING and NATURAL merge. In PostgreSQL a merged column
+//! has the value of the side with a row; in the planner a merged column always has the left value.
+//! The rewrite therefore writes the join with ON, and replaces the names of merged columns with
+//! expressions. For other joins the rewrite happens only if the planner takes a merged column for
+//! an ambiguous name.
 //!
 //! ```text
 //!   SELECT x FROM a FULL JOIN b USING (x)
@@ -28,22 +29,22 @@ mod scope;
 
 pub use columns::Columns;
 
-/// The joins to be written out.
+/// The joins to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// RIGHT and FULL.
     Right,
-    /// All of them.
+    /// All joins.
     All,
 }
 
-/// Rewrites every select over such joins.
+/// Rewrites every select over a join of the kind `which`.
 ///
 /// # Errors
-/// What is wrong with the joined tables, or with the names that are to be merged.
+/// An error in the joined tables, or in the merged names.
 pub async fn write_out(planner: &Planner, statement: &mut Statement, which: Which) -> Result<()> {
     let _ = walk::change(statement, &mut NestedAliases(which));
-    // What is inside comes first, so that each step sees columns that are right.
+    // Inner selects first: each step then sees the correct columns.
     loop {
         let mut finder = Finder::of(which);
         let _ = walk::change(statement, &mut finder);
@@ -55,7 +56,7 @@ pub async fn write_out(planner: &Planner, statement: &mut Statement, which: Whic
     }
 }
 
-/// Whether a statement has such a join at all.
+/// True if a statement has a join of the kind `which`.
 pub fn mentions(statement: &Statement, which: Which) -> bool {
     struct Any(Which);
     impl Look for Any {
@@ -69,7 +70,7 @@ pub fn mentions(statement: &Statement, which: Which) -> bool {
     walk::look(statement, &mut Any(which)).is_break()
 }
 
-/// Whether a statement has a `*` over such a join, whose merged columns come first.
+/// True if a statement has a `*` over a merging join. The merged columns of the join come first.
 pub fn shows_all(statement: &Statement) -> bool {
     struct Starred;
     impl Look for Starred {
@@ -85,7 +86,7 @@ pub fn shows_all(statement: &Statement) -> bool {
     walk::look(statement, &mut Starred).is_break()
 }
 
-/// The constraint of a join, if it is one that may merge columns.
+/// The constraint of a join, if the kind of join allows merged columns.
 pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)> {
     let found = match operator {
         JoinOperator::Join(constraint)
@@ -101,7 +102,7 @@ pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstr
     Some(found)
 }
 
-/// Where a merged column has its value from.
+/// The side of the join with the value of a merged column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -109,7 +110,7 @@ pub(super) enum Side {
     Either,
 }
 
-/// Whether a join of this item is one to be written out.
+/// True if the item has a join to rewrite.
 fn merges(item: &TableWithJoins, which: Which) -> bool {
     let by_itself = item.joins.iter().any(|join| match &join.join_operator {
         JoinOperator::Right(constraint)
@@ -132,7 +133,7 @@ fn is_merging(constraint: &JoinConstraint) -> bool {
     matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
 }
 
-/// `(a FULL JOIN b USING (x)) AS j` says `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
+/// `(a FULL JOIN b USING (x)) AS j` means `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
 struct NestedAliases(Which);
 
 impl Change for NestedAliases {
@@ -150,13 +151,13 @@ impl Change for NestedAliases {
     }
 }
 
-/// The CTEs of one query, and how many of their queries were visited.
+/// The CTEs of one query, and the number of visited CTEs.
 struct Frame {
     with: Option<With>,
     visited: usize,
 }
 
-/// Finds the first select to be rewritten; or, given the columns of its tables, rewrites it.
+/// Finds the first select to rewrite. With the columns of the select's tables, rewrites the select.
 struct Finder {
     which: Which,
     frames: Vec<Frame>,
@@ -178,7 +179,7 @@ impl Change for Finder {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        // Only a select by itself has its tables in reach of ORDER BY.
+        // ORDER BY reaches the tables of a lone select, but not the tables of a UNION.
         let alone = matches!(query.body.as_ref(), SetExpr::Select(_));
         if let Some(select) = first_select(&mut query.body, self.which) {
             let order_by = if alone { query.order_by.as_mut() } else { None };
@@ -199,7 +200,7 @@ impl Change for Finder {
 }
 
 impl Finder {
-    /// The CTEs that the query being visited may name.
+    /// The CTEs in scope of the visited query.
     fn visible(&self) -> Option<With> {
         let mut ctes: Vec<Cte> = Vec::new();
         let mut recursive = false;
@@ -217,7 +218,7 @@ impl Finder {
     }
 }
 
-/// The first select of a body that has such a join.
+/// The first select of a body with a join to rewrite.
 fn first_select(body: &mut SetExpr, which: Which) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => {
@@ -244,7 +245,7 @@ fn rewrite(
     scope::replace(select, order_by, items)
 }
 
-/// A name for a subquery in FROM that has none.
+/// A name for an unnamed subquery in FROM.
 fn unnamed(at: usize) -> TableAlias {
     let name = Ident::with_quote('"', format!("$joined{at}"));
     TableAlias { explicit: true, name, columns: Vec::new(), at: None }

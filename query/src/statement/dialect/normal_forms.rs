@@ -1,5 +1,5 @@
-//! The normal forms of Unicode, whose names are words of the grammar: `normalize(s, NFD)`,
-//! `s IS NFD NORMALIZED`.
+//! The normal forms of Unicode. The grammar has the names as keywords: `normalize(s, NFD)`, `s IS
+//! NFD NORMALIZED`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, NormalizationForm, Value,
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::operators::call;
 use crate::statement::names::fold;
 
-/// Writes the name of a form as text, and the test for a form as a comparison.
+/// Writes the name of a normal form as text, and the test for a normal form as a comparison.
 pub fn respell(expr: &mut Expr) {
     match expr {
         Expr::Function(function) => {

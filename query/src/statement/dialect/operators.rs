@@ -1,4 +1,4 @@
-//! SIMILAR TO and the clock's names, in calls that the planner knows.
+//! Rewrites SIMILAR TO and the names of the clock as calls that the planner knows.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -11,7 +11,7 @@ use crate::statement::{names::fold, parse};
 /// Rewrites one expression.
 ///
 /// # Errors
-/// A precision of the time that there is not.
+/// An invalid precision of a time.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::SimilarTo { negated, expr: value, pattern, escape_char } => {
@@ -48,7 +48,7 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Every equal element is removed or replaced, not the first alone.
+/// `array_replace` replaces every equal element, and not only the first.
 fn remove_all(function: &mut Function) {
     let Some(ObjectNamePart::Identifier(name)) = function.name.0.last_mut() else { return };
     let all = match fold(name).as_str() {
@@ -62,7 +62,7 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// A call of a function of ours.
+/// A call of one of our functions.
 pub fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
     let mut call = parse::expression(&format!("{name}()")).ok()?;
     if let Expr::Function(function) = &mut call
@@ -76,7 +76,7 @@ pub fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
     Some(call)
 }
 
-/// `make_interval(days => 3)` says `make_interval(0, 0, 0, 3)`.
+/// `make_interval(days => 3)` means `make_interval(0, 0, 0, 3)`.
 fn order_interval_parts(function: &mut Function) -> Result<()> {
     const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
@@ -117,7 +117,7 @@ fn order_interval_parts(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-/// The casts of `now()` in their order for LOCALTIMESTAMP and LOCALTIME, and for CURRENT_TIMESTAMP and
+/// The casts of `now()`, in order, for LOCALTIMESTAMP and LOCALTIME, and for CURRENT_TIMESTAMP and
 /// CURRENT_TIME with a precision.
 fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
     let [part] = function.name.0.as_slice() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Functions in FROM that read a table by position: the tables that stand for them.
+//! Functions in FROM that read a table by position: replaces a call with a subquery.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName,
@@ -11,15 +11,15 @@ use crate::{
     table::record,
 };
 
-/// Whether a function of this name, in lower case, reads a table.
+/// True if the function with the name, in lower case, reads a table.
 pub fn reads_table(name: &str) -> bool {
     name == "read_record"
 }
 
-/// The table that a call stands for; `None` for other functions.
+/// The table in place of a call; `None` for other functions.
 ///
 /// # Errors
-/// `UndefinedFunction` for arguments that it does not take.
+/// `UndefinedFunction` for wrong arguments.
 pub fn in_from(
     function: &Ident,
     arguments: &[Expr],
@@ -66,7 +66,7 @@ fn record_of(table: &Expr, compared: Expr, called: TableAlias) -> Result<TableFa
         if let Some(from) = select.from.first_mut()
             && let TableFactor::Table { name, args, .. } = &mut from.relation
         {
-            // The planner looks functions up by how they are written: quoted, it is another one.
+            // The planner finds a function by the written form: a quoted name is another function.
             *name = ObjectName::from(vec![Ident::new(record::FUNCTION)]);
             let table = FunctionArg::Unnamed(FunctionArgExpr::Expr(table.clone()));
             *args = Some(TableFunctionArgs { args: vec![table], settings: None });

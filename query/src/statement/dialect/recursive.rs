@@ -1,12 +1,12 @@
-//! The types of recursive queries, which the first term settles for the second: integer constants
-//! there are of type integer, where the planner would take them for bigint.
+//! The types of recursive queries. The first term determines the types for the second term: integer
+//! constants in the first term have the type integer, although the planner would choose bigint.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
     ValueWithSpan,
 };
 
-/// Gives the constants of each recursive query's first term their type.
+/// Casts the integer constants in the first term of each recursive query.
 pub fn type_constants(query: &mut Query) {
     let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return };
     for cte in &mut with.cte_tables {
@@ -18,7 +18,7 @@ pub fn type_constants(query: &mut Query) {
 }
 
 fn in_term(term: &mut SetExpr, has_names: bool) {
-    // The depth of a statement is bounded where it is parsed.
+    // The parser limits the depth of a statement.
     match term {
         SetExpr::Select(select) => in_select(select, has_names),
         SetExpr::Query(query) => in_term(query.body.as_mut(), has_names),
@@ -65,7 +65,7 @@ fn as_integer(expr: &mut Expr) {
     };
 }
 
-/// Whether an expression is a constant of type integer.
+/// True if an expression is a constant of type integer.
 fn is_integer(expr: &Expr) -> bool {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => {

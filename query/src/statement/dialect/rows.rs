@@ -1,5 +1,5 @@
-//! Functions that give rows: `generate_series` in a select list, `jsonb_array_elements`
-//! there and in FROM, and LATERAL before functions.
+//! Functions that return rows: `generate_series` in a select list, `jsonb_array_elements` in a
+//! select list and in FROM, and LATERAL before functions.
 
 use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
@@ -21,13 +21,13 @@ use crate::{
     table::record,
 };
 
-/// The table, and its column, of a series that stands in a select list.
+/// The name of the table, and of the column, of a series from a select list.
 const SERIES: &str = "$series";
 
 /// The column of `jsonb_array_elements` in FROM.
 const VALUE: &str = "value";
 
-/// The list that a function's rows are made of, and whether they are jsonb.
+/// The list function behind a function with rows, and true if the elements are jsonb.
 fn list_of(name: &str) -> Option<(&'static str, bool)> {
     Some(match name {
         "jsonb_array_elements" | "json_array_elements" => ("jsonb_elements_list", true),
@@ -44,12 +44,12 @@ fn list_of(name: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// Whether the one column of a function in FROM is `value`, however the function is called there.
+/// True if the single column of a function in FROM has the name `value`, under any alias.
 fn has_value(name: &str) -> bool {
     list_of(name).is_some_and(|(list, _)| list.starts_with("jsonb_elements"))
 }
 
-/// The list of pairs that a function's rows are made of, and whether their values are jsonb.
+/// The list function behind a function with pairs as rows, and true if the values are jsonb.
 fn pairs_of(name: &str) -> Option<(&'static str, bool)> {
     Some(match name {
         "jsonb_each" | "json_each" => ("jsonb_each_list", true),
@@ -58,7 +58,7 @@ fn pairs_of(name: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// A subquery with the columns `key` and `value` of a list of pairs.
+/// A subquery with the columns `key` and `value` from a list of pairs.
 fn pairs(
     list: &str,
     is_json: bool,
@@ -93,7 +93,7 @@ fn pairs(
     Some(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
-/// Functions in FROM that the planner reads itself.
+/// Functions in FROM that the planner itself reads.
 const TABLES: [&str; 3] = ["generate_series", "range", "unnest"];
 
 fn name_of(function: &Function) -> Option<String> {
@@ -110,14 +110,14 @@ fn unnamed(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
         .collect()
 }
 
-/// `unnest(list(argument))`, as jsonb if it is.
+/// `unnest(list(argument))`, with a cast to jsonb for jsonb elements.
 fn elements(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
     let (list, is_json) = list_of(name)?;
     let rows = call("unnest", vec![call(list, arguments)?])?;
     Some(as_json(rows, is_json))
 }
 
-/// `rows` as jsonb, if they are.
+/// Casts `rows` to jsonb if `is_json`.
 fn as_json(rows: Expr, is_json: bool) -> Expr {
     match is_json {
         true => Expr::Cast {
@@ -131,7 +131,7 @@ fn as_json(rows: Expr, is_json: bool) -> Expr {
     }
 }
 
-/// In expressions: the elements of an array are unnested; other series are refused.
+/// In expressions: unnests the elements of an array, and refuses other series.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -164,10 +164,10 @@ fn misplaced() -> Error {
         .with_hint("call it in FROM: SELECT … FROM generate_series(…) AS x")
 }
 
-/// `SELECT generate_series(1, 3)` says `SELECT x FROM …, generate_series(1, 3) AS x`.
+/// `SELECT generate_series(1, 3)` means `SELECT x FROM …, generate_series(1, 3) AS x`.
 ///
 /// # Errors
-/// `FeatureNotSupported` for two of them, which would advance side by side.
+/// `FeatureNotSupported` for two series, which would advance side by side.
 pub fn join_series(select: &mut Select) -> Result<()> {
     let first_rows = matches!(select.distinct, Some(Distinct::On(_)));
     let (count, late) = rows_in_list(select);
@@ -206,7 +206,7 @@ pub fn join_series(select: &mut Select) -> Result<()> {
         if first_rows {
             return Err(first_of_rows());
         }
-        // A list for each row.
+        // Keeps the series as a list in each row.
         select.projection = before;
         return Ok(());
     }
@@ -239,9 +239,9 @@ pub fn join_series(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// How many functions of a select list give rows, and whether their rows come after the rest of the
-/// query: those of several series advance side by side, and aggregates and windows do not see the
-/// rows of a series. Such a series is a list in each row.
+/// The number of functions with rows in a select list, and true if the rows come after the rest of
+/// the query. Several series advance side by side, and aggregates and windows do not see the rows
+/// of a series. In both cases the series is a list in each row.
 fn rows_in_list(select: &Select) -> (usize, bool) {
     let (mut series, mut others) = (0_usize, false);
     let _ = walk::own_expressions(&select.projection, |expr| {
@@ -256,11 +256,12 @@ fn rows_in_list(select: &Select) -> (usize, bool) {
     (series, series > 1 || series > 0 && others)
 }
 
-/// DISTINCT ON beside a function that gives rows: PostgreSQL chooses among the rows that the function
-/// makes, but where ORDER BY does not mention them it makes them of the rows that are chosen.
+/// Checks DISTINCT ON beside a function with rows. PostgreSQL chooses among the rows of the
+/// function if ORDER BY mentions the function. Otherwise PostgreSQL chooses first, and calls the
+/// function for the chosen rows.
 ///
 /// # Errors
-/// `FeatureNotSupported` for the latter.
+/// `FeatureNotSupported` for a call after the choice.
 pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> {
     let Some(OrderByKind::Expressions(order)) = order_by.map(|order_by| &order_by.kind) else {
         return Ok(());
@@ -309,12 +310,12 @@ fn first_of_rows() -> Error {
     .with_hint("select the first rows in a subquery in FROM, and call the function outside")
 }
 
-/// Whether a function in a select list gives a row for each of its values.
+/// True if a function in a select list returns one row for each value.
 fn gives_rows(name: &str) -> bool {
     TABLES.contains(&name) || list_of(name).is_some()
 }
 
-/// Whether a function is an aggregate.
+/// True if a function is an aggregate.
 fn aggregates(name: &str) -> bool {
     const OURS: [&str; 6] =
         ["every", "json_agg", "json_object_agg", "jsonb_agg", "jsonb_object_agg", "variance"];
@@ -326,7 +327,7 @@ fn aggregates(name: &str) -> bool {
     ALL.contains(name)
 }
 
-/// Takes the one series out of an expression; whether it was there.
+/// Takes the single series out of an expression. Returns true if the expression had a series.
 fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> {
     match expr {
         Expr::Function(function)
@@ -372,11 +373,11 @@ fn names_column(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// In FROM: `jsonb_array_elements(x)`, and any function that gives one value, is a lateral
-/// subquery, and LATERAL before a function is what the function is anyway.
+/// In FROM: `jsonb_array_elements(x)`, and any function with one value, becomes a lateral subquery.
+/// LATERAL before a function changes nothing.
 ///
 /// # Errors
-/// `FeatureNotSupported` for WITH ORDINALITY.
+/// `FeatureNotSupported` for an unsupported WITH ORDINALITY.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     if let TableFactor::UNNEST { alias, array_exprs, with_ordinality: true, .. } = factor {
         let function = Ident::new("unnest");
@@ -477,10 +478,10 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// Rows with their numbers: `FROM unnest(x) WITH ORDINALITY AS u (u, k)`.
+/// Rows with numbers: `FROM unnest(x) WITH ORDINALITY AS u (u, k)`.
 ///
 /// # Errors
-/// `FeatureNotSupported` for functions whose rows are not elements of a list.
+/// `FeatureNotSupported` for functions without a list of rows.
 fn with_numbers(
     function: &Ident,
     arguments: Vec<Expr>,
@@ -500,7 +501,7 @@ fn with_numbers(
     let one = Expr::Value(Value::Number("1".to_string(), false).into());
     let lengths: Option<Vec<Expr>> =
         lists.iter().map(|list| call("cardinality", vec![list.clone()])).collect();
-    // The shorter lists go on with NULL.
+    // NULL fills up the shorter lists.
     let length = match lists.len() {
         1 => lengths.and_then(|mut lengths| lengths.pop()),
         _ => lengths.and_then(|lengths| call("greatest", lengths)),
@@ -517,7 +518,7 @@ fn with_numbers(
         Some(alias) if values.len() == 2 => fold(&alias.name),
         _ => called,
     };
-    // Of equal names, what follows the mark is not shown.
+    // For equal names, clients do not see the part after the mark.
     let last = values.len() - 1;
     let names: Vec<Ident> = (0..=last)
         .map(|at| match at {
@@ -548,8 +549,8 @@ fn with_numbers(
     Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
-/// `generate_series(1, '3')` says `generate_series(1, 3)`: a constant in quotes beside a number is
-/// a number.
+/// `generate_series(1, '3')` means `generate_series(1, 3)`: a quoted constant beside a number is a
+/// number.
 fn numbers_in_quotes(arguments: &mut [FunctionArg]) {
     let constant = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => {
@@ -577,8 +578,8 @@ fn numbers_in_quotes(arguments: &mut [FunctionArg]) {
     }
 }
 
-/// The planner reads series of bigint alone; of a constant that fits an integer, the series is
-/// one of integers unless a cast says bigint.
+/// The planner reads only series of bigint. A series with a constant that fits an integer is a
+/// series of integers, unless a cast says bigint.
 fn as_bigint(argument: &mut FunctionArg) {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return };
     let Expr::Cast { data_type, expr: inner, .. } = &mut *expr else { return };
@@ -596,7 +597,7 @@ fn as_bigint(argument: &mut FunctionArg) {
     }
 }
 
-/// The function itself.
+/// A call of the function with the name `name`.
 fn call_of(name: &ObjectName, arguments: Vec<Expr>) -> Option<Expr> {
     let Expr::Function(mut function) = call("f", arguments)? else { return None };
     function.name = name.clone();
@@ -610,7 +611,7 @@ fn query(sql: &str) -> Option<Box<Query>> {
     }
 }
 
-/// `FROM jsonb_array_elements(…) AS e`: `e` by itself is the element.
+/// `FROM jsonb_array_elements(…) AS e`: the bare name `e` is the element.
 pub fn name_elements(query: &mut Query) {
     let mut aliases = Vec::new();
     if let SetExpr::Select(select) = query.body.as_ref() {
@@ -644,7 +645,7 @@ pub fn name_elements(query: &mut Query) {
     });
 }
 
-/// The alias of a function whose one column has a name of its own.
+/// The alias of a function whose single column has a fixed name.
 fn alias_of(factor: &TableFactor) -> Option<String> {
     let (name, alias) = match factor {
         TableFactor::Table { name, alias: Some(alias), args: Some(_), .. }

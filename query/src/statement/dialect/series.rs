@@ -1,6 +1,6 @@
-//! `generate_series` in FROM. A series of constants streams: its bounds are read while the
-//! statement is planned. All other series are lists, so that their bounds are computed like any
-//! other expression: by the rules of the session, with parameters, for each row.
+//! `generate_series` in FROM. A series of constants streams: the planner reads the bounds at
+//! planning time. Every other series is a list. The bounds of a list are ordinary expressions: the
+//! session's rules apply, parameters are allowed, and each row may have other bounds.
 
 use std::ops::ControlFlow;
 
@@ -22,12 +22,12 @@ use crate::{
     statement::{names::fold, walk},
 };
 
-/// Whether the arguments of a series are constants that [`settle`] or the planner reads.
+/// True if the arguments of a series are constants that [`settle`] or the planner reads.
 pub fn is_constant(arguments: &[Expr]) -> bool {
     arguments.iter().all(is_whole_constant) || is_of_constant_times(arguments)
 }
 
-/// Whether a data type is one of whole numbers.
+/// True for a type of whole numbers.
 pub fn is_whole(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -97,11 +97,11 @@ fn is_step(expr: &Expr) -> bool {
     }
 }
 
-/// Names the function that makes a series of constants, and writes the constants as it takes
-/// them.
+/// Names the function for a series of constants, and writes the constants as arguments of the
+/// function.
 ///
 /// # Errors
-/// What is wrong with a time or an interval.
+/// An error in a time or an interval.
 pub fn settle(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
     let TableFactor::Table { name, args: Some(arguments), .. } = factor else {
         return Ok(());
@@ -137,7 +137,7 @@ fn expr_of(argument: &FunctionArg) -> Option<Expr> {
     }
 }
 
-/// Whether an expression of whole numbers is a bigint.
+/// True if an expression of whole numbers is a bigint.
 fn says_bigint(expr: &Expr) -> bool {
     let found = walk::expressions(expr, |expr| match expr {
         Expr::Cast { data_type: DataType::BigInt(_) | DataType::Int8(_), .. } => {
@@ -187,8 +187,7 @@ fn times(first: &Expr, last: &Expr, step: &Expr, style: &TextStyle) -> Result<[S
     ])
 }
 
-/// The text of a bound as its own type writes it: that of a date has no time, that of a
-/// `timestamp` no zone.
+/// The text of a bound, written in the bound's own type: a date has no time, a `timestamp` no zone.
 fn plain(bound: &Expr, style: &TextStyle) -> Result<String> {
     let Some((text, column_type)) = time_of(bound) else {
         return Ok(text_of(bound).unwrap_or_default().to_string());

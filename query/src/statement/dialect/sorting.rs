@@ -1,5 +1,5 @@
-//! Constants of ORDER BY and DISTINCT ON: PostgreSQL takes a constant for a position in the select
-//! list, and the planner does not.
+//! Constants of ORDER BY and DISTINCT ON. PostgreSQL takes a constant for a position in the select
+//! list; the planner does not.
 //!
 //! ```text
 //!   SELECT DISTINCT ON (2) lower(s), h FROM t   ─►   SELECT DISTINCT ON (h) lower(s), h FROM t
@@ -14,11 +14,11 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::names::{fold, name_of_item};
 
-/// Writes the positions of a query for the planner.
+/// Rewrites the positions of a query for the planner.
 ///
 /// # Errors
-/// `SyntaxError` for a constant that is no position, `InvalidColumnReference` for a position that
-/// does not exist.
+/// `SyntaxError` for a constant that is no position, `InvalidColumnReference` for a position
+/// outside of the select list.
 pub fn write_out(query: &mut Query) -> Result<()> {
     let order_by = query.order_by.as_mut();
     if let Some(order) = order_by.and_then(keys) {
@@ -63,13 +63,13 @@ fn keys(order_by: &mut OrderBy) -> Option<impl Iterator<Item = &mut Expr>> {
     }
 }
 
-/// GROUP BY has positions too, and no other constants.
+/// GROUP BY also has positions, and no other constants.
 fn of_groups(select: &mut Select) -> Result<()> {
     let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return Ok(()) };
     groups.iter_mut().try_for_each(|group| at_position(group, "GROUP BY"))
 }
 
-/// Takes the parentheses from a position.
+/// Removes the parentheses around a position.
 fn at_position(expr: &mut Expr, clause: &str) -> Result<()> {
     let (mut bare, mut is_negative) = (&*expr, false);
     loop {
@@ -118,7 +118,7 @@ fn not_in_list(clause: &str, position: &str) -> Error {
     )
 }
 
-/// Puts the expression of the select list in the place of its position.
+/// Replaces a position with the expression of the select list.
 fn take_item(expr: &mut Expr, items: &[SelectItem], clause: &str) -> Result<()> {
     let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = &*expr else {
         return Ok(());
@@ -137,8 +137,7 @@ fn take_item(expr: &mut Expr, items: &[SelectItem], clause: &str) -> Result<()> 
     }
 }
 
-/// Names the casts of a select list as PostgreSQL does, where DISTINCT ON or ORDER BY may name such a
-/// column.
+/// Names the casts of a select list like PostgreSQL, if DISTINCT ON or ORDER BY names the column.
 fn name_casts(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let Some(Distinct::On(told_apart)) = &select.distinct else { return };
     let mut mentioned: Vec<String> = Vec::new();
@@ -161,7 +160,7 @@ fn name_casts(select: &mut Select, order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// Puts the expressions of DISTINCT ON into the order of ORDER BY: the planner wants equal lists.
+/// Sorts the expressions of DISTINCT ON in the order of ORDER BY: the planner expects equal lists.
 fn in_order(told_apart: &mut [Expr], sorted: &[Expr]) {
     let place = |expr: &Expr| {
         let place = sorted.iter().position(|key| are_same(key, expr));

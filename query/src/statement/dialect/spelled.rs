@@ -1,4 +1,4 @@
-//! Expressions that the parser groups, or the planner reads, otherwise than PostgreSQL.
+//! Expressions that the parser groups, or the planner reads, in another way than PostgreSQL.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, CharacterLength, DataType, Expr, Subscript,
@@ -10,7 +10,7 @@ use stratalog_functions::with_backslashes;
 use super::operators::call;
 use crate::statement::names::fold;
 
-/// Decimal digits of a constant numeric, at most; what has more is a float.
+/// Maximum number of decimal digits of a constant numeric; a longer constant is a float.
 const DIGITS_MAX: usize = 76;
 
 /// Rewrites one expression.
@@ -41,14 +41,14 @@ pub fn respell(expr: &mut Expr) {
             for access in access_chain {
                 match access {
                     AccessExpr::Subscript(Subscript::Index { .. }) => {}
-                    // The planner takes the name of a part as a text.
+                    // The planner expects the name of a field as a text.
                     AccessExpr::Dot(part) => {
                         if let (true, Expr::Identifier(name)) = (of_value, &*part) {
                             let name = Value::SingleQuotedString(fold(name));
                             *part = Expr::Value(name.into());
                         }
                     }
-                    // Without a bound, from the first or up to the last.
+                    // A missing lower bound is the first element, a missing upper bound the last.
                     AccessExpr::Subscript(Subscript::Slice {
                         lower_bound, upper_bound, ..
                     }) => {
@@ -79,7 +79,7 @@ fn empty_of_dimensions(access_chain: &mut Vec<AccessExpr>) {
     *access_chain = vec![AccessExpr::Subscript(nothing)];
 }
 
-/// `ARRAY[]::int[]` has a type that nothing but its cast tells.
+/// `ARRAY[]::int[]`: only the cast tells the type.
 fn type_empty_array(expr: &mut Expr) {
     if let Expr::Cast { expr: inner, .. } = expr
         && let Expr::Array(array) = inner.as_ref()
@@ -89,8 +89,8 @@ fn type_empty_array(expr: &mut Expr) {
     }
 }
 
-/// A cast to `varchar(n)` keeps n characters, one to `char` the first: the same but for blanks
-/// at the end, which longer ones of `char(n)` would get.
+/// A cast to `varchar(n)` keeps n characters, and a cast to `char` keeps the first. A cast to
+/// `char(n)` would also append blanks, and is not rewritten.
 fn cut_to_length(expr: &mut Expr) {
     let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } =
         expr
@@ -121,8 +121,8 @@ fn cut_to_length(expr: &mut Expr) {
     }
 }
 
-/// A constant `"char"` is one byte: the first of a text, or the one that `\ooo` says. One that is no
-/// letter of ASCII is shown so.
+/// A constant `"char"` is one byte: the first byte of a text, or the byte of `\ooo`. A byte outside
+/// of ASCII is written as `\ooo`.
 fn read_byte(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type: DataType::Custom(name, _), .. } = expr else {
         return;
@@ -149,7 +149,7 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// `-(-2147483648)` is the constant 2147483648, and no negative of an integer: signs of a constant
+/// `-(-2147483648)` is the constant 2147483648, and no negated integer: the signs before a constant
 /// belong to the constant, also through parentheses.
 fn fold_signs(expr: &mut Expr) {
     let (mut signs, mut inner) = (0_u32, &*expr);
@@ -171,7 +171,7 @@ fn fold_signs(expr: &mut Expr) {
     };
 }
 
-/// The smallest bigint is one, though without its sign it would be none.
+/// The smallest bigint is a bigint, although the number without the sign is out of range.
 fn keep_smallest(expr: &mut Expr) {
     if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = expr
         && let Expr::Value(ValueWithSpan { value: Value::Number(text, settled), .. }) =
@@ -181,7 +181,7 @@ fn keep_smallest(expr: &mut Expr) {
     }
 }
 
-/// `-2 ^ 2` says `(-2) ^ 2`: a sign binds more than a power.
+/// `-2 ^ 2` means `(-2) ^ 2`: a sign binds tighter than a power.
 fn bind_sign(expr: &mut Expr) {
     let Expr::UnaryOp { op, expr: inner } = expr else { return };
     if !matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
@@ -196,7 +196,7 @@ fn bind_sign(expr: &mut Expr) {
     *expr = power;
 }
 
-/// `a ^ -b ^ c` says `(a ^ -b) ^ c`: powers group from the left.
+/// `a ^ -b ^ c` means `(a ^ -b) ^ c`: powers group from the left.
 fn regroup_power(expr: &mut Expr) {
     let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr else { return };
     bind_sign(right);
@@ -213,7 +213,7 @@ fn regroup_power(expr: &mut Expr) {
     *expr = power;
 }
 
-/// A constant that no numeric of ours holds is a float; a whole one beyond bigint is a
+/// A constant outside of the range of numeric is a float; a whole constant outside of bigint is a
 /// numeric.
 fn number(expr: &mut Expr) {
     let Expr::Value(ValueWithSpan { value: Value::Number(text, settled), .. }) = expr else {
@@ -243,7 +243,7 @@ fn number(expr: &mut Expr) {
     }
 }
 
-/// A row is null if all of it is, and not null if none of it is.
+/// A row is null if all values are null, and not null if no value is null.
 fn null_row(expr: &mut Expr) {
     let (inner, is_null) = match expr {
         Expr::IsNull(inner) => (inner, true),
@@ -267,7 +267,7 @@ fn null_row(expr: &mut Expr) {
     }
 }
 
-/// `LIKE 'a#%' ESCAPE '#'` says `LIKE 'a\%'`.
+/// `LIKE 'a#%' ESCAPE '#'` means `LIKE 'a\%'`.
 fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     let Some(ValueWithSpan { value: Value::SingleQuotedString(escape), .. }) = &*escape_char else {
         return;

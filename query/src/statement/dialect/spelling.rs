@@ -1,4 +1,4 @@
-//! Expressions that PostgreSQL spells otherwise than the planner.
+//! Expressions with another spelling in PostgreSQL than in the planner.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
@@ -11,13 +11,13 @@ use stratalog_text::{TextStyle, parse_value, write_value};
 use super::operators::call;
 use crate::statement::{names::fold, parse};
 
-/// Digits of a number that are written out, at most: as many as a numeric has.
+/// Maximum number of digits in an expanded number: the digits of a numeric.
 const DIGITS_MAX: usize = 76;
 
 /// Rewrites one expression.
 ///
 /// # Errors
-/// What is wrong with an interval.
+/// An error in an interval.
 pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     settle_now(expr, style)?;
     reach_far(expr, style);
@@ -30,13 +30,13 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
         Expr::Cast {
             kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, ..
         } if is_floating(data_type) => {
-            // Read in the wanted type at once: by way of a numeric it would be rounded twice.
+            // Parses the text directly in the wanted type: a numeric in between would round twice.
             if let Some(text) = number_of(inner) {
                 **inner = Expr::Value(Value::SingleQuotedString(text).into());
             }
         }
         Expr::Cast { expr: inner, data_type, .. } if is_any_numeric(data_type) => {
-            // As exact as it is written.
+            // Keeps all written digits.
             if let Some(text) = number_of(inner).filter(|text| !text.contains(['e', 'E'])) {
                 let point = if text.contains('.') { "" } else { "." };
                 *expr = Expr::Value(Value::Number(format!("{text}{point}"), false).into());
@@ -84,8 +84,8 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// SUBSTRING, OVERLAY and POSITION call functions, which also take bytes. A part FROM a text is
-/// what matches that.
+/// SUBSTRING, OVERLAY and POSITION become function calls. The functions also accept bytes.
+/// SUBSTRING FROM a text returns the part that matches the text as a pattern.
 fn parts(expr: &mut Expr) {
     let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Value(Value::Null.into()));
     let called = match expr {
@@ -129,7 +129,7 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }))
 }
 
-/// Whether it is a number, and not above zero.
+/// True for a constant number below one.
 fn is_below_one(expr: &Expr) -> bool {
     number_of(expr).and_then(|text| text.parse::<i64>().ok()).is_some_and(|number| number < 1)
 }
@@ -195,7 +195,7 @@ fn without_exponent(text: &str) -> Option<String> {
     (written.len() <= DIGITS_MAX).then_some(written)
 }
 
-/// The type that a function of its name casts to.
+/// The type that the function with the type's name casts to.
 pub fn type_of_function(name: &str) -> Option<DataType> {
     Some(match name {
         "bool" => DataType::Boolean,
@@ -258,7 +258,7 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
                 format: None,
             };
         }
-        // Of today, from its midnight.
+        // The age today, counted from midnight.
         ("age", [_]) => {
             if let (Some(today), FunctionArguments::List(list)) =
                 (call("current_date", Vec::new()), &mut called.args)
@@ -266,7 +266,7 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
                 list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(today)));
             }
         }
-        // An empty array has no dimension, so no length.
+        // An empty array has no dimension, and therefore no length.
         ("array_length", [_] | [_, _]) => {
             let inner = expr.clone();
             if let Some(Expr::Function(outer)) = scalar("nullif(CAST(NULL AS INT), 0)") {
@@ -277,7 +277,8 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
                         ..
                     }))) = list.args.first_mut()
                 {
-                    // The planner's own name of the function, so that it is not met again.
+                    // The planner's own name of the function: the rewrite does not meet the name
+                    // again.
                     let mut inner = inner;
                     if let Expr::Function(call) = &mut inner {
                         call.name =
@@ -293,7 +294,7 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// `'yesterday'`, `'now'` and their like mean the time of the statement.
+/// `'yesterday'`, `'now'` and similar words mean the time of the statement.
 fn settle_now(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     let (value, data_type) = match expr {
         Expr::TypedString(typed) => (&mut typed.value.value, &typed.data_type),
@@ -326,7 +327,8 @@ fn settle_now(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// A constant time without a precision that nanoseconds cannot hold counts microseconds.
+/// Gives a constant time outside of the range of nanoseconds a precision of microseconds, unless
+/// the constant names a precision.
 fn reach_far(expr: &mut Expr, style: &TextStyle) {
     let (value, data_type) = match expr {
         Expr::TypedString(typed) => (&typed.value.value, &mut typed.data_type),

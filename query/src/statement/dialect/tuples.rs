@@ -1,4 +1,4 @@
-//! Rows that are compared: the planner compares columns.
+//! Comparisons of rows: the planner compares columns.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::{names::is_wildcard, parse};
 
-/// Writes the rows that an expression compares as tuples: `ROW(1, 2) = …` says `(1, 2) = …`.
+/// Writes the compared rows of an expression as tuples: `ROW(1, 2) = …` means `(1, 2) = …`.
 pub fn of_rows(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if is_comparison(op) => {
@@ -71,7 +71,7 @@ fn as_tuple(expr: &mut Expr) {
 /// `(a, b) = (SELECT x, y …)` compares the columns, within the subquery.
 ///
 /// # Errors
-/// When the subquery has more or fewer columns.
+/// An error if the subquery has more or fewer columns.
 pub fn with_subquery(expr: &mut Expr) -> Result<()> {
     let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
     let (row, op, query) = match (left.as_ref(), right.as_ref()) {
@@ -85,7 +85,7 @@ pub fn with_subquery(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The operator that says the same of its operands in the other order.
+/// The operator for swapped operands.
 fn mirrored(op: &BinaryOperator) -> BinaryOperator {
     match op {
         BinaryOperator::Lt => BinaryOperator::Gt,
@@ -120,11 +120,11 @@ pub fn respell(expr: &mut Expr) {
     }
 }
 
-/// In a condition, `(a, b) IN (SELECT x, y …)` says that there is such a row, and NOT IN that
-/// there is none of which it is not false that it equals `(a, b)`.
+/// In a condition, `(a, b) IN (SELECT x, y …)` is true if a row equals `(a, b)`. NOT IN is true if
+/// for every row the equality with `(a, b)` is false.
 ///
 /// # Errors
-/// When the subquery has more or fewer columns.
+/// An error if the subquery has more or fewer columns.
 pub fn in_condition(condition: &mut Expr) -> Result<()> {
     match condition {
         Expr::Nested(inner) => in_condition(inner)?,
@@ -146,11 +146,11 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Elsewhere, `(a, b) IN (SELECT x, y …)` says that it is true of one of the rows that it equals
-/// `(a, b)`, or that it is not known of all.
+/// Outside of conditions, `(a, b) IN (SELECT x, y …)` is true if a row equals `(a, b)`, unknown if
+/// the equality is unknown for a row, and false otherwise.
 ///
 /// # Errors
-/// As [`in_condition`].
+/// See [`in_condition`].
 pub fn in_subquery(expr: &mut Expr) -> Result<()> {
     let Expr::InSubquery { expr: left, subquery, negated } = expr else { return Ok(()) };
     let compared = compared_rows(left, &BinaryOperator::Eq, subquery)?;
@@ -168,7 +168,8 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The comparison of a row with one of a subquery, whose columns have these names.
+/// The comparison of a row with a row of a subquery; `columns` are the names of the subquery's
+/// columns.
 struct Compared {
     columns: Vec<String>,
     test: Expr,
@@ -198,7 +199,7 @@ fn over(query: &Query, columns: &[String], value: Expr, test: Option<Expr>) -> B
         .and_then(|trees| trees.into_iter().next().map(|tree| tree.statement))
     {
         Some(Statement::Query(outer)) => outer,
-        // The text above is a query.
+        // Unreachable: the text above is a query.
         _ => return Box::new(query.clone()),
     };
     if let SetExpr::Select(select) = outer.body.as_mut() {
@@ -213,7 +214,7 @@ fn over(query: &Query, columns: &[String], value: Expr, test: Option<Expr>) -> B
     outer
 }
 
-/// How many columns a query has, if it names them all.
+/// The number of columns of a query, if the query lists all columns.
 fn columns_of(query: &Query) -> Option<usize> {
     match query.body.as_ref() {
         SetExpr::Select(select) if !select.projection.iter().any(is_wildcard) => {
@@ -249,7 +250,7 @@ fn nested(expr: Expr) -> Expr {
     Expr::Nested(Box::new(expr))
 }
 
-/// One of them, in a tree that is as flat as can be.
+/// The disjunction of conditions, in a tree with the least possible depth.
 fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
     if conditions.len() < 2 {
         return conditions.pop();
@@ -259,7 +260,7 @@ fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
     Some(nested(Expr::BinaryOp { left, op: BinaryOperator::Or, right }))
 }
 
-/// `(a, b) >= (c, d)` says `a > c OR a = c AND b >= d`.
+/// `(a, b) >= (c, d)` means `a > c OR a = c AND b >= d`.
 fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
     if left.len() != right.len() {
         return None;

@@ -1,5 +1,5 @@
-//! VALUES with cells of different types: literals and NULL take the type that a cell beside them names,
-//! as in PostgreSQL. The planner wants equal types, or makes numerics of floats.
+//! VALUES with cells of different types: literals and NULL take the type of a typed cell in the
+//! same column, as in PostgreSQL. The planner requires equal types, or converts floats to numerics.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, TimezoneInfo, UnaryOperator,
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_functions::literal::numeric_type;
 use stratalog_model::ColumnType;
 
-/// Casts literals in a column of VALUES to the type that another cell of the column names, without the
+/// Casts literals in a column of VALUES to the type of another cell of the column, without the
 /// digits or the length of the other cell.
 pub fn align(values: &mut Values) {
     let columns = values.rows.first().map_or(0, |row| row.content.len());
@@ -61,7 +61,7 @@ pub fn align(values: &mut Values) {
 /// A type without digits or length; a timestamp gets the precision `time`.
 fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
     match data_type {
-        // The planner knows a text of limited length as a text.
+        // The planner treats a text of limited length as a text.
         DataType::Varchar(Some(_))
         | DataType::CharacterVarying(Some(_))
         | DataType::CharVarying(Some(_)) => DataType::Text,
@@ -77,8 +77,8 @@ fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
     }
 }
 
-/// The precision of a column with timestamps of these types and literals with up to `digits` digits; `None`
-/// where a type names no precision.
+/// The precision of a column with timestamps of the given types and literals with up to `digits`
+/// digits; `None` if a type names no precision.
 fn time_precision(types: &[&DataType], digits: u64) -> Option<u64> {
     let mut precisions = types.iter().filter_map(|data_type| match data_type {
         DataType::Timestamp(precision, _) => Some(*precision),
@@ -88,7 +88,7 @@ fn time_precision(types: &[&DataType], digits: u64) -> Option<u64> {
     Some(if digits > named { named.max(TIME_DIGITS) } else { named })
 }
 
-/// Digits of a second that a time without a precision has in PostgreSQL.
+/// Digits of the second in PostgreSQL's times without a precision.
 const TIME_DIGITS: u64 = 6;
 
 fn digits_of_second(text: &str) -> u64 {
@@ -115,7 +115,7 @@ fn text_of(cell: &Expr) -> Option<&str> {
     }
 }
 
-/// The type that a cell names.
+/// The type in the text of a cell.
 fn named_type(cell: &Expr) -> Option<&DataType> {
     const INTERVAL: &DataType = &DataType::Interval { fields: None, precision: None };
     const NUMERIC: &DataType = &DataType::Numeric(ExactNumberInfo::None);
@@ -134,7 +134,7 @@ fn named_type(cell: &Expr) -> Option<&DataType> {
     }
 }
 
-/// Where a time stands in PostgreSQL's order of implicit casts; 0 for other types.
+/// The position of a time in PostgreSQL's order of implicit casts; 0 for other types.
 fn time_rank(data_type: &DataType) -> u8 {
     match data_type {
         DataType::Date => 1,
@@ -144,7 +144,7 @@ fn time_rank(data_type: &DataType) -> u8 {
     }
 }
 
-/// Where a number stands in PostgreSQL's order of implicit casts; 0 for other types.
+/// The position of a number in PostgreSQL's order of implicit casts; 0 for other types.
 fn number_rank(data_type: &DataType) -> u8 {
     match data_type {
         DataType::SmallInt(_) | DataType::Int2(_) => 1,
@@ -165,8 +165,8 @@ fn is_floating(data_type: &DataType) -> bool {
     number_rank(data_type) >= 5
 }
 
-/// Whether a cell is a text literal or NULL. The planner wants a type with metadata, such as uuid, of
-/// NULL too.
+/// True for a text literal or NULL. The planner also needs a type for NULL if the type has
+/// metadata, for example uuid.
 fn is_untyped(cell: &Expr) -> bool {
     match cell {
         Expr::Value(ValueWithSpan { value, .. }) => {

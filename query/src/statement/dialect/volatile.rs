@@ -1,5 +1,5 @@
-//! Volatile WITH queries that are read several times, `WITH q AS (SELECT random()) SELECT … FROM q a, q b`:
-//! the planner would compute such a query anew for each reader, with other results.
+//! Volatile WITH queries with several readers, `WITH q AS (SELECT random()) SELECT … FROM q a, q
+//! b`: the planner would compute the WITH query again for each reader, with other results.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -17,7 +17,7 @@ const VOLATILE: &[&str] = &["random", "gen_random_uuid", "clock_timestamp", "tim
 /// `FeatureNotSupported`.
 pub fn read_once(query: &Query) -> Result<()> {
     let Some(with) = &query.with else { return Ok(()) };
-    // The function that makes a WITH query volatile, by the name of the query.
+    // The name of the WITH query, and the function that makes the query volatile.
     let mut volatile: HashMap<String, String> = HashMap::new();
     for cte in &with.cte_tables {
         let called = call_in(cte.query.as_ref());
@@ -59,7 +59,7 @@ fn call_in(tree: &impl Visit) -> Option<String> {
     found
 }
 
-/// How often a query is read.
+/// The number of mentions of a query.
 fn reads(tree: &impl Visit, name: &str) -> usize {
     let mut count = 0;
     let _ = walk::relations(tree, |relation: &ObjectName| {

@@ -1,5 +1,5 @@
-//! Windows that begin with the name of another, `OVER (w ROWS 3 PRECEDING)`: the planner would
-//! overlook the name. And offsets of frames that are computed.
+//! Windows that extend a named window, `OVER (w ROWS 3 PRECEDING)`: the planner would ignore the
+//! name. The module also rewrites computed offsets of frames.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -12,15 +12,14 @@ use crate::statement::{names::fold, walk};
 
 mod offsets;
 
-/// Writes into the windows of a select, and of its ORDER BY, what the windows that they name
-/// say.
+/// Copies named windows into the windows of a select, and of the ORDER BY.
 ///
 /// # Errors
-/// What PostgreSQL says of a window that cannot be copied, or is not there.
+/// PostgreSQL's error for a window that does not exist or cannot be copied.
 pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
     let mut named: HashMap<String, WindowSpec> = HashMap::new();
     for NamedWindowDefinition(name, window) in &mut select.named_window {
-        // One that is another's name alone is looked up by the planner.
+        // The planner resolves a definition that is only another name.
         if let NamedWindowExpr::WindowSpec(spec) = window {
             copy(spec, &named)?;
             offsets::write_out(spec)?;
@@ -42,7 +41,7 @@ fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Res
                 Some(WindowType::WindowSpec(spec)) => {
                     outcome = copy(spec, named).and_then(|()| offsets::write_out(spec));
                 }
-                // The planner would look the name up in the query around, too.
+                // The planner would also search the enclosing query for the name.
                 Some(over @ WindowType::NamedWindow(_)) => outcome = write_in(over, named),
                 None => {}
             }
@@ -52,7 +51,7 @@ fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Res
     outcome
 }
 
-/// Puts a window in the place of its name.
+/// Replaces the name of a window with the window.
 fn write_in(over: &mut WindowType, named: &HashMap<String, WindowSpec>) -> Result<()> {
     let WindowType::NamedWindow(name) = over else { return Ok(()) };
     let name = fold(name);
@@ -66,7 +65,7 @@ fn write_in(over: &mut WindowType, named: &HashMap<String, WindowSpec>) -> Resul
     Ok(())
 }
 
-/// Takes over what the window that `spec` names says.
+/// Copies the clauses of the window that `spec` names.
 fn copy(spec: &mut WindowSpec, named: &HashMap<String, WindowSpec>) -> Result<()> {
     let Some(name) = spec.window_name.take() else { return Ok(()) };
     let name = fold(&name);

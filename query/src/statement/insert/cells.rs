@@ -1,4 +1,4 @@
-//! Single values of VALUES: straight into column builders where they are constants.
+//! Single values of VALUES: constants go directly into column builders.
 
 use std::sync::Arc;
 
@@ -28,28 +28,28 @@ pub enum Cell {
     Null,
     /// DEFAULT
     Default,
-    /// A string: takes the type of its column.
+    /// A string: takes the type of the column.
     Text(String),
     /// A number, sign included.
     Number(String),
     /// TRUE or FALSE
     Boolean(bool),
-    /// `now()`: when the statement began.
+    /// `now()`: the start of the statement.
     Now,
     /// `$n`, counted from 0.
     Parameter(usize),
-    /// Anything else.
+    /// Any other expression.
     Expression(Box<Expr>),
-    /// Its value.
+    /// The value of an expression.
     Computed(Computed),
 }
 
 impl Cell {
-    /// The cell of an expression that goes into a column of `column_type`; parameters take
-    /// that type where the client told none.
+    /// The cell of an expression for a column of `column_type`. A parameter without a type from the
+    /// client takes the type of the column.
     ///
     /// # Errors
-    /// `DatatypeMismatch` when one parameter goes into columns of two types.
+    /// `UndefinedParameter` for a name other than `$n`.
     pub fn of(
         expr: &Expr,
         column_type: Option<&ColumnType>,
@@ -113,7 +113,7 @@ impl Cell {
 /// One column of values, without expressions.
 ///
 /// # Errors
-/// What is wrong with a value.
+/// An error in a value.
 pub fn one_column(
     computing: &Computing<'_>,
     cells: &[&Cell],
@@ -170,7 +170,7 @@ pub fn one_column(
     }
 }
 
-/// Whether an expression is `now()` or a synonym, which need no plan.
+/// True for `now()` and synonyms, which need no plan.
 fn is_now(expr: &Expr) -> bool {
     let Expr::Function(Function {
         name,

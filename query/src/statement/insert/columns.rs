@@ -1,4 +1,4 @@
-//! The columns that a writing statement fills, and the values of the others.
+//! The columns that a writing statement fills, and the values of the other columns.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -21,23 +21,23 @@ use crate::{
     statement::names,
 };
 
-/// Columns that a hint lists at most.
+/// Maximum number of columns in a hint.
 const LISTED_MAX: usize = 8;
 
-/// Where the values of a statement go.
+/// The target columns of a statement.
 #[derive(Debug)]
 pub struct Targets {
     /// The chronicle.
     pub chronicle: Arc<ChronicleDefinition>,
-    /// Positions of the columns that the statement gives values for, in its order.
+    /// Positions of the columns with values from the statement, in the order of the statement.
     pub listed: Vec<usize>,
-    /// For each column of the chronicle, what it gets when the statement gives nothing.
+    /// For each column of the chronicle, the value if the statement gives no value.
     defaults: Vec<Missing>,
     schema: SchemaRef,
 }
 
 impl Targets {
-    /// Refuses values for a time that the server gives.
+    /// Refuses values for a time column if the server gives the time.
     ///
     /// # Errors
     /// `GeneratedAlways`.
@@ -48,13 +48,13 @@ impl Targets {
         }
     }
 
-    /// Whether the statement gives values for the time column.
+    /// True if the statement gives values for the time column.
     pub fn have_time(&self) -> bool {
         let mut listed = (0..self.listed.len()).filter_map(|at| self.column(at));
         listed.any(|column| column.id == self.chronicle.tick_column)
     }
 
-    /// Refuses values of VALUES for a time that the server gives, but DEFAULT.
+    /// Refuses any value of VALUES except DEFAULT for a time column if the server gives the time.
     ///
     /// # Errors
     /// `GeneratedAlways`.
@@ -68,7 +68,7 @@ impl Targets {
         }
     }
 
-    /// The listed column that the server gives its value, and its place in the list.
+    /// The listed column with a value from the server, and the place in the list.
     fn time_given_by_server(&self) -> Option<(usize, &ColumnDefinition)> {
         if self.chronicle.time_source != TickSource::Server {
             return None;
@@ -77,11 +77,11 @@ impl Targets {
         listed.find(|(_, column)| column.id == self.chronicle.tick_column)
     }
 
-    /// The columns `names` of `chronicle`; the first `width` columns when none are named.
+    /// The columns `names` of `chronicle`; for an empty list, the first `width` columns.
     ///
     /// # Errors
-    /// `UndefinedColumn`, `DuplicateColumn`, and `SyntaxError` when there are more or fewer
-    /// values than columns.
+    /// `UndefinedColumn`, `DuplicateColumn`, and `SyntaxError` for more or fewer values than
+    /// columns.
     pub async fn new(
         session: &Session,
         chronicle: Arc<ChronicleDefinition>,
@@ -124,7 +124,7 @@ impl Targets {
         self.column(at).map(|column| &column.column_type)
     }
 
-    /// Checks that columns of a query may be assigned, before it runs.
+    /// Checks that the columns of a query can be assigned, before the query runs.
     ///
     /// # Errors
     /// `DatatypeMismatch`.
@@ -137,10 +137,10 @@ impl Targets {
         Ok(())
     }
 
-    /// A batch of a query as the listed columns.
+    /// Converts a batch of a query to the listed columns.
     ///
     /// # Errors
-    /// What assigning a value says.
+    /// An error of the assignment of a value.
     pub fn assign(&self, session: &Session, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let style = assign::style(session);
         batch
@@ -160,10 +160,10 @@ impl Targets {
             .collect()
     }
 
-    /// What the column at `position` gets in `rows` rows that say DEFAULT.
+    /// The default of the column at `position` for `rows` rows.
     ///
     /// # Errors
-    /// What evaluating the default says.
+    /// An error of the evaluation of the default.
     pub async fn default_of(
         &self,
         computing: &Computing<'_>,
@@ -176,10 +176,11 @@ impl Targets {
         }
     }
 
-    /// All columns of the chronicle: the listed ones given, the others from their defaults.
+    /// All columns of the chronicle: the given listed columns, and the defaults of the other
+    /// columns.
     ///
     /// # Errors
-    /// `NotNullViolation`, and what evaluating a default says.
+    /// `NotNullViolation`, and an error of the evaluation of a default.
     pub async fn fill(
         &self,
         computing: &Computing<'_>,
@@ -213,7 +214,7 @@ impl Targets {
             .map_err(from_arrow)
     }
 
-    /// The first row that has a NULL where none may be, and the first column of it that has.
+    /// The first row with a NULL in a NOT NULL column, and the column.
     fn first_null(&self, filled: &[ArrayRef]) -> Option<(usize, &ColumnDefinition)> {
         let columns = filled.iter().zip(&self.chronicle.columns);
         let required = columns.filter(|(_, column)| !column.nullable);
@@ -225,8 +226,7 @@ impl Targets {
     }
 }
 
-/// The array as one of exactly `data_type`: lists may come without the metadata of their
-/// items.
+/// The array with exactly the type `data_type`: lists may come without the metadata of the items.
 fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if array.data_type() == data_type {
         return Ok(array);
@@ -234,7 +234,7 @@ fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     arrow::compute::cast(&array, data_type).map_err(from_arrow)
 }
 
-/// The error of a time that a client gives, where the server does.
+/// The error of a client's time in a table with times from the server.
 pub fn time_by_server(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
     let name = &column.name;
     let others = chronicle.columns.iter().filter(|other| other.id != column.id);
@@ -252,12 +252,12 @@ pub fn time_by_server(chronicle: &ChronicleDefinition, column: &ColumnDefinition
     .with_hint(format!("leave the column out: {} ({})", chronicle.name, others.join(", ")))
 }
 
-/// The error of a NULL where none may be.
+/// The error of a NULL in a NOT NULL column.
 pub fn not_null(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
     chronicle.not_null_violation(&column.name)
 }
 
-/// Positions of named columns; of all when none are named.
+/// Positions of named columns; for an empty list, of all columns.
 ///
 /// # Errors
 /// `UndefinedColumn`, `DuplicateColumn`.

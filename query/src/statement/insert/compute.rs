@@ -27,16 +27,16 @@ use crate::{
 pub struct Computed {
     /// The values.
     pub array: ArrayRef,
-    /// Their type.
+    /// The type of the values.
     pub field: FieldRef,
 }
 
-/// What the expressions of one statement are computed with. All of them see the same events.
+/// The context for the expressions of one statement. All expressions see the same events.
 #[derive(Debug)]
 pub struct Computing<'a> {
     /// The session.
     pub session: &'a Session,
-    /// The statement: it can be stopped.
+    /// The work of the statement, for cancellation.
     work: Arc<Work>,
     types: &'a [ColumnType],
     values: &'a [ScalarValue],
@@ -44,7 +44,7 @@ pub struct Computing<'a> {
 }
 
 impl<'a> Computing<'a> {
-    /// For a statement with these parameters.
+    /// The context of a statement with the given parameters.
     pub fn new(
         session: &'a Session,
         work: &Arc<Work>,
@@ -54,7 +54,7 @@ impl<'a> Computing<'a> {
         Self { session, work: Arc::clone(work), types, values, snapshot: OnceCell::new() }
     }
 
-    /// For values that no statement stores, and that have no parameters.
+    /// The context of values without parameters that no statement stores.
     pub fn constants(session: &'a Session) -> Self {
         Self::new(session, &Work::within(0, session.memory_pool()), &[], &[])
     }
@@ -70,11 +70,11 @@ impl<'a> Computing<'a> {
         Ok((value, self.types.get(at).unwrap_or(&ColumnType::Text)))
     }
 
-    /// The events that all expressions see: those of before the statement, if this is called
-    /// before it stores any.
+    /// The events that all expressions see: the events before the statement, if the call comes
+    /// before the statement stores events.
     ///
     /// # Errors
-    /// As `Transaction::snapshot`.
+    /// See `Transaction::snapshot`.
     pub async fn pin(&self) -> Result<Arc<dyn Snapshot>> {
         let (session, store) = (self.session, self.session.store().as_ref());
         let transaction = &session.transaction;
@@ -84,10 +84,10 @@ impl<'a> Computing<'a> {
         pinned.await.cloned()
     }
 
-    /// The values of the expressions of a plan that [`plan`] or [`plan_repeated`] made.
+    /// The values of the expressions of a plan from [`plan`] or [`plan_repeated`].
     ///
     /// # Errors
-    /// What computing them says.
+    /// An error of the computation.
     pub async fn run(&self, plan: &LogicalPlan) -> Result<Vec<Computed>> {
         let plan = if self.types.is_empty() {
             plan.clone()
@@ -126,10 +126,10 @@ impl<'a> Computing<'a> {
     }
 }
 
-/// The plan of expressions by themselves: `SELECT e1, e2 …`.
+/// The plan of expressions without a table: `SELECT e1, e2 …`.
 ///
 /// # Errors
-/// What is wrong with one.
+/// An error in an expression.
 pub async fn plan<E: Display>(
     session: &Session,
     expressions: impl IntoIterator<Item = E>,
@@ -142,10 +142,10 @@ pub async fn plan<E: Display>(
     plan_text(session, &format!("SELECT {}", list.join(", "))).await
 }
 
-/// The plan of one expression that is computed anew for each of `rows` rows.
+/// The plan of one expression with a new value for each of `rows` rows.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error in the expression.
 pub async fn plan_repeated(
     session: &Session,
     expression: impl Display,
@@ -168,10 +168,10 @@ async fn plan_text(session: &Session, sql: &str) -> Result<LogicalPlan> {
     Ok(planner.analyze(&plan).unwrap_or(plan))
 }
 
-/// Whether a plan gives other values each time.
+/// True if each execution of a plan may give other values.
 ///
 /// # Errors
-/// None that a plan of ours has.
+/// No plan of ours causes an error.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut volatile = false;
     plan.apply_with_subqueries(|node| {

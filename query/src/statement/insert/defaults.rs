@@ -1,4 +1,4 @@
-//! Values of columns that a statement gives no value for.
+//! Default values of columns.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::{
     statement::parse,
 };
 
-/// What a column gets when a statement gives nothing.
+/// The default of a column.
 #[derive(Debug)]
 pub enum Missing {
     /// NULL.
     Null,
-    /// The clock's time: the tick column, and `now()`.
+    /// The time of the clock: for the tick column, and for `now()`.
     Now,
-    /// One value, always the same.
+    /// One constant value.
     Constant(ArrayRef),
-    /// Computed once per batch of rows.
+    /// One computation for each batch of rows.
     Once(Box<LogicalPlan>),
-    /// Computed for each row.
+    /// One computation for each row.
     Each(Box<Expr>),
 }
 
@@ -39,7 +39,7 @@ impl Missing {
     /// The default of a column.
     ///
     /// # Errors
-    /// When the DEFAULT that is kept can no longer be read.
+    /// An error if the stored DEFAULT cannot be read any more.
     pub async fn of(session: &Session, column: &ColumnDefinition, is_tick: bool) -> Result<Self> {
         let Some(sql) = &column.default_sql else {
             return Ok(if is_tick { Missing::Now } else { Missing::Null });
@@ -69,7 +69,7 @@ impl Missing {
     /// `rows` values.
     ///
     /// # Errors
-    /// What computing them says.
+    /// An error of the computation.
     pub async fn array(
         &self,
         computing: &Computing<'_>,
@@ -93,7 +93,7 @@ impl Missing {
                 Ok(arrow::array::new_null_array(&column.column_type.arrow_type(), rows))
             }
             Missing::Now => {
-                // Microseconds, as `now()` everywhere: clients read no more digits.
+                // Microseconds, like `now()` everywhere: clients read no more digits.
                 let now_ns = session.parts().clock.now_ns();
                 let now = TimestampNanosecondArray::from(vec![now_ns - now_ns.rem_euclid(1_000)]);
                 let now: ArrayRef = match column.column_type {

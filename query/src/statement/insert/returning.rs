@@ -1,4 +1,4 @@
-//! RETURNING: what was stored, ticks and numbers assigned, as a table of its own.
+//! RETURNING: the stored rows, with the assigned ticks and numbers, as a separate table.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::{
     statement::{names, parse, query, system_columns},
 };
 
-/// The name under which RETURNING finds its rows.
+/// The name of the stored rows in the query of RETURNING.
 const STORED: &str = "$stored";
 
 /// A planned RETURNING.
 #[derive(Debug)]
 pub struct Returning {
-    /// Shape of the result.
+    /// The shape of the result.
     pub schema: SchemaRef,
     /// `SELECT items FROM "$stored" AS table`.
     sql: String,
-    /// System columns that it mentions.
+    /// System columns that the items mention.
     mentioned: Vec<usize>,
-    /// Chronicles that its subqueries read.
+    /// Chronicles that the subqueries read.
     pub reads: Vec<ChronicleId>,
 }
 
@@ -45,7 +45,7 @@ impl Returning {
     /// Plans the items of a RETURNING.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// An error in the items.
     pub async fn plan(
         session: &Session,
         chronicle: &Arc<ChronicleDefinition>,
@@ -98,10 +98,10 @@ impl Returning {
         Ok((plan, schema))
     }
 
-    /// The rows of what was stored.
+    /// The result rows for the stored rows.
     ///
     /// # Errors
-    /// What evaluating the items says; the rows are stored all the same.
+    /// An error of the evaluation of the items; the rows are stored in any case.
     pub async fn rows(
         &self,
         session: &Session,
@@ -144,7 +144,7 @@ fn stored_schema(chronicle: &ChronicleDefinition, mentioned: &[usize]) -> Schema
     Arc::new(Schema::new(fields))
 }
 
-/// Stored events with the system columns mentioned; `gsn` counts on.
+/// Stored events with the mentioned system columns. Advances `gsn` by the number of events.
 fn stored(
     chronicle: &ChronicleDefinition,
     events: &EventBatch,

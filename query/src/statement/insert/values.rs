@@ -11,27 +11,28 @@ use super::{
 };
 use crate::{Session, errors::from_arrow, statement::parameters};
 
-/// Expressions that are planned together at a time.
+/// Maximum number of expressions in one plan.
 const EXPRESSIONS_MAX: usize = 256;
 
-/// Rows that are turned into columns at a time.
+/// Maximum number of rows in one conversion to columns.
 const ROWS_MAX: usize = 8_192;
 
 /// The rows of VALUES; DEFAULT VALUES is one row without cells.
 #[derive(Debug)]
 pub struct Values {
     rows: Vec<Vec<Cell>>,
-    /// The plan of all expressions, row by row, if there are some, and not too many.
+    /// The plan of all expressions, row by row; `None` without expressions, and for too many
+    /// expressions.
     plan: Option<LogicalPlan>,
     guesses: Vec<usize>,
 }
 
 impl Values {
-    /// Plans rows, and settles the types of parameters that stand within expressions,
-    /// `$1 * 2`, as the planner finds them there.
+    /// Plans rows, and determines the types of parameters within expressions, for example `$1 * 2`,
+    /// from the plan.
     ///
     /// # Errors
-    /// What is wrong with an expression.
+    /// An error in an expression.
     pub async fn plan(
         session: &Session,
         rows: Vec<Vec<Cell>>,
@@ -66,22 +67,22 @@ impl Values {
         Ok(Self { rows, plan: kept, guesses })
     }
 
-    /// As [`parameters::Types::guesses`].
+    /// See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         &self.guesses
     }
 
-    /// The plan of all expressions, if there are some.
+    /// The plan of all expressions, if the rows have expressions.
     pub fn plan_of_expressions(&self) -> Option<&LogicalPlan> {
         self.plan.as_ref()
     }
 
-    /// Whether expressions of later pieces are computed when earlier pieces are stored.
+    /// True if the computation of later pieces happens after the store of earlier pieces.
     pub fn is_computed_in_pieces(&self) -> bool {
         self.rows.len() > ROWS_MAX && expressions(&self.rows).next().is_some()
     }
 
-    /// How many rows there are in each of the pieces that [`Self::arrays`] gives.
+    /// The pieces of the rows, for [`Self::arrays`].
     pub fn pieces(&self) -> impl Iterator<Item = &[Vec<Cell>]> {
         self.rows.chunks(ROWS_MAX)
     }
@@ -89,7 +90,7 @@ impl Values {
     /// The columns of a piece, in the order of the statement's column list.
     ///
     /// # Errors
-    /// What is wrong with a value.
+    /// An error in a value.
     pub async fn arrays(
         &self,
         computing: &Computing<'_>,
@@ -147,7 +148,7 @@ fn expressions(rows: &[Vec<Cell>]) -> impl Iterator<Item = &Expr> {
     })
 }
 
-/// A column in which some rows say DEFAULT.
+/// A column with DEFAULT in some rows.
 async fn with_defaults(
     computing: &Computing<'_>,
     cells: &[&Cell],
@@ -174,7 +175,7 @@ async fn with_defaults(
 /// The value of one cell of any kind.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error in the value.
 pub async fn one_value(
     computing: &Computing<'_>,
     cell: Cell,

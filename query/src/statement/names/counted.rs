@@ -1,5 +1,5 @@
-//! `count(t.*)`: counts the rows of a table, without those that an outer join adds for the rows of
-//! the other side. DataFusion counts all rows.
+//! `count(t.*)`: counts the rows of a table, without the rows of NULLs from an outer join.
+//! DataFusion counts all rows.
 
 use std::{collections::HashSet, ops::ControlFlow};
 
@@ -15,11 +15,10 @@ use crate::{
     statement::walk::{self, Change, Flow, Look},
 };
 
-/// Writes such counts as counts of columns that are never NULL.
+/// Rewrites `count(t.*)` as a count of a column that is never NULL.
 ///
 /// # Errors
-/// `FeatureNotSupported` for rows of the nullable side of an outer join that are not those of a
-/// table.
+/// `FeatureNotSupported` if the nullable side of an outer join is not a table.
 pub fn count_rows(query: &mut Query, planner: &Planner) -> Result<()> {
     let mut mentions = false;
     let _ = walk::expressions(&*query, |expr| {
@@ -65,9 +64,9 @@ fn counts(expr: &Expr) -> Option<&ObjectName> {
 /// An entry of FROM.
 struct Entry {
     name: String,
-    /// Whether an outer join may add rows of NULLs.
+    /// True if an outer join may add rows of NULLs.
     nullable: bool,
-    /// The column of a table that is never NULL.
+    /// A column of the table that is never NULL.
     present: Option<String>,
 }
 

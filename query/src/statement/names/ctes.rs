@@ -1,5 +1,5 @@
-//! WITH queries within others: DataFusion refuses a name that an outer WITH has, which PostgreSQL
-//! hides.
+//! Nested WITH queries: DataFusion refuses an inner WITH query with the name of an outer WITH
+//! query. In PostgreSQL the inner query hides the outer query.
 //!
 //! ```text
 //!   WITH q AS (…) SELECT * FROM (WITH q AS (SELECT … FROM q) SELECT * FROM q) z
@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::fold;
 use crate::statement::walk::{self, Change, Flow, Look};
 
-/// Gives WITH queries whose names hide others names of their own.
+/// Gives new names to WITH queries that hide outer WITH queries.
 pub fn tell_apart(query: &mut Query) {
     let mut repeated = Repeated::default();
     if walk::look(&*query, &mut repeated).is_break() {
@@ -23,7 +23,7 @@ pub fn tell_apart(query: &mut Query) {
     }
 }
 
-/// Breaks at a name that two WITH queries have.
+/// Breaks at the second WITH query with the same name.
 #[derive(Default)]
 struct Repeated(HashSet<String>);
 
@@ -39,9 +39,9 @@ impl Look for Repeated {
 
 /// The WITH of one query.
 struct Level {
-    /// Names as written, and as they are from now on.
+    /// The written names, and the new names.
     ctes: Vec<(String, Option<String>)>,
-    /// The number of WITH queries that were visited.
+    /// The number of visited WITH queries.
     visited: usize,
     recursive: bool,
 }

@@ -1,5 +1,5 @@
-//! Names of computed columns where others refer to them: `ORDER BY rank`, and `max` from
-//! outside of `(SELECT max(v) FROM t)`. The planner knows only columns and aliases.
+//! Names of computed columns with references from other places: `ORDER BY rank`, and `max` outside
+//! of `(SELECT max(v) FROM t)`. The planner knows only columns and aliases.
 
 use std::ops::ControlFlow;
 
@@ -11,14 +11,14 @@ use datafusion::sql::sqlparser::ast::{
 use super::{alias, fold, is_column, is_wildcard, name_of_item};
 use crate::statement::walk::{self, Change};
 
-/// Makes the names of computed columns known to the planner, wherever a query uses them.
+/// Gives aliases to computed columns, wherever a query uses their names.
 pub fn make_reachable(query: &mut Query) {
     let _ = walk::change(query, &mut Reach);
 }
 
-/// In an expression of ORDER BY a name is that of a column of the tables, also where a
-/// column of the result has the name; the planner would take the result's. So that one
-/// loses it, where nothing else needs it.
+/// In an expression of ORDER BY, a name denotes a column of the tables, even if a column of the
+/// result has the same name. The planner would choose the column of the result. The rewrite
+/// therefore hides the name of the result's column, unless another clause needs the name.
 pub fn hide_shadowing(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(order_by) = &mut query.order_by else { return };
@@ -85,7 +85,7 @@ impl Change for Reach {
     }
 }
 
-/// The select list that names the columns of a body; and whether it is all of the body.
+/// The select list that names the columns of a body, and true if the body is only the one SELECT.
 fn naming_select(body: &SetExpr) -> Option<(&Select, bool)> {
     match body {
         SetExpr::Select(select) => Some((select, true)),
@@ -96,9 +96,9 @@ fn naming_select(body: &SetExpr) -> Option<(&Select, bool)> {
     }
 }
 
-/// `ORDER BY name`, where the name is that of a computed column, becomes its position; or
-/// its expression, where a `*` hides the position or DISTINCT ON takes none. So does an
-/// expression that is repeated from the select list.
+/// `ORDER BY name` with the name of a computed column becomes the position of the column. The
+/// rewrite uses the expression instead if a `*` hides the position, or with DISTINCT ON. An
+/// expression repeated from the select list becomes a position, too.
 fn order_by_output(query: &mut Query) {
     let Some((select, whole)) = naming_select(&query.body) else { return };
     let Some(order_by) = &mut query.order_by else { return };
@@ -126,7 +126,8 @@ fn order_by_output(query: &mut Query) {
             .enumerate()
             .filter(|(_, item)| !is_wildcard(item) && name_of_item(item) == name);
         let Some((at, item)) = named.next() else { continue };
-        // Two different columns of that name: ambiguous, and so refused.
+        // Two different columns with the same name: the name is ambiguous, and the planner refuses
+        // the query.
         if is_column(item) || named.any(|(_, other)| other != item) {
             continue;
         }
@@ -139,8 +140,8 @@ fn order_by_output(query: &mut Query) {
     }
 }
 
-/// Gives aliases to the computed columns that ORDER BY names by position: DataFusion finds such
-/// a column by its name, and the name of an unnamed column is the text of the expression.
+/// Gives aliases to the computed columns that ORDER BY names by position: DataFusion finds the
+/// column by name, and the name of an unnamed column is the text of the expression.
 fn name_ordered(query: &mut Query) {
     let Some(order_by) = &query.order_by else { return };
     let OrderByKind::Expressions(orders) = &order_by.kind else { return };
@@ -149,7 +150,7 @@ fn name_ordered(query: &mut Query) {
     let Some(select) = naming_select_mut(&mut query.body) else { return };
     match select.distinct {
         None | Some(Distinct::All) => {}
-        // The other expressions must repeat the select list, which aliases would hide.
+        // The other expressions must repeat the select list, and aliases would hide the list.
         Some(Distinct::Distinct) if positions.iter().all(Option::is_some) => {}
         Some(_) => return,
     }
@@ -164,7 +165,7 @@ fn name_ordered(query: &mut Query) {
     }
 }
 
-/// The position, counted from 0, that an expression of ORDER BY is.
+/// The position, counted from 0, in an expression of ORDER BY.
 fn position_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
@@ -174,7 +175,7 @@ fn position_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// As [`naming_select`], to be changed.
+/// See [`naming_select`].
 fn naming_select_mut(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -187,13 +188,13 @@ fn position(at: usize) -> Expr {
     Expr::value(Value::Number((at + 1).to_string(), false))
 }
 
-/// Whether it is more than a name or a constant.
+/// True for more than a name or a constant.
 fn is_compound(expr: &Expr) -> bool {
     !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
 }
 
-/// `GROUP BY upper`, where that is the name of a computed column, makes the name an alias:
-/// the planner takes it where the tables have no such column.
+/// `GROUP BY upper` with the name of a computed column turns the name into an alias. The planner
+/// uses the alias if the tables have no column with the name.
 fn group_by_output(select: &mut Select) {
     let GroupByExpr::Expressions(groups, _) = &select.group_by else { return };
     let wanted: Vec<String> = groups.iter().flat_map(mentioned).collect();
@@ -209,7 +210,7 @@ fn group_by_output(select: &mut Select) {
         let Some(item) = named.next() else { continue };
         let expr = match &*item {
             SelectItem::UnnamedExpr(expr) => Some(expr),
-            // An alias that tells a column apart is out of the statement's reach.
+            // The statement cannot name an alias of a duplicate column.
             SelectItem::ExprWithAlias { expr, alias } => {
                 Some(expr).filter(|_| alias.value.contains('\u{1}'))
             }
@@ -226,7 +227,7 @@ fn group_by_output(select: &mut Select) {
     }
 }
 
-/// Gives the computed columns of a subquery their names as aliases.
+/// Gives aliases to the computed columns of a subquery.
 fn name_computed(query: &mut Query) {
     order_by_output(query);
     let ordered = query.order_by.is_some();
@@ -246,7 +247,7 @@ fn name_body(body: &mut SetExpr, ordered: bool) {
 }
 
 fn name_select(select: &mut Select, ordered: bool) {
-    // ORDER BY of a DISTINCT must repeat the select list, which aliases would hide.
+    // ORDER BY of a DISTINCT must repeat the select list, and aliases would hide the list.
     if ordered && matches!(select.distinct, Some(Distinct::Distinct)) {
         return;
     }
@@ -266,14 +267,13 @@ fn name_select(select: &mut Select, ordered: bool) {
         if alone && !taken.contains(name) {
             alias(item, name);
         } else {
-            // Out of reach, but told apart.
+            // Not reachable by name, but distinct.
             alias(item, &format!("{name}\u{1}{at}"));
         }
     }
 }
 
-/// Names that HAVING and QUALIFY use: there the planner takes an alias where PostgreSQL
-/// takes the column.
+/// Names in HAVING and QUALIFY: the planner chooses an alias, and PostgreSQL the column.
 fn filtered_names(select: &Select) -> Vec<String> {
     select.having.iter().chain(&select.qualify).flat_map(mentioned).collect()
 }

@@ -1,8 +1,8 @@
-//! Tables of one name in several schemas, and column names that include a schema.
+//! Tables with the same name in several schemas, and column names that include a schema.
 //!
-//! DataFusion ignores the schema when it compares `public.tq.v` with a table that FROM names
-//! without a schema. This pass resolves such names as PostgreSQL does, before DataFusion sees
-//! them: every table with an ambiguous name gets an alias, and column references use the alias.
+//! DataFusion ignores the schema when comparing `public.tq.v` with a table that FROM names without
+//! a schema. The pass resolves the names like PostgreSQL, before DataFusion sees the statement:
+//! every table with an ambiguous name gets an alias, and column references use the alias.
 //!
 //! ```text
 //!   SELECT public.tq.v, s1.tq.v FROM tq, s1.tq
@@ -36,9 +36,8 @@ type Identity = (String, String);
 /// Resolves the qualified names of a statement.
 ///
 /// # Errors
-/// `UndefinedTable` for a column of a table that FROM does not name, `AmbiguousColumn` for a
-/// table name that FROM gives to two tables, `DuplicateAlias`, and `FeatureNotSupported` for
-/// another database.
+/// `UndefinedTable` for a column of a table outside of FROM, `AmbiguousColumn` for a table name
+/// with two tables in FROM, `DuplicateAlias`, and `FeatureNotSupported` for another database.
 pub fn resolve(tree: &mut (impl Visit + VisitMut), planner: &Planner) -> Result<()> {
     let mut mentions = Mentions::default();
     let _ = walk::look(&*tree, &mut mentions);
@@ -52,8 +51,8 @@ pub fn resolve(tree: &mut (impl Visit + VisitMut), planner: &Planner) -> Result<
     resolver.error.map_or(Ok(()), Err)
 }
 
-/// Resolves the qualified names in the RETURNING of an INSERT into a table, which the statement
-/// calls `shown`; `is_named` tells that this is the table's own name.
+/// Resolves the qualified names in the RETURNING of an INSERT into a table. The statement calls the
+/// table `shown`; `is_named` is true if `shown` is the table's own name.
 ///
 /// # Errors
 /// `UndefinedTable` for a column of another table.
@@ -82,7 +81,7 @@ pub fn resolve_returning(
 /// The names of a statement.
 #[derive(Default)]
 struct Mentions {
-    /// Whether a column or a wildcard names a schema.
+    /// True if a column or a wildcard names a schema.
     has_qualified: bool,
     /// The tables without an alias, by the last part of their names.
     tables: HashMap<String, HashSet<Vec<String>>>,
@@ -91,7 +90,7 @@ struct Mentions {
 }
 
 impl Mentions {
-    /// Whether the statement may mean two tables by one name.
+    /// True if one name may denote two tables of the statement.
     fn is_relevant(&self) -> bool {
         let repeated = |(name, spellings): (&String, &HashSet<Vec<String>>)| {
             let uses = spellings.len() + usize::from(self.others.contains(name));
@@ -100,7 +99,7 @@ impl Mentions {
         self.has_qualified || self.tables.iter().any(repeated)
     }
 
-    /// An alias for each table whose name means something else elsewhere in the statement.
+    /// An alias for each table whose name has another meaning elsewhere in the statement.
     fn aliases(&self, planner: &Planner) -> HashMap<Identity, String> {
         let mut aliases = HashMap::new();
         for (name, spellings) in &self.tables {
@@ -208,28 +207,28 @@ fn wildcards_of_mut(arguments: &mut FunctionArguments) -> impl Iterator<Item = &
 
 /// One entry of FROM.
 struct Relation {
-    /// The name by which columns may refer to the entry.
+    /// The name of the entry in column references.
     name: String,
-    /// The table, of an entry without an alias.
+    /// The table of an entry without an alias.
     table: Option<Identity>,
-    /// The alias that this pass gives to the entry.
+    /// The alias that the pass gives to the entry.
     given: Option<String>,
-    /// The parts of the name as FROM has them.
+    /// The parts of the name in FROM.
     written: Vec<String>,
-    /// Whether a join in parentheses with an alias hides the entry.
+    /// True if a join in parentheses with an alias hides the entry.
     hidden: bool,
 }
 
 /// The names that one query or SELECT adds.
 struct Level {
     relations: Vec<Relation>,
-    /// The WITH queries, and the number of those visited so far.
+    /// The WITH queries, and the number of visited WITH queries.
     ctes: Vec<String>,
     visited: usize,
     recursive: bool,
-    /// Whether the body of the query is one SELECT, whose tables ORDER BY may name.
+    /// True if the body of the query is one SELECT. ORDER BY may name the tables of the SELECT.
     is_plain: bool,
-    /// The level that encloses this one.
+    /// The enclosing level.
     parent: Option<usize>,
 }
 
@@ -237,7 +236,7 @@ struct Resolver<'a> {
     planner: &'a Planner,
     aliases: HashMap<Identity, String>,
     levels: Vec<Level>,
-    /// Whether the next query is a derived table, which cannot name its neighbours.
+    /// True if the next query is a derived table. A derived table cannot name the neighbours.
     next_is_apart: bool,
     error: Option<Error>,
 }
@@ -248,7 +247,7 @@ impl Resolver<'_> {
         if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The levels that a name is looked up in, the innermost first.
+    /// The levels of a name lookup, the innermost first.
     fn visible(&self) -> impl Iterator<Item = &Level> {
         let innermost = self.levels.last();
         std::iter::successors(innermost, |level| self.levels.get(level.parent?))
@@ -262,7 +261,7 @@ impl Resolver<'_> {
     }
 
     /// The names in the arguments of `replay` and `playback`: conditions name the replayed table,
-    /// and not its neighbours in FROM.
+    /// and not the neighbours of the replayed table in FROM.
     fn replayed(&self, table: Option<&str>) -> Result<Level> {
         let table = table.map(|name| self.planner.table_named(name)).transpose()?;
         let relation = table.map(|table| Relation {
@@ -342,7 +341,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The name of the table of `schema.table.column`, or of `table.column`; `None` to keep it.
+    /// The new name of the table in `schema.table.column`, or in `table.column`; `None` to keep the
+    /// name.
     fn qualifier(&self, parts: &[String]) -> Result<Option<Ident>> {
         let Some(relation) = self.relation(parts)? else { return Ok(None) };
         let given = relation.given.as_ref();
@@ -350,7 +350,8 @@ impl Resolver<'_> {
         Ok(name.map(|name| Ident::with_quote('"', name)))
     }
 
-    /// The entry of FROM that `schema.table` or `table` names; `None` for an entry elsewhere.
+    /// The entry of FROM for `schema.table` or `table`; `None` for an entry outside of the visible
+    /// levels.
     fn relation(&self, parts: &[String]) -> Result<Option<&Relation>> {
         let (schema, table) = match parts {
             [table] => return self.by_name(table),

@@ -31,7 +31,7 @@ fn columns_are_named_as_postgresql_names_them() {
     );
 }
 
-/// The query as the planner gets it.
+/// The query for the planner.
 fn planned(sql: &str) -> String {
     let tree = crate::statement::parse::statements(sql, 1 << 20).unwrap().remove(0);
     let Statement::Query(mut query) = tree.statement else { panic!("{sql}") };

@@ -1,5 +1,5 @@
-//! `SELECT t.*, t.*` and `SELECT *, v` in a subquery: the planner refuses what repeats a
-//! column, so wildcards are written out, and their columns told apart.
+//! `SELECT t.*, t.*` and `SELECT *, v` in a subquery: the planner refuses repeated columns. The
+//! pass expands the wildcards, and gives distinct names to the columns.
 
 use std::ops::ControlFlow;
 
@@ -14,10 +14,10 @@ use crate::{
     statement::walk::{self, Change},
 };
 
-/// Writes the wildcards of a statement out, where they stand beside other columns.
+/// Expands the wildcards of a statement that stand beside other columns.
 ///
 /// # Errors
-/// What is wrong with the tables that they are of.
+/// An error in the tables of a wildcard.
 pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<()> {
     let Statement::Query(query) = statement else { return Ok(()) };
     let with = query.with.clone();
@@ -33,14 +33,14 @@ pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<(
     Ok(())
 }
 
-/// Copies such selects out, or puts them back in the same order.
+/// Copies the selects with wildcards out, or puts expanded selects back in the same order.
 struct Selects {
     taken: Vec<Select>,
     put: Option<Vec<Select>>,
 }
 
 impl Change for Selects {
-    // After what is inside, whose wildcards are written out by then.
+    // After the inner selects: the inner wildcards are already expanded.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if select.projection.len() < 2 || !select.projection.iter().any(is_wildcard) {
             return ControlFlow::Continue(());
@@ -94,7 +94,7 @@ async fn expand(planner: &Planner, select: &mut Select, with: Option<&With>) -> 
     Ok(())
 }
 
-/// Names that occur once are as they were.
+/// Removes the suffix from names without a duplicate.
 fn reveal(columns: &mut [SelectItem]) {
     let shown = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => {
@@ -113,7 +113,7 @@ fn reveal(columns: &mut [SelectItem]) {
     }
 }
 
-/// The columns of one wildcard, qualified where the planner qualifies them.
+/// The columns of one wildcard, with the planner's qualification.
 async fn columns_of(
     planner: &Planner,
     select: &Select,

@@ -1,5 +1,5 @@
-//! Which of PostgreSQL's own types a column of a result has: `oid`, `name`, `varchar` …, for which
-//! others stand here.
+//! PostgreSQL's own types of the columns of a result: `oid`, `name`, `varchar` … Types of ours
+//! stand for these types.
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::{
@@ -12,18 +12,18 @@ use stratalog_pg_catalog::stands_for;
 use super::source::{Source, source, unaliased};
 use crate::rules::cases;
 
-/// What is known of a type.
+/// The known facts about a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// NULL, or a constant in quotes: has the type of what it meets.
+    /// NULL, or a quoted constant: takes the type of the other value.
     Unknown,
-    /// PostgreSQL's own type of this name.
+    /// PostgreSQL's own type with the given name.
     Named(String),
-    /// The type that ours is.
+    /// A type of ours.
     Plain,
 }
 
-/// Whether the values of a field can be of PostgreSQL's type of this name.
+/// True if the values of a field can have PostgreSQL's type with the given name.
 pub fn fits(name: &str, field: &Field) -> bool {
     let plain = Field::new("", field.data_type().clone(), true);
     let found = ColumnType::from_arrow_field(field);
@@ -33,7 +33,7 @@ pub fn fits(name: &str, field: &Field) -> bool {
         || matches!(field.data_type(), DataType::Null)
 }
 
-/// What is known of the type of a column of a plan.
+/// The known facts about the type of a column of a plan.
 pub fn of_column(plan: &LogicalPlan, at: usize) -> Known {
     match source(plan, at) {
         Some((Source::Table(scan), at)) => {
@@ -55,12 +55,12 @@ fn named(field: &Field) -> Known {
     }
 }
 
-/// The type of two values that stand for one another, as in the branches of a CASE.
+/// The common type of two alternative values, for example of the branches of a CASE.
 fn both(left: Known, right: Known) -> Known {
     match (left, right) {
         (Known::Unknown, other) | (other, Known::Unknown) => other,
         (left, right) if left == right => left,
-        // Of numbers, PostgreSQL prefers an oid.
+        // Among numbers, PostgreSQL prefers an oid.
         (Known::Named(name), Known::Plain) | (Known::Plain, Known::Named(name))
             if name == "oid" =>
         {
@@ -110,7 +110,7 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> Known {
         }
         Expr::Cast(cast) => match named(&cast.field) {
             Known::Plain if cast.field.name().is_empty() => {
-                // The planner brings types together so.
+                // A cast that the planner added to unify types.
                 match of_expression(input, &cast.expr) {
                     Known::Named(name) if !fits(&name, &cast.field) => Known::Plain,
                     known => known,
@@ -147,7 +147,7 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> Known {
     }
 }
 
-/// The type of an aggregate of values of a type.
+/// The type of an aggregate over values of a type.
 fn of_aggregate(name: &str, value: Known) -> Known {
     match (name, value) {
         ("array_agg", value) => array_of(value),

@@ -1,15 +1,15 @@
-//! Where a column of a plan comes from.
+//! The origin of a column of a plan.
 
 use datafusion::{
     common::Column,
     logical_expr::{Distinct, Expr, LogicalPlan, TableScan},
 };
 
-/// What a column of a plan shows.
+/// The source of a column.
 pub enum Source<'a> {
     /// A column of a table.
     Table(&'a TableScan),
-    /// What is computed over an input.
+    /// An expression over an input.
     Computed(&'a LogicalPlan, &'a Expr),
     /// An element of a column of an input.
     Element(&'a LogicalPlan),
@@ -17,12 +17,13 @@ pub enum Source<'a> {
     Mixed(Vec<&'a LogicalPlan>),
 }
 
-/// Where a column of a plan comes from, through all that passes columns on, and its place there.
+/// The source of a column of a plan, through all nodes that pass columns on, and the position of
+/// the column in the source.
 pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usize)> {
     loop {
         let (input, expression) = match plan {
             LogicalPlan::Projection(projection) => (&projection.input, projection.expr.get(at)?),
-            // The columns of grouping sets are not those of its expressions.
+            // The columns of grouping sets differ from the columns of the expressions.
             LogicalPlan::Aggregate(aggregate)
                 if aggregate.group_expr.iter().any(|by| matches!(by, Expr::GroupingSet(_))) =>
             {
@@ -85,7 +86,7 @@ pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usiz
     }
 }
 
-/// An expression without its names.
+/// An expression without aliases.
 pub fn unaliased(mut expression: &Expr) -> &Expr {
     while let Expr::Alias(alias) = expression {
         expression = &alias.expr;
@@ -93,7 +94,7 @@ pub fn unaliased(mut expression: &Expr) -> &Expr {
     expression
 }
 
-/// Which column of a plan that is; most often the one at the same place.
+/// The position of a column in a plan, most often `at`.
 fn place(plan: &LogicalPlan, column: &Column, at: usize) -> Option<usize> {
     let schema = plan.schema();
     let here = (at < schema.fields().len()).then(|| schema.qualified_field(at));

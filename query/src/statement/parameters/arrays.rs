@@ -1,4 +1,4 @@
-//! Arrays whose type their place gives: `x = ANY ($1)` takes an array of what `x` is.
+//! Arrays with a type from the context: `x = ANY ($1)` takes an array of the type of `x`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,10 +16,10 @@ use crate::{
     rules::{common_types::Given, jsonb_arrays},
 };
 
-/// What the planner makes of ANY and ALL: `array_has(array, element)`.
+/// The planner's function for ANY and ALL: `array_has(array, element)`.
 const MEMBERSHIP: &str = "array_has";
 
-/// The types of the parameters that stand at the right of `= ANY` and `<> ALL`, by name.
+/// The types of the parameters on the right of `= ANY` and `<> ALL`, by name.
 ///
 /// # Errors
 /// `FeatureNotSupported` for arrays of jsonb; when the plan cannot be walked.
@@ -46,7 +46,7 @@ pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     Ok(found)
 }
 
-/// The parameter and the element of a test for membership.
+/// The parameter and the element of a membership test.
 fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
     let Expr::ScalarFunction(call) = expr else { return None };
     match call.args.as_slice() {
@@ -57,7 +57,7 @@ fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
     }
 }
 
-/// The columns that the expressions of a node see.
+/// The columns in scope of the expressions of a node.
 pub fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
     match node.inputs().as_slice() {
         [] => Arc::clone(node.schema()),

@@ -1,5 +1,5 @@
-//! Parameters beside other values: in `coalesce(v, $1)` a parameter has the type of the
-//! others, and as the argument of a function one that the function takes.
+//! Parameters beside other values: in `coalesce(v, $1)` a parameter has the type of the other
+//! values. As the argument of a function, a parameter has a type that the function accepts.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,7 +29,7 @@ use crate::{
     rules::{calls::wanted_types, cases, written_arrays},
 };
 
-/// What a function is asked to take, in this order, where it does not take text.
+/// The types to try for an argument of a function, in order.
 const CANDIDATES: [ColumnType; 4] =
     [ColumnType::Text, ColumnType::Double, ColumnType::BigInt, ColumnType::Interval];
 
@@ -37,7 +37,7 @@ const CANDIDATES: [ColumnType; 4] =
 #[derive(Debug, Default)]
 pub struct Found {
     types: HashMap<String, ColumnType>,
-    /// Arguments of functions that take several types.
+    /// Arguments of functions with several possible types.
     guesses: HashSet<String>,
 }
 
@@ -47,12 +47,12 @@ impl Found {
         self.types.get(name)
     }
 
-    /// Whether the parameter is an argument of a function that takes several types.
+    /// True if the parameter is an argument of a function with several possible types.
     pub fn is_guess(&self, name: &str) -> bool {
         self.guesses.contains(name)
     }
 
-    /// Keeps the first type that is no guess.
+    /// Keeps the first type other than a guess.
     fn insert(&mut self, name: &str, found: &ColumnType) {
         if self.guesses.remove(name) || !self.types.contains_key(name) {
             self.types.insert(name.to_string(), found.clone());
@@ -67,10 +67,10 @@ impl Found {
     }
 }
 
-/// The types of such parameters.
+/// The types of parameters beside other values.
 ///
 /// # Errors
-/// When the plan cannot be walked, or values beside each other have types of different kinds.
+/// An error if the plan cannot be walked, or if neighbouring values have types of different kinds.
 pub fn found(plan: &LogicalPlan) -> Result<Found> {
     let mut found = Found::default();
     plan.apply_with_subqueries(|node| {
@@ -107,7 +107,7 @@ fn of_expression(
             of_values(&values.map(|value| (value, schema)).collect::<Vec<_>>(), found)
         }
         Expr::Between(between) => {
-            // Two comparisons: the first has the first say.
+            // Two comparisons: the first comparison determines the type.
             of_values(&[(&between.expr, schema), (&between.low, schema)], found)?;
             of_values(&[(&between.expr, schema), (&between.high, schema)], found)
         }
@@ -229,7 +229,7 @@ fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut Found) {
     if let Some(wanted) = wanted_types(call.name(), &given) {
         for (argument, wanted) in call.args.iter().zip(wanted) {
             let (Some(name), Some(wanted)) = (open(argument), wanted) else { continue };
-            // Without a type the parameter is a double precision, as in PostgreSQL.
+            // Without a type, the parameter is a double precision, as in PostgreSQL.
             let is_double = wanted == ColumnType::Double;
             match is_double && takes(&call.func, &call.args, &ColumnType::NUMERIC, schema) {
                 true => found.guess(name, &wanted),
@@ -245,7 +245,7 @@ fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut Found) {
     }
 }
 
-/// Whether a function takes a parameter of this type beside its other arguments.
+/// True if a function accepts a parameter of type `candidate` beside the other arguments.
 fn takes(
     function: &ScalarUDF,
     arguments: &[Expr],

@@ -1,6 +1,6 @@
-//! Types for numerics with more digits than the parameter's type has: `n + $1` must not round the value to the
-//! ten digits of `numeric`. A comparison takes the value with all digits, so a compared parameter keeps the
-//! type.
+//! Types for numerics with more digits than the parameter's type: `n + $1` must not round the value
+//! to the ten digits of `numeric`. A comparison takes the value with all digits, and a compared
+//! parameter therefore keeps the type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use stratalog_model::{ColumnType, Result, types::NUMERIC_PRECISION_MAX};
 
 use crate::{errors::from_datafusion, rules::cases};
 
-/// Digits behind the point of a parameter that is computed with: products and sums with columns have room
-/// within 38 digits.
+/// Maximum number of digits after the decimal point of a computed parameter: products and sums with
+/// columns have room within 38 digits.
 const COMPUTED_SCALE_MAX: u8 = 18;
 
 const COMPARISONS: [Operator; 8] = [
@@ -35,16 +35,16 @@ const COMPARISONS: [Operator; 8] = [
 /// The places of parameters in a plan, by number from 0.
 #[derive(Debug)]
 struct Places<'a> {
-    /// The types that the client told. The plan has such parameters under a cast.
+    /// The types from the client. The plan has parameters with these types under a cast.
     told: &'a [Option<ColumnType>],
     compared: BTreeSet<usize>,
-    /// Compared under a cast, which rounds.
+    /// Compared parameters under a cast. The cast rounds.
     cast: BTreeSet<usize>,
     computed: BTreeSet<usize>,
 }
 
-/// The types under which `plan` loses no digit of the values: new types for computed numerics, and the types
-/// that the client `told`. `None` when all values fit.
+/// The types under which `plan` loses no digit of the values: new types for computed numerics, and
+/// the types that the client `told`. `None` if all values fit.
 ///
 /// # Errors
 /// When the plan cannot be walked.
@@ -78,7 +78,7 @@ pub fn exact(
     Ok(changed.then_some(exact))
 }
 
-/// Whether a type holds numerics of so many `digits`, `scale` of them behind the point.
+/// True if a type holds numerics of `digits` digits, with `scale` digits after the decimal point.
 pub fn holds(known: &ColumnType, digits: u8, scale: u8) -> bool {
     match known {
         ColumnType::Numeric { precision, scale: known } => {
@@ -89,7 +89,7 @@ pub fn holds(known: &ColumnType, digits: u8, scale: u8) -> bool {
     }
 }
 
-/// The type of a numeric, or of an array of numerics, that the known type does not hold.
+/// The type of a numeric, or of an array of numerics, if the known type cannot hold the value.
 fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
     match (known, value) {
         (known, ScalarValue::Decimal128(Some(value), _, scale)) => {
@@ -108,8 +108,8 @@ fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
     }
 }
 
-/// A numeric with so many digits behind the point, and with room before the point. Plans are kept by type, so
-/// the type has 38 digits whatever the value.
+/// A numeric with `scale` digits after the decimal point, and with room before the point. The plan
+/// cache uses the type as a key, and the type therefore has 38 digits for every value.
 fn of_digits(whole: u8, scale: u8) -> ColumnType {
     let scale = scale.min(NUMERIC_PRECISION_MAX.saturating_sub(whole));
     ColumnType::Numeric { precision: NUMERIC_PRECISION_MAX, scale }
@@ -176,7 +176,7 @@ impl<'a> Places<'a> {
                 }
                 self.compute(parts.otherwise);
             }
-            // The cast that a statement names rounds, as of a constant.
+            // A cast in the statement rounds, like the cast of a constant.
             Expr::Cast(_) | Expr::TryCast(_) => {}
             other => {
                 let _ = other.apply_children(|child| {
@@ -201,7 +201,7 @@ impl<'a> Places<'a> {
         self.computed.extend(self.parameter(expr));
     }
 
-    /// The number of a parameter, from 0, also under the cast to the type that the client told.
+    /// The number of a parameter, from 0, also under the cast to the client's type.
     fn parameter(&self, expr: &Expr) -> Option<usize> {
         match expr {
             Expr::Placeholder(Placeholder { id, .. }) => Some(super::number(id)? - 1),

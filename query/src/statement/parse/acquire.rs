@@ -1,12 +1,12 @@
-//! ACQUIRE and RELEASE of chronicles: the parser knows neither.
+//! ACQUIRE and RELEASE of chronicles: the parser knows neither statement.
 //!
 //! ```text
 //!   ACQUIRE {CHRONICLE | TABLE} name [EXCLUSIVE | SHARED]
 //!       [RANGE FROM e TO e | UNTIL e | SINCE e] [FOR interval] [NOWAIT]
 //!   RELEASE {CHRONICLE | TABLE} name
 //! ```
-//! The expressions of an ACQUIRE are the columns of a query, so that their parameters are found and
-//! typed as those of any other.
+//! The expressions of an ACQUIRE are the columns of a query: the code for queries finds the
+//! parameters and determines the types.
 
 use datafusion::sql::sqlparser::{
     ast::{Expr, ObjectName, SelectItem, SetExpr, Statement},
@@ -17,39 +17,39 @@ use datafusion::sql::sqlparser::{
 
 use super::{position::Beginning, rewrite::is_keyword};
 
-/// A statement of ours that the parser's tree has no place for.
+/// A statement of ours without a place in the parser's tree.
 #[derive(Debug, Clone)]
 pub enum Own {
-    /// ACQUIRE; its expressions are the columns of the tree, a query.
+    /// ACQUIRE; the tree is a query with the expressions as columns.
     Acquire(Acquire),
     /// RELEASE of a chronicle.
     Release(ObjectName),
-    /// SUBSCRIBE, by itself or in COPY or DECLARE, and where it begins; what it gives is the query of
-    /// the tree.
+    /// SUBSCRIBE, alone or in COPY or DECLARE, and the beginning. The tree is the query of the
+    /// SUBSCRIBE.
     Subscribe(Beginning),
-    /// TRIM; the tree is the DELETE that does the same.
+    /// TRIM; the tree is the equivalent DELETE.
     Trim,
 }
 
-/// An ACQUIRE without its expressions.
+/// An ACQUIRE without the expressions.
 #[derive(Debug, Clone)]
 pub struct Acquire {
-    /// Of what.
+    /// The name of the chronicle.
     pub name: ObjectName,
     /// EXCLUSIVE.
     pub exclusive: bool,
-    /// The first expression is where the events begin.
+    /// True if the first expression is the beginning of the events.
     pub begins: bool,
-    /// The next is where they end.
+    /// True if the next expression is the end of the events.
     pub ends: bool,
-    /// The next is how long it is acquired.
+    /// True if the next expression is the duration of the acquisition.
     pub expires: bool,
     /// NOWAIT.
     pub nowait: bool,
 }
 
-/// Whether a statement is ACQUIRE, or RELEASE of a chronicle rather than of a savepoint that may be
-/// called so.
+/// True for ACQUIRE, and for RELEASE of a chronicle. RELEASE of a savepoint is another statement,
+/// even for a savepoint with the name `chronicle`.
 pub fn is_own(tokens: &[TokenWithSpan]) -> bool {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let Some(first) = words.next() else { return false };
@@ -73,8 +73,8 @@ fn names_chronicle(token: &Token) -> bool {
     is(token, "chronicle") || is(token, "table")
 }
 
-/// `RANGE FROM interval '1 h' TO …`: the parser takes that TO for a part of the interval, so it
-/// becomes a comma.
+/// `RANGE FROM interval '1 h' TO …`: the parser would read the TO as a part of the interval. The
+/// rewrite replaces the TO with a comma.
 pub fn separate(tokens: &mut [TokenWithSpan]) {
     const FIELDS: [Keyword; 6] = [
         Keyword::YEAR,
@@ -113,10 +113,10 @@ pub fn separate(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Parses ACQUIRE or RELEASE, and the query of its expressions.
+/// Parses ACQUIRE or RELEASE, and the query of the expressions.
 ///
 /// # Errors
-/// What the parser says.
+/// An error of the parser.
 pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
     let acquires = is(&parser.next_token().token, "acquire");
     if !names_chronicle(&parser.peek_token_ref().token) {
@@ -157,7 +157,7 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
     Ok((selected(expressions)?, Own::Acquire(acquire)))
 }
 
-/// Takes a word that is none of the parser's, if it comes.
+/// Takes a word outside of the parser's keywords, if the next token is the word.
 fn take(parser: &mut Parser<'_>, word: &str) -> bool {
     let comes = is(&parser.peek_token_ref().token, word);
     if comes {
@@ -166,7 +166,7 @@ fn take(parser: &mut Parser<'_>, word: &str) -> bool {
     comes
 }
 
-/// `SELECT expressions`; `SELECT NULL` for none.
+/// `SELECT expressions`; `SELECT NULL` for an empty list.
 fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
     let dialect = super::ParserDialect;
     let mut query = Parser::new(&dialect).try_with_sql("SELECT NULL")?.parse_query()?;

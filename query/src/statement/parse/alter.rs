@@ -1,4 +1,4 @@
-//! Forms of ALTER TABLE that the parser does not know, in words that the parser knows.
+//! Rewrites forms of ALTER TABLE that the parser does not know.
 //!
 //! ```text
 //!   ALTER TABLE t RESET (a, b)                        ALTER TABLE t SET (a = 'default', b = 'default')
@@ -43,13 +43,13 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Whether a word before RESET makes it a name: `ALTER TABLE ONLY reset`, `ADD COLUMN reset`.
+/// True if the previous word makes RESET a name: `ALTER TABLE ONLY reset`, `ADD COLUMN reset`.
 fn is_keyword_before(token: Option<&Token>) -> bool {
     let keywords = [Keyword::TABLE, Keyword::ONLY, Keyword::EXISTS, Keyword::COLUMN, Keyword::ADD];
     token.is_some_and(|token| keywords.into_iter().any(|keyword| is_keyword(token, keyword)))
 }
 
-/// RESET at the place `at`, with names up to the place `end`.
+/// Rewrites RESET at the place `at`, with names up to the place `end`.
 fn reset(tokens: &mut Vec<TokenWithSpan>, places: &[usize], at: usize, end: usize) {
     let names: Vec<usize> = places.get(at + 2..end).unwrap_or_default().to_vec();
     for name in names.into_iter().rev() {
@@ -65,7 +65,7 @@ fn reset(tokens: &mut Vec<TokenWithSpan>, places: &[usize], at: usize, end: usiz
     }
 }
 
-/// WITH behind a key, as another action.
+/// Rewrites WITH after a key as another action.
 fn separate_action(tokens: &mut Vec<TokenWithSpan>, with: usize) {
     let Some(span) = tokens.get(with).map(|token| token.span) else { return };
     let action = [Token::Comma, Token::make_keyword("SET")];

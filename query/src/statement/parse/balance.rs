@@ -1,5 +1,5 @@
-//! Long chains of AND, OR and UNION as balanced trees: the parser makes a tree as deep as the
-//! chain is long.
+//! Long chains of AND, OR and UNION as balanced trees: the parser makes a tree with the depth of
+//! the chain's length.
 //!
 //! ```text
 //!   ((a OR b) OR c) OR d     ─►     (a OR b) OR (c OR d)
@@ -13,10 +13,10 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::statement::walk::{self, Change, Flow};
 
-/// Operands of a chain that is left as the parser made it, at most.
+/// Maximum number of operands of a chain that stays unbalanced.
 const SHORT_MAX: usize = 64;
 
-/// Balances the chains of a statement that has this many links.
+/// Balances the chains of a statement with `links` links.
 pub(super) fn balance(tree: &mut impl VisitMut, links: usize) {
     if links >= SHORT_MAX {
         let _ = walk::change(tree, &mut Balance);
@@ -137,7 +137,7 @@ fn balance_unions(body: &mut SetExpr, quantifier: SetQuantifier) {
     }
 }
 
-/// A balanced tree over items, in their order; `None` for no items.
+/// A balanced tree over items, in order; `None` for an empty list.
 pub(in crate::statement) fn joined<T>(mut items: Vec<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     while items.len() > 1 {
         let mut pairs = Vec::with_capacity(items.len().div_ceil(2));

@@ -1,5 +1,5 @@
-//! The options of COPY, in either of PostgreSQL's forms. The parser knows some of them, and refuses
-//! the others; so it gets the statement without them.
+//! The options of COPY, in both of PostgreSQL's forms. The parser knows only some options, and
+//! refuses the other options. The parser therefore gets the statement without options.
 //!
 //! ```text
 //!   COPY t FROM STDIN WITH (FORMAT csv, HEADER match, FORCE_NULL (a, b), ON_ERROR ignore)
@@ -20,7 +20,7 @@ use super::{
 
 type Options = Vec<(String, CopyOptionValue)>;
 
-/// Takes the options of a COPY off its tokens; those of other statements stay as they are.
+/// Cuts the options of a COPY off the tokens; other statements stay unchanged.
 ///
 /// # Errors
 /// The token that is no option.
@@ -34,7 +34,7 @@ pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Wrong> {
     let mut reader = Reader { tokens: (first..places.len()).filter_map(token).collect(), next: 0 };
     let of_query = token(1).is_some_and(|source| source.token == Token::LParen);
     let options = reader.options(of_query)?;
-    // The parser would take others for options of its own.
+    // The parser would read other words as options.
     if reader.peek().is_some() && !reader.is_word("where") {
         return reader.wrong();
     }
@@ -45,7 +45,7 @@ pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Wrong> {
     Ok(options)
 }
 
-/// Number of the significant token behind STDIN, STDOUT or the name of a file.
+/// Number of the significant token after STDIN, STDOUT or the name of a file.
 fn behind_target(places: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
     let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place)).map(|t| &t.token);
     let mut depth = 0_usize;
@@ -92,7 +92,7 @@ impl Reader<'_> {
         if self.take(wanted) { Ok(()) } else { self.wrong() }
     }
 
-    /// Whether a word comes next, without quotes and in any case.
+    /// True if the next token is the word, unquoted and in any case.
     fn is_word(&self, wanted: &str) -> bool {
         matches!(self.peek(), Some(Token::Word(word))
             if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
@@ -104,7 +104,7 @@ impl Reader<'_> {
         found
     }
 
-    /// A name, folded unless it is quoted.
+    /// A name, folded unless quoted.
     fn name(&mut self) -> Result<String, Wrong> {
         let name = match self.peek() {
             Some(Token::Word(word)) if word.quote_style.is_some() => word.value.clone(),
@@ -146,7 +146,7 @@ impl Reader<'_> {
             }
             options.push(("delimiter".to_string(), self.string()?));
         }
-        // Alone it says nothing, and PostgreSQL takes it.
+        // PostgreSQL accepts a lone WITH.
         self.take_word("with");
         if self.take(&Token::LParen) {
             loop {
@@ -195,7 +195,7 @@ impl Reader<'_> {
         Ok(CopyOptionValue::Text(number))
     }
 
-    /// An option of the form without parentheses; `None` where there is none.
+    /// An option of the form without parentheses; `None` if no option follows.
     fn bare(&mut self) -> Result<Option<(String, CopyOptionValue)>, Wrong> {
         for (word, name) in [("binary", "format"), ("csv", "format")] {
             if self.take_word(word) {

@@ -1,4 +1,5 @@
-//! The depth of the trees that a statement's tokens will make, before there are trees.
+//! The depth of the trees of a statement, computed from the tokens before the parser builds the
+//! trees.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -8,33 +9,33 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::rewrite::is_keyword;
 
-/// Recursion of the parser, at most. A level of parentheses takes one step, a subquery two or
-/// three.
+/// Maximum recursion of the parser. A level of parentheses takes one step, a subquery two or three.
 pub(super) const DEPTH_MAX: usize = 1_000;
 
-/// Parentheses and CASE within each other, at most.
+/// Maximum nesting of parentheses and CASE.
 const NESTED_MAX: usize = 300;
 
-/// Brackets within each other, at most: arrays have six dimensions.
+/// Maximum nesting of brackets: arrays have six dimensions.
 const BRACKETS_MAX: usize = 16;
 
-/// The highest number of arithmetic and other operators in an expression, which is the depth of the
-/// tree. Planning time grows with the third power of the depth: each level asks for the names and types
-/// of all levels below.
+/// Maximum number of arithmetic and other operators in an expression, equal to the depth of the
+/// tree. Planning time grows with the third power of the depth: each level asks for the names and
+/// types of all levels below.
 const OPERATORS_MAX: usize = 250;
 
-/// The number of operators that a call counts for.
+/// The number of operators that a call counts as.
 const CALL_OPERATORS: usize = 2;
 
-/// IS, LIKE and similar operators in one chain, at most; JOIN, EXCEPT, INTERSECT and NOT count as
-/// four.
+/// Maximum number of IS, LIKE and similar operators in one chain; JOIN, EXCEPT, INTERSECT and NOT
+/// count four times.
 const CONNECTIVES_MAX: usize = 1_000;
 
-/// AND, OR and UNION in one statement, at most. Chains of one of these become balanced trees
-/// ([`super::balance`]), so the limit bounds time and memory rather than depth.
+/// Maximum number of AND, OR and UNION in one statement. A chain of equal operators becomes a
+/// balanced tree ([`super::balance`]), and the limit therefore bounds time and memory rather than
+/// depth.
 const CHAINED_MAX: usize = 3_000;
 
-/// UNION in one statement, at most: each branch is a plan.
+/// Maximum number of UNIONs in one statement: each branch is a plan.
 const UNIONS_MAX: usize = 600;
 
 pub(super) fn too_complex(how: &str) -> Error {
@@ -62,7 +63,7 @@ enum SetOperator {
 struct Depth {
     operators: usize,
     connectives: usize,
-    /// The highest counts of siblings: those between two commas, or between two ANDs.
+    /// The highest counts of siblings, between two commas or between two ANDs.
     most: (usize, usize),
     /// The weight of set operations that cannot become a balanced tree.
     sets: usize,
@@ -92,8 +93,8 @@ impl Depth {
     }
 }
 
-/// Refuses statements whose trees would be too deep to walk. Returns the number of AND, OR and
-/// UNION in the statement.
+/// Refuses statements with too deep trees. Returns the number of AND, OR and UNION in the
+/// statement.
 ///
 /// # Errors
 /// `StatementTooComplex`.
@@ -157,7 +158,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
                     });
                 }
                 Keyword::EXCEPT | Keyword::INTERSECT => here.set_operation(SetOperator::Other),
-                // A level of these takes several times the stack of a Boolean one.
+                // One level takes several times the stack of a Boolean level.
                 Keyword::JOIN | Keyword::NOT => {
                     here.connectives = here.connectives.saturating_add(4);
                 }
@@ -201,7 +202,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
     Ok(chained)
 }
 
-/// Whether a word before a parenthesis is the name of a function.
+/// True if a word before a parenthesis is the name of a function.
 fn is_name(word: &Word) -> bool {
     word.quote_style.is_some()
         || !matches!(

@@ -11,12 +11,12 @@ use datafusion::sql::sqlparser::{
 /// PostgreSQL's dialect, except for the names of arguments in calls.
 ///
 /// [`PostgreSqlDialect`] reads the name of an argument as an expression, and reads the argument
-/// again when no `=>` follows. The time for calls within each other then doubles with each level.
-/// PostgreSQL's own grammar wants an identifier there.
+/// again if no `=>` follows. The time for nested calls then doubles with each level. PostgreSQL's
+/// own grammar requires an identifier as the name.
 #[derive(Debug)]
 pub struct ParserDialect;
 
-/// Keywords that name a column only behind AS, in addition to the parser's list.
+/// Keywords that name a column only after AS, in addition to the parser's list.
 const NAMES_WITH_AS: &[Keyword] = &[
     Keyword::ARRAY,
     Keyword::CHAR,

@@ -1,5 +1,5 @@
-//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all that
-//! follows for the second operand.
+//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser reads the whole rest
+//! as the second operand.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOper
 
 use crate::statement::walk::{self, Change};
 
-/// Ends operands of IS [NOT] DISTINCT FROM where AND and OR begin.
+/// Ends operands of IS [NOT] DISTINCT FROM before AND and OR.
 pub fn end_operands(statement: &mut Statement) {
     let _ = walk::change(statement, &mut Operands);
 }
@@ -37,8 +37,8 @@ fn joined(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-/// An expression without the ANDs and ORs that it ends with, and those. Chains are long, so
-/// this does not go down them call by call.
+/// An expression without the trailing ANDs and ORs, and the trailing operands. Chains are long, and
+/// the function therefore uses a loop instead of recursion.
 fn unchained(mut expr: Expr) -> (Expr, Rest) {
     let mut rest = Rest::new();
     loop {
@@ -55,7 +55,7 @@ fn unchained(mut expr: Expr) -> (Expr, Rest) {
     }
 }
 
-/// What an expression begins with, and what follows that the parser took for a part of it.
+/// The first part of an expression, and the following operands that the parser added to the part.
 fn parted(expr: Expr) -> (Expr, Rest) {
     let (first, chain) = unchained(expr);
     let (mut whole, mut kept) = match first {
@@ -76,7 +76,7 @@ fn parted(expr: Expr) -> (Expr, Rest) {
     for (op, right) in chain {
         let (right, rest) = parted(right);
         for (op, right) in [(op, right)].into_iter().chain(rest) {
-            // AND binds to what is before it, OR is left to those around.
+            // AND binds to the previous operand; OR stays for the enclosing expression.
             match (op, kept.pop()) {
                 (BinaryOperator::And, Some((before, last))) => {
                     kept.push((before, joined(last, BinaryOperator::And, right)));
@@ -92,7 +92,7 @@ fn parted(expr: Expr) -> (Expr, Rest) {
     (whole, kept)
 }
 
-/// The operand that an expression of ANDs and ORs begins with, and the others.
+/// The first operand of an expression of ANDs and ORs, and the other operands.
 fn first_operand(expr: Expr) -> (Expr, Rest) {
     let (first, chain) = unchained(expr);
     let (first, mut rest) = parted(first);

@@ -1,4 +1,5 @@
-//! The word behind a DROP TABLE that says what of others is in its way: the parser does not know it.
+//! The last word of a DROP TABLE, which tells the behavior if other sessions have acquired the
+//! table. The parser does not know the word.
 //!
 //! ```text
 //!   DROP {TABLE | CHRONICLE} [IF EXISTS] name, … [CASCADE | RESTRICT] [ASYNC | FORCE]
@@ -11,19 +12,19 @@ use datafusion::sql::sqlparser::{
 
 use super::rewrite::{is_keyword, significant};
 
-/// What a DROP does where others have acquired what it drops (F7).
+/// The behavior of a DROP if other sessions have acquired the table (F7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dropping {
-    /// It fails.
+    /// The DROP fails.
     #[default]
     Released,
-    /// ASYNC: it goes when the last has released it.
+    /// ASYNC: drops the table after the last release.
     Later,
-    /// FORCE: it goes at once.
+    /// FORCE: drops the table at once.
     Anyhow,
 }
 
-/// Takes the word off, if it stands there and is no name.
+/// Cuts the word off, unless the word is a name.
 pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<Dropping> {
     let places: Vec<usize> = significant(tokens)
         .into_iter()
@@ -42,7 +43,7 @@ pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<Dropping> {
         "force" => Dropping::Anyhow,
         _ => return None,
     };
-    // Behind these stands a name.
+    // A name follows TABLE and EXISTS.
     let before = last.checked_sub(1)?;
     let names_follow = is(before, Keyword::TABLE) || is(before, Keyword::EXISTS);
     if names_follow || !matches!(token(before), Some(Token::Word(_))) {

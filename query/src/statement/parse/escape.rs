@@ -15,7 +15,7 @@ use crate::statement::{
     walk::{self, Change, Flow},
 };
 
-/// Whether a parameter stands behind ESCAPE.
+/// True if a parameter follows ESCAPE.
 pub(super) fn has_parameter(tokens: &[TokenWithSpan]) -> bool {
     let places = significant(tokens);
     let pairs = places.iter().zip(places.iter().skip(1));

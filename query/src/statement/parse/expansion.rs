@@ -1,8 +1,8 @@
-//! Expressions whose plan grows with each level of nesting.
+//! Expressions with a plan that grows with each level of nesting.
 //!
 //! DataFusion writes some operands twice: `coalesce(a, b)` becomes `CASE WHEN a IS NOT NULL THEN a
 //! ELSE b END`. DataFusion also asks some operands for their types more than once. The copies
-//! multiply from level to level, so a short text could need more memory or time than the machine has.
+//! multiply from level to level: a short text could need more memory or time than the machine has.
 
 use std::ops::ControlFlow;
 
@@ -14,10 +14,10 @@ use crate::statement::{
     walk::{self, Flow, Look},
 };
 
-/// The logarithm to base 2 of the copies of one operand, at most.
+/// Maximum of the copies of one operand, as a logarithm to base 2.
 const DOUBLINGS_MAX: f32 = 13.0;
 
-/// Lists up to this length become comparisons, each with a copy of the operand.
+/// A list up to this length becomes comparisons, each with a copy of the operand.
 const SHORT_LIST: usize = 3;
 
 /// Refuses a tree with an operand that planning would copy too often.
@@ -42,7 +42,7 @@ pub(super) fn check(tree: &impl Visit) -> Result<()> {
 }
 
 struct Doublings {
-    /// The copies of the expression that the walk has reached, as a logarithm.
+    /// The number of copies of the visited expression, as a logarithm.
     here: f32,
 }
 
@@ -61,7 +61,7 @@ impl Look for Doublings {
     }
 }
 
-/// How often planning doubles the operands of `expr`, as measured.
+/// The measured number of doublings of the operands of `expr` in planning.
 fn doublings(expr: &Expr) -> f32 {
     match expr {
         Expr::Function(Function { name, .. }) => {
@@ -77,8 +77,8 @@ fn doublings(expr: &Expr) -> f32 {
     }
 }
 
-/// Whether `expr` compares its operands. The physical plan asks the cast of a comparison for its type
-/// and for its nullability, each time by way of the operands.
+/// True if `expr` compares operands. The physical plan asks the cast of a comparison for its type
+/// and for its nullability; both questions go through the operands.
 fn is_comparison(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_comparison(inner),

@@ -1,4 +1,4 @@
-//! FETCH and MOVE: the parser knows some of their forms only.
+//! FETCH and MOVE: the parser knows only some forms.
 
 use datafusion::sql::sqlparser::{
     ast::{FetchDirection, FetchPosition, ObjectName, Statement, Value, ValueWithSpan},
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-/// Whether a statement is FETCH or MOVE.
+/// True for FETCH or MOVE.
 pub fn is_fetch(tokens: &[TokenWithSpan]) -> bool {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
     first.is_some_and(|token| match &token.token {
@@ -18,10 +18,10 @@ pub fn is_fetch(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Parses FETCH, and MOVE as a FETCH INTO nothing.
+/// Parses FETCH, and MOVE as a FETCH INTO an empty name.
 ///
 /// # Errors
-/// What the parser says.
+/// An error of the parser.
 pub fn parse(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
     let into = match parser.next_token().token {
         Token::Word(word) if word.keyword == Keyword::FETCH => None,
@@ -71,13 +71,13 @@ fn direction(parser: &mut Parser<'_>) -> Result<FetchDirection, ParserError> {
     })
 }
 
-/// Whether what follows is the name of a cursor and nothing else.
+/// True if the rest is only the name of a cursor.
 fn is_name(parser: &Parser<'_>) -> bool {
     matches!(parser.peek_nth_token(0).token, Token::Word(_))
         && matches!(parser.peek_nth_token(1).token, Token::EOF)
 }
 
-/// A number, if there is one here.
+/// A number, if the next token begins a number.
 fn limit(parser: &mut Parser<'_>) -> Result<Option<ValueWithSpan>, ParserError> {
     match parser.peek_token_ref().token {
         Token::Number(_, _) | Token::Minus | Token::Plus => number(parser).map(Some),

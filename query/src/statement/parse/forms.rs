@@ -1,4 +1,4 @@
-//! Forms of PostgreSQL that the parser does not know, in words that it does.
+//! Rewrites forms of PostgreSQL that the parser does not know.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::{
 
 use super::rewrite::{is_keyword, significant};
 
-/// Begins the lower bound of BETWEEN SYMMETRIC.
+/// Marks the lower bound of BETWEEN SYMMETRIC.
 pub(in crate::statement) const SYMMETRIC: &str = "\u{1}symmetric";
 
 /// Rewrites the tokens of a statement.
@@ -42,7 +42,7 @@ fn is_word(token: &Token, wanted: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
-/// A change of some tokens: those from a position on, so many, by others.
+/// A replacement of `removed` tokens at the position `at` with `inserted`.
 struct Edit {
     at: usize,
     removed: usize,
@@ -60,8 +60,8 @@ fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
     }
 }
 
-/// Takes `[NOT] DEFERRABLE` out of the modes of a block: the mode has an effect on SERIALIZABLE alone, which is not
-/// supported.
+/// Removes `[NOT] DEFERRABLE` from the modes of a block: only SERIALIZABLE, which is not supported,
+/// gives the mode an effect.
 fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -76,7 +76,7 @@ fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
         let negated = place > first_mode && is(place - 1, "not");
         let mut from = if negated { place - 1 } else { place };
         let mut to = place + 1;
-        // A comma goes with the mode.
+        // Removes a comma together with the mode.
         if from > first_mode && token(from - 1) == Some(&Token::Comma) {
             from -= 1;
         } else if from == first_mode && token(to) == Some(&Token::Comma) && token(to + 1).is_some()
@@ -102,7 +102,7 @@ fn first_mode(is: &impl Fn(usize, &str) -> bool) -> Option<usize> {
     of_session.iter().enumerate().all(|(at, word)| is(at, word)).then_some(of_session.len())
 }
 
-/// `x NOT LIKE ALL (…)` says `x !~~ ALL (…)`.
+/// `x NOT LIKE ALL (…)` becomes `x !~~ ALL (…)`.
 fn patterns_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -129,7 +129,7 @@ fn patterns_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `x BETWEEN SYMMETRIC a AND b` says `x BETWEEN mark || a AND b`.
+/// `x BETWEEN SYMMETRIC a AND b` becomes `x BETWEEN mark || a AND b`.
 fn bounds_in_any_order(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut edits = Vec::new();
@@ -150,7 +150,7 @@ fn bounds_in_any_order(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `TABLE name` within a statement says `SELECT * FROM name`.
+/// `TABLE name` within a statement becomes `SELECT * FROM name`.
 fn tables_as_queries(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -176,7 +176,7 @@ fn tables_as_queries(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// The number of the parenthesis that closes the one with a number, among significant tokens.
+/// The closing parenthesis of the parenthesis `open`, as numbers among the significant tokens.
 fn closing(tokens: &[TokenWithSpan], places: &[usize], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, at) in places.iter().enumerate().skip(open) {
@@ -194,7 +194,7 @@ fn closing(tokens: &[TokenWithSpan], places: &[usize], open: usize) -> Option<us
     None
 }
 
-/// `INSERT INTO t (VALUES (1))` says `INSERT INTO t VALUES (1)`.
+/// `INSERT INTO t (VALUES (1))` becomes `INSERT INTO t VALUES (1)`.
 fn values_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -205,7 +205,7 @@ fn values_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
         token(*place) == Some(&Token::LParen)
             && token(*place + 1).is_some_and(|token| is_keyword(token, Keyword::VALUES))
     };
-    // The list of columns, at most, stands before.
+    // At most the list of columns precedes the source.
     let mut first = 2;
     while matches!(token(first), Some(Token::Word(_) | Token::Period)) {
         first += 1;
@@ -225,8 +225,8 @@ fn values_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `(VALUES (1), (2))` as a value says `(SELECT * FROM (VALUES (1), (2)) AS "values")`, and of one
-/// row `(SELECT 1 AS column1)`.
+/// `(VALUES (1), (2))` as a value becomes `(SELECT * FROM (VALUES (1), (2)) AS "values")`, and with
+/// a single row `(SELECT 1 AS column1)`.
 fn values_as_values(tokens: &mut Vec<TokenWithSpan>) {
     const BEFORE: [Keyword; 17] = [
         Keyword::SELECT,
@@ -308,10 +308,10 @@ fn values_as_values(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// Types whose names the parser takes for columns.
+/// Names of types that the parser reads as columns.
 const TYPES: [&str; 3] = ["name", "oid", "regclass"];
 
-/// `name 'x'` says `'x'::name`.
+/// `name 'x'` becomes `'x'::name`.
 fn types_before_constants(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut edits = Vec::new();

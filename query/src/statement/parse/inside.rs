@@ -1,12 +1,12 @@
-//! Statements of ours where one of PostgreSQL's stands within another: in EXPLAIN and in PREPARE,
-//! which take none of them.
+//! Refuses our own statements within a statement of PostgreSQL: EXPLAIN and PREPARE accept none of
+//! our statements.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use stratalog_model::{Error, ErrorKind};
 
 use super::words::Words;
 
-/// Where EXPLAIN or PREPARE names a statement of ours, and the error that refuses it.
+/// The place of our own statement in EXPLAIN or PREPARE, and the error.
 pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
     let is = |word: &str| {
@@ -37,7 +37,7 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
     Some((words.get(at)?, error))
 }
 
-/// Number of the word behind EXPLAIN and its options.
+/// Number of the word after EXPLAIN and the options.
 fn explained(words: &Words<'_>) -> usize {
     let mut at = 1;
     if words.is_token(at, &Token::LParen) {
@@ -49,12 +49,12 @@ fn explained(words: &Words<'_>) -> usize {
     at
 }
 
-/// Number of the word behind PREPARE, a name, its types, and AS.
+/// Number of the word after PREPARE, a name, the types, and AS.
 fn prepared(words: &Words<'_>) -> usize {
     words.find(2, |at| words.is(at, "as")) + 1
 }
 
-/// The statement of ours that begins there.
+/// Our own statement at a word.
 fn ours(words: &Words<'_>, at: usize) -> Option<&'static str> {
     let names_chronicle = words.is(at + 1, "chronicle") || words.is(at + 1, "table");
     match () {

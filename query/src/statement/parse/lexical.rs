@@ -1,4 +1,4 @@
-//! Tokens that PostgreSQL reads otherwise than the tokenizer.
+//! Tokens with another meaning in PostgreSQL than in the tokenizer.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-/// The names by which PostgreSQL's catalog knows types, which quotes do not change.
+/// The names of types in PostgreSQL's catalog. Quotes do not change the names.
 const CATALOG_TYPES: [&str; 19] = [
     "bool",
     "bytea",
@@ -29,18 +29,18 @@ const CATALOG_TYPES: [&str; 19] = [
     "uuid",
 ];
 
-/// The tokens of a statement as PostgreSQL reads the text.
+/// The tokens of a statement in PostgreSQL's reading.
 ///
 /// # Errors
-/// `SyntaxError` with the token, for a number with letters behind the digits, and for two strings
-/// on one line.
+/// `SyntaxError` with the token, for a number with letters after the digits, and for two strings on
+/// one line.
 pub(super) fn as_postgresql(
     tokens: Vec<TokenWithSpan>,
 ) -> Result<Vec<TokenWithSpan>, Box<(TokenWithSpan, Error)>> {
     let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // Whether a line ends between the last string and the next token.
+    // True if a line ends between the last string and the next token.
     let mut breaks_line = false;
-    // Number of blanks behind the last token that is no blank.
+    // Number of blanks after the last token other than a blank.
     let mut blanks = 0;
     for token in tokens {
         if let Token::Whitespace(whitespace) = &token.token {
@@ -82,7 +82,7 @@ pub(super) fn as_postgresql(
 }
 
 /// The tokens of an operator. Signs at the end belong to the operand, unless the operator has a
-/// character that no operator of the SQL standard has.
+/// character outside of the SQL standard's operators.
 fn without_signs(operator: &str, span: &Span) -> Vec<TokenWithSpan> {
     let kept = match operator.contains(['~', '!', '@', '#', '%', '^', '&', '|', '`', '?']) {
         true => operator,
@@ -109,7 +109,7 @@ fn without_signs(operator: &str, span: &Span) -> Vec<TokenWithSpan> {
     std::iter::once(first).chain(signs).collect()
 }
 
-/// `'null'::"jsonb"` says `'null'::jsonb`: the parser knows types by names without quotes.
+/// `'null'::"jsonb"` becomes `'null'::jsonb`: the parser knows types only by unquoted names.
 fn types_in_quotes(tokens: &mut [TokenWithSpan]) {
     let mut before: [Option<(Role, usize)>; 3] = [None; 3];
     for at in 0..tokens.len() {
@@ -148,7 +148,7 @@ fn types_in_quotes(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// What a token may be in a cast.
+/// The role of a token in a cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Cast,

@@ -1,13 +1,14 @@
-//! Parentheses around parentheses: generated statements have hundreds, each a level of recursion.
+//! Parentheses around parentheses: generated statements have hundreds, and each pair is a level of
+//! recursion.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The tokens with at most two parentheses directly around each other. `((x))` means the same
-/// as `(((x)))` wherever PostgreSQL takes both; `(x)` does not: `f((1, 2))` has one argument.
+/// The tokens with at most two parentheses directly around each other. Wherever PostgreSQL accepts
+/// both, `((x))` means the same as `(((x)))`. `(x)` may differ: `f((1, 2))` has one argument.
 pub(super) fn without_repeated(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
-    // The pair that ended with the last token.
+    // The pair that the last token closed.
     let mut last_closed: Option<usize> = None;
     let mut last_opened: Option<usize> = None;
     for (at, token) in tokens.iter().enumerate() {
@@ -23,7 +24,8 @@ pub(super) fn without_repeated(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
             Token::RParen => {
                 let Some(number) = open.pop() else { return tokens };
                 let inner = last_closed.and_then(|inner| pairs.get(inner));
-                // A pair that begins with the next parenthesis, and ends with the one before.
+                // Another pair directly inside: the pair begins at the next token, and ends at the
+                // previous token.
                 let around = inner
                     .filter(|inner| inner.after_open && last_closed == Some(number + 1))
                     .map_or(0, |inner| inner.around + 1);
@@ -52,9 +54,9 @@ pub(super) fn without_repeated(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
 struct Pair {
     from: usize,
     to: usize,
-    /// Pairs directly within this one, each directly within the other.
+    /// The number of pairs inside, each directly around the next.
     around: usize,
-    /// Whether the token before is a parenthesis that opens.
+    /// True if the previous token is an opening parenthesis.
     after_open: bool,
 }
 

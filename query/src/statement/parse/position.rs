@@ -1,5 +1,6 @@
-//! Statements that name a position in the log, in words that the parser knows. SUBSCRIBE stands in
-//! COPY and DECLARE, too, and TRIM is a DELETE but for its name: so neither is read by a parser of ours.
+//! Statements with a position in the log: rewrites the statements in words of the parser. SUBSCRIBE
+//! also occurs in COPY and DECLARE, and TRIM is a DELETE under another name. For both reasons, the
+//! statements need no parser of ours.
 //!
 //! ```text
 //!   TRIM t BEFORE GSN 100                     DELETE FROM t WHERE _gsn < (100)
@@ -23,35 +24,35 @@ use super::{
 };
 use crate::statement::{query, sealed};
 
-/// The name under which an INSERT keeps the position that it comes after.
+/// The name of the position setting in an INSERT.
 pub(crate) const AFTER: &str = "after_gsn";
 
-/// Where a SUBSCRIBE begins.
+/// The beginning of a SUBSCRIBE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// With the first event that there is.
+    /// The first event of the log.
     All,
-    /// At a gsn, which the last column of its query tells.
+    /// A gsn, in the last column of the query.
     Gsn,
-    /// At a time, which the last column of its query tells.
+    /// A time, in the last column of the query.
     Time,
-    /// With what comes.
+    /// The next new event.
     Live,
 }
 
-/// What a statement said of positions.
+/// The positions in a statement.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    /// What the statement is, if the parser takes it for another one.
+    /// Our own statement, if the parser sees another statement.
     pub own: Option<Own>,
     after: Option<Vec<TokenWithSpan>>,
 }
 
 impl Positions {
-    /// Takes what the parser does not know out of the tokens.
+    /// Cuts the unknown words out of the tokens.
     ///
     /// # Errors
-    /// The token that does not belong there.
+    /// The misplaced token.
     pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Self, Wrong> {
         let words = Words::new(tokens);
         if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {
@@ -73,10 +74,10 @@ impl Positions {
         Ok(Self::default())
     }
 
-    /// Puts the position that an INSERT comes after into the tree.
+    /// Puts the position of an INSERT into the tree.
     ///
     /// # Errors
-    /// What the parser says of the position.
+    /// An error of the parser about the position.
     pub(super) fn put(self, statement: &mut Statement) -> Result<(), ParserError> {
         let Some(after) = self.after else { return Ok(()) };
         let dialect = super::ParserDialect;
@@ -98,7 +99,7 @@ impl Positions {
     }
 }
 
-/// The INSERT that a statement is, behind its WITH.
+/// The INSERT of a statement, after a WITH.
 fn inserted(statement: &mut Statement) -> Option<&mut Insert> {
     match statement {
         Statement::Insert(insert) => Some(insert),
@@ -107,10 +108,11 @@ fn inserted(statement: &mut Statement) -> Option<&mut Insert> {
     }
 }
 
-/// Parses the statement of a PREPARE by itself; what it says of a position is not in its text.
+/// Parses the statement of a PREPARE separately. The text of the statement has no position; the
+/// tree keeps the position.
 ///
 /// # Errors
-/// As [`super::statements`].
+/// See [`super::statements`].
 pub(crate) fn parsed_again(statement: &Statement, bytes_max: usize) -> Result<Option<Tree>, Error> {
     let mut statement = statement.clone();
     let settings = inserted(&mut statement).and_then(|insert| insert.settings.take());
@@ -122,13 +124,13 @@ pub(crate) fn parsed_again(statement: &Statement, bytes_max: usize) -> Result<Op
     Ok(Some(tree))
 }
 
-/// The position that an INSERT comes after.
+/// The position that the events of an INSERT must follow.
 pub(crate) fn after(insert: &Insert) -> Option<&Expr> {
     let mut settings = insert.settings.iter().flatten();
     settings.find(|setting| setting.key.value == AFTER).map(|setting| &setting.value)
 }
 
-/// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
+/// The place of a SUBSCRIBE: alone, in COPY, or as the query of a cursor.
 fn subscribe_at(words: &Words<'_>) -> Option<usize> {
     if words.is(0, "subscribe") {
         return Some(0);
@@ -152,7 +154,8 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
         return words.wrong(before + 1);
     }
     let value = before + 2;
-    // It goes into parentheses: what closes them would be read as more of the condition.
+    // The value goes into parentheses: a closing parenthesis in the value would extend the
+    // condition.
     let behind = words.find(value, |_| false);
     if behind == value || behind < words.len() {
         return words.wrong(behind);
@@ -167,7 +170,7 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
     Ok(out)
 }
 
-/// An INSERT without its AFTER GSN, and the number or parameter that stood there.
+/// An INSERT without the AFTER GSN, and the number or parameter of the AFTER GSN.
 fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWithSpan>>), Wrong> {
     let is_after = |at: usize| {
         words.is(at, "after")
@@ -184,9 +187,9 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
         let at = words.find(0, misses);
         return if misses(at) { words.wrong(at + 2) } else { Ok((Vec::new(), None)) };
     }
-    // It ends the source, or the statement.
+    // AFTER GSN ends the source, or the statement.
     let follows = words.get(at + 3).map(|token| &token.token);
-    // The ON of a join does not stand there.
+    // The ON of a join cannot follow.
     let ends = |token: &Token| {
         is_keyword(token, Keyword::ON) && words.is(at + 4, "conflict")
             || is_keyword(token, Keyword::RETURNING)
@@ -199,8 +202,8 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
     Ok((rest, Some(words.tokens(at + 2..at + 3).collect())))
 }
 
-/// Whether what stands behind AFTER GSN is meant as a position, and is none: neither a number nor a parameter.
-/// (A column `after` may be called `gsn`.)
+/// True if the text after AFTER GSN is meant as a position, but is neither a number nor a
+/// parameter. (A column `after` may have the alias `gsn`.)
 fn is_no_position(words: &Words<'_>, at: usize) -> bool {
     match words.get(at).map(|token| &token.token) {
         Some(Token::Minus | Token::Plus | Token::LParen | Token::SingleQuotedString(_)) => true,
@@ -252,13 +255,14 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
     }
     out.push(word("FROM", span));
     out.extend(words.tokens(name));
-    // A condition, or the parenthesis that ends it, and what follows; AS OF SEALED is refused later.
+    // A condition, or the parenthesis after the SUBSCRIBE and the rest; a later check refuses AS OF
+    // SEALED.
     let rest = words.get(value.end).map(|token| &token.token);
     let is_behind = rest.is_some_and(|token| *token != Token::RParen);
     if is_behind && !is_where(value.end) && !is_sealed(value.end) {
         return words.wrong(value.end);
     }
-    // The parser forgets a limit that is none.
+    // The parser would drop LIMIT ALL.
     let limit = words.find(value.end, |at| words.is(at, "limit") && words.is(at + 1, "all"));
     if words.is(limit, "limit") {
         return words.wrong(limit);

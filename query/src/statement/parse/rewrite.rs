@@ -1,4 +1,4 @@
-//! Words of PostgreSQL and of ours that the parser does not know, as ones that it does.
+//! Rewrites words of PostgreSQL and of ours that the parser does not know.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -8,7 +8,7 @@ use stratalog_model::Error;
 
 use crate::statement::{refused, sealed};
 
-/// The tokens of a statement, in words that the parser knows.
+/// The tokens of a statement, in words of the parser.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut rewritten = chronicle_means_table(tokens);
     texts_in_quotes(&mut rewritten);
@@ -28,9 +28,9 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     rewritten
 }
 
-/// `$$text$$` and `E'text'` say `'text'`: the parser takes those alone for some constants, such as
-/// intervals. What they stand for was read with the tokens. Not so with quotes in it that would not
-/// be written as they were read, where a statement is written out again.
+/// `$$text$$` and `E'text'` become `'text'`: for some constants, for example intervals, the parser
+/// accepts only the plain form. The tokens already have the unescaped text. A text with certain
+/// quotes stays unchanged, because the written statement would not reproduce the text.
 fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         let text = match &mut token.token {
@@ -44,7 +44,7 @@ fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `FROM ONLY t` says `FROM t`, and `FROM ONLY (t)` does: no table has tables below it.
+/// `FROM ONLY t` and `FROM ONLY (t)` become `FROM t`: no table has child tables.
 fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);
@@ -72,8 +72,8 @@ fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `interval(2) '1.234 s'` says `'1.234 s'::interval(2)`: the parser reads the digits and forgets
-/// them.
+/// `interval(2) '1.234 s'` becomes `'1.234 s'::interval(2)`: the parser reads the digits, but does
+/// not keep the digits.
 fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -97,7 +97,8 @@ fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `'1 day'::interval PRECEDING` says `'1 day' PRECEDING`: the parser takes no cast there.
+/// `'1 day'::interval PRECEDING` becomes `'1 day' PRECEDING`: the parser accepts no cast in a
+/// frame.
 fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -118,7 +119,8 @@ fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `pg_catalog.substring(…)` says `substring(…)`: the parser knows these by their names alone.
+/// `pg_catalog.substring(…)` becomes `substring(…)`: the parser knows the functions only by the
+/// bare names.
 fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
     const FUNCTIONS: [&str; 4] = ["overlay", "position", "substring", "trim"];
     let places = significant(tokens);
@@ -144,7 +146,7 @@ fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `OPERATOR(pg_catalog.=) ANY` says `= ANY`: the parser knows no other form before a set.
+/// `OPERATOR(pg_catalog.=) ANY` becomes `= ANY`: the parser knows no other form before a set.
 fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -171,7 +173,7 @@ fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `f(name := value)` says `f(name => value)`.
+/// `f(name := value)` becomes `f(name => value)`.
 fn assignment_means_arrow(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         if token.token == Token::Assignment {
@@ -180,7 +182,7 @@ fn assignment_means_arrow(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Words that a type ends with.
+/// The last words of types.
 const TYPES: [&str; 24] = [
     "bigint",
     "bool",
@@ -208,7 +210,7 @@ const TYPES: [&str; 24] = [
     "varchar",
 ];
 
-/// `text ARRAY` says `text[]`.
+/// `text ARRAY` becomes `text[]`.
 fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
     let significant = significant(tokens);
     let mut found = Vec::new();
@@ -241,8 +243,8 @@ fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// A statement of PostgreSQL's that the parser does not know, by its first two words: where it says
-/// so, and the error that refuses it.
+/// The place and the error of a statement of PostgreSQL that the parser does not know. The first
+/// two words identify the statement.
 pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let (first, second) = (words.next()?, words.next()?);
@@ -258,7 +260,7 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
     of_two_phases.then(|| (first, refused::two_phases()))
 }
 
-/// `RESET TIME ZONE` and its like, each as a name.
+/// `RESET TIME ZONE` and similar forms, each as a single name.
 fn reset_names_a_setting(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let word = |at: usize| match places.get(at).and_then(|at| tokens.get(*at)).map(|t| &t.token) {
@@ -282,7 +284,7 @@ fn reset_names_a_setting(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(*first..=*last, [name]);
 }
 
-/// Whether IS [NOT] DISTINCT FROM stands somewhere.
+/// True if the tokens contain IS [NOT] DISTINCT FROM.
 pub(super) fn compares_distinct(tokens: &[TokenWithSpan]) -> bool {
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     words.clone().zip(words.skip(1)).any(|(distinct, from)| {
@@ -294,7 +296,7 @@ pub(in crate::statement) fn is_keyword(token: &Token, keyword: Keyword) -> bool 
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
-/// Positions of all tokens that are no space.
+/// Positions of all tokens except blanks.
 pub(in crate::statement) fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let all = tokens.iter().enumerate();
     all.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
@@ -302,7 +304,7 @@ pub(in crate::statement) fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> 
         .collect()
 }
 
-/// `CREATE | DROP | ALTER CHRONICLE` and `COMMENT ON CHRONICLE` say TABLE.
+/// `CREATE | DROP | ALTER CHRONICLE` and `COMMENT ON CHRONICLE` become the forms with TABLE.
 fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut words = 0usize;
     let mut previous = Keyword::NoKeyword;
@@ -342,7 +344,7 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         .collect()
 }
 
-/// `TABLE name` as a statement says `SELECT * FROM name`.
+/// `TABLE name` as a statement becomes `SELECT * FROM name`.
 fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
     let first = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)));
     let Some(at) = first else { return };
@@ -356,7 +358,7 @@ fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(at..=at, select);
 }
 
-/// `trim(TRAILING FROM …)` says `trim(TRAILING ' ' FROM …)`.
+/// `trim(TRAILING FROM …)` becomes `trim(TRAILING ' ' FROM …)`.
 fn trim_takes_spaces(tokens: &mut Vec<TokenWithSpan>) {
     let significant = significant(tokens);
     let is =

@@ -118,7 +118,7 @@ fn positions_are_said_in_words_that_the_parser_knows() {
         "trim t",
         "trim t before 7",
         "trim before gsn 7",
-        // What is behind the position is not read as more of a condition.
+        // The text after the position does not extend the condition.
         "trim t before gsn 7) or (true",
         "trim t before gsn 7)",
         "trim t before gsn )",
@@ -186,7 +186,7 @@ fn words_of_postgresql_that_the_parser_lacks_are_understood() {
     assert!(statements("create table unlogged (a int)", 1 << 20).is_ok());
 }
 
-/// The error of a long statement, of which a failure shows the begin.
+/// The error of a long statement. A failed test shows only the beginning of the statement.
 fn refused(sql: &str) -> Error {
     match statements(sql, 1 << 20) {
         Err(error) => error,
@@ -196,7 +196,7 @@ fn refused(sql: &str) -> Error {
 
 #[test]
 fn too_much_is_an_error() {
-    // Parentheses around parentheses say nothing.
+    // Redundant parentheses.
     for depth in [300, 5_000] {
         let redundant = format!("select {}1{}", "(".repeat(depth), ")".repeat(depth));
         assert!(statements(&redundant, 1 << 20).is_ok(), "{depth}");
@@ -205,7 +205,7 @@ fn too_much_is_an_error() {
         let nested = format!("select {}1{}", "(1+".repeat(depth), ")".repeat(depth));
         assert_eq!(refused(&nested).kind(), ErrorKind::StatementTooComplex, "{depth}");
     }
-    // Where the parser gives up within one of these, it has tried every level twice.
+    // A parser without the limit tries every level twice before the failure.
     for (open, close) in [("array[", "]"), ("cast(", " as int)"), ("a[", "]"), ("f(", ")")] {
         for depth in [126, 200, 1000] {
             let nested = format!("select {}1{}", open.repeat(depth), close.repeat(depth));

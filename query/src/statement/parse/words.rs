@@ -1,4 +1,4 @@
-//! The words of a statement, for what is read before the parser.
+//! The words of a statement, for the code before the parser.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use super::rewrite::significant;
 
-/// What stands where something else belongs; `None` at the end.
+/// The unexpected token; `None` at the end.
 pub(super) type Wrong = Option<TokenWithSpan>;
 
-/// The tokens that are no space, by number.
+/// The tokens except blanks, by number.
 pub(super) struct Words<'a>(Vec<&'a TokenWithSpan>);
 
 impl<'a> Words<'a> {
@@ -18,7 +18,7 @@ impl<'a> Words<'a> {
         Self(all.filter(|token| token.token != Token::EOF).collect())
     }
 
-    /// How many there are.
+    /// The number of tokens.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -27,7 +27,7 @@ impl<'a> Words<'a> {
         self.0.get(at).copied()
     }
 
-    /// Whether a word stands there, without quotes and in any case.
+    /// True if the token is the word, unquoted and in any case.
     pub(super) fn is(&self, at: usize, wanted: &str) -> bool {
         self.get(at).is_some_and(|token| match &token.token {
             Token::Word(word) => {
@@ -41,7 +41,7 @@ impl<'a> Words<'a> {
         self.get(at).is_some_and(|token| token.token == *wanted)
     }
 
-    /// The error of what stands there.
+    /// The error of the token at `at`.
     pub(super) fn wrong<T>(&self, at: usize) -> Result<T, Wrong> {
         Err(self.get(at).cloned())
     }
@@ -54,8 +54,8 @@ impl<'a> Words<'a> {
         self.0.get(range).unwrap_or(&[]).iter().map(|token| (*token).clone())
     }
 
-    /// The first from `start` on, outside of parentheses, that `found` says yes to; the number of a
-    /// parenthesis that closes an outer one, or of the end, for none.
+    /// The first token from `start` on, outside of parentheses, with `found` true. Without a match,
+    /// the number of a closing parenthesis of an outer pair, or the number of tokens.
     pub(super) fn find(&self, start: usize, found: impl Fn(usize) -> bool) -> usize {
         let mut depth = 0_usize;
         for at in start..self.0.len() {
@@ -72,7 +72,7 @@ impl<'a> Words<'a> {
         self.0.len()
     }
 
-    /// Behind the name that begins at `start`.
+    /// The number of the token after the name at `start`.
     pub(super) fn name(&self, start: usize) -> Result<usize, Wrong> {
         let mut at = start;
         loop {

@@ -1,5 +1,4 @@
-//! What a direct query computes before it reads: expressions without columns, over parameters
-//! and `now()`.
+//! The constants of a direct query: expressions without columns, over parameters and `now()`.
 
 use std::sync::Arc;
 
@@ -23,14 +22,14 @@ use stratalog_model::ColumnType;
 use super::super::parameters;
 use crate::session::planner::Planner;
 
-/// The parameter in the place of `now()`, which has another value each time.
+/// The parameter in place of `now()`, which has a new value in each execution.
 const NOW: &str = "$now";
 
-/// Begins the names of computed constants.
+/// The prefix of the names of computed constants.
 const COMPUTED: &str = "$computed_";
 
-/// The plan with types at its parameters and a parameter for `now()`; `None` when it calls what
-/// may have another value each time, otherwise.
+/// The plan with types for the parameters, and with a parameter for `now()`; `None` if the plan
+/// calls another function with a changing value.
 pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
     let mut fixed = true;
     let opened = plan.transform_up_with_subqueries(|node| {
@@ -57,17 +56,17 @@ pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
     opened.ok().filter(|_| fixed).map(|opened| opened.data)
 }
 
-/// Constants of filters, planned once and computed each time.
+/// Constants of filters: planned once, and computed in each execution.
 #[derive(Debug)]
 pub struct Constants {
-    /// A column for each parameter that they use, and for `now()`.
+    /// A column for each used parameter, and for `now()`.
     schema: SchemaRef,
     each: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl Constants {
-    /// The constants of `filters`, which have a placeholder in the place of each, then.
-    /// `None` when one cannot be planned.
+    /// Takes the constants out of `filters`, and leaves a placeholder for each constant. `None` if
+    /// a constant cannot be planned.
     pub fn take(planner: &Planner, filters: &mut [&mut Expr]) -> Option<Self> {
         let mut fields: Vec<FieldRef> = Vec::new();
         let mut taken: Vec<Expr> = Vec::new();
@@ -91,8 +90,8 @@ impl Constants {
         Some(Self { each: each.collect::<Option<_>>()?, schema })
     }
 
-    /// Their values. `None` when one has none, such as a sum out of range: planning the query
-    /// with its parameters tells why.
+    /// The values of the constants. `None` if a constant has no value, for example a sum out of
+    /// range: then a plan of the query with the parameters reports the error.
     pub fn compute(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<ScalarValue>> {
         if self.each.is_empty() {
             return Some(Vec::new());
@@ -119,7 +118,7 @@ impl Constants {
     }
 }
 
-/// A filter with its constants filled in.
+/// A filter with the computed constants.
 pub fn fill(filter: &Expr, computed: &[ScalarValue]) -> Option<Expr> {
     let filled = filter.clone().transform_up(|expr| match &expr {
         Expr::Placeholder(placeholder) => {
@@ -134,7 +133,7 @@ pub fn fill(filter: &Expr, computed: &[ScalarValue]) -> Option<Expr> {
     filled.ok().map(|filled| filled.data)
 }
 
-/// Notes the parameters of a constant.
+/// Adds the parameters of a constant to `fields`.
 fn note_parameters(expr: &Expr, fields: &mut Vec<FieldRef>) -> datafusion::error::Result<()> {
     expr.apply(|expr| {
         if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr

@@ -1,4 +1,4 @@
-//! The columns of the tables of a FROM clause, as the planner knows them.
+//! The planner's columns of the tables of a FROM clause.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, With,
@@ -10,14 +10,14 @@ use crate::{
     statement::{names::fold, parse},
 };
 
-/// A column that may be named without its table.
+/// A column that a name without a table can reach.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
-    /// What it means.
+    /// The expression behind the name.
     pub expr: Expr,
-    /// Whether it stands for a column of each side of a join.
+    /// True if the column merges a column of each side of a join.
     pub merged: bool,
 }
 
@@ -32,7 +32,7 @@ pub fn select_all() -> Option<Query> {
     }
 }
 
-/// The tables of a select in order. Subqueries without a name get one.
+/// The tables of a select, in order. Unnamed subqueries get a name.
 pub fn factors(select: &mut Select) -> Vec<TableFactor> {
     let mut found = Vec::new();
     for item in &mut select.from {
@@ -57,10 +57,10 @@ fn of_item(item: &mut TableWithJoins, found: &mut Vec<TableFactor>) {
     }
 }
 
-/// The columns of each table; `None` where they depend on other tables.
+/// The columns of each table; `None` if the columns depend on other tables.
 ///
 /// # Errors
-/// What is wrong with a table that FROM names, such as `UndefinedTable`.
+/// An error in a table of FROM, for example `UndefinedTable`.
 pub async fn of_factors(
     planner: &Planner,
     with: Option<With>,
@@ -75,7 +75,7 @@ pub async fn of_factors(
     Ok(found)
 }
 
-/// Whether an item of FROM is a table or a view, whose columns depend on nothing else.
+/// True if an item of FROM is a table or a view: the columns depend on no other item.
 fn is_table(factor: &TableFactor, with: Option<&With>) -> bool {
     let TableFactor::Table { name, args: None, .. } = factor else { return false };
     let only = match name.0.as_slice() {

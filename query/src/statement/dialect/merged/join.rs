@@ -1,4 +1,4 @@
-//! One item of a FROM clause: its joins with USING and NATURAL, written with ON.
+//! One item of a FROM clause: rewrites joins with USING and NATURAL to joins with ON.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, ObjectName, TableFactor, TableWithJoins, Value,
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::statement::{dialect::operators::call, names::fold};
 
-/// The columns of an item, its joins rewritten; `None` where they are not known.
+/// Rewrites the joins of an item, and returns the columns of the item; `None` for unknown columns.
 ///
 /// # Errors
-/// Names that are to be merged and are not there, or twice on one side.
+/// A merged name that one side does not have, or has twice.
 pub fn merge(
     item: &mut TableWithJoins,
     columns: &mut impl Iterator<Item = Option<Columns>>,
@@ -49,7 +49,7 @@ fn of_factor(
     columns: &mut impl Iterator<Item = Option<Columns>>,
 ) -> Result<Option<Columns>> {
     match factor {
-        // A type for each level would have no end.
+        // The trait object ends the recursion of generic types: each level would need a new type.
         TableFactor::NestedJoin { table_with_joins, alias: None } => {
             let columns: &mut dyn Iterator<Item = Option<Columns>> = columns;
             merge(table_with_joins, &mut { columns })
@@ -58,7 +58,7 @@ fn of_factor(
     }
 }
 
-/// What both sides of a join are together: merged columns first.
+/// The columns of both sides of a join, merged columns first.
 fn joined(
     left: Columns,
     right: Columns,
@@ -110,7 +110,7 @@ fn name_of(name: &ObjectName) -> Option<String> {
     name.0.last().and_then(|part| part.as_ident()).map(fold)
 }
 
-/// The names that both sides have.
+/// The names that both sides share.
 fn common(left: &[Column], right: &[Column]) -> Vec<String> {
     left.iter()
         .map(|column| &column.name)
@@ -120,7 +120,7 @@ fn common(left: &[Column], right: &[Column]) -> Vec<String> {
         .collect()
 }
 
-/// The one column of a side that has this name.
+/// The only column of a side with a name.
 fn only<'a>(columns: &'a [Column], name: &str, side: &str) -> Result<&'a Column> {
     let mut named = columns.iter().filter(|column| column.name == name);
     match (named.next(), named.next()) {

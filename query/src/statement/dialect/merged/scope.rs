@@ -1,4 +1,4 @@
-//! A select whose joins were rewritten: the names of merged columns in it, and its `*`.
+//! A select with rewritten joins: replaces the names of merged columns, and the `*`.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ pub fn ambiguous(message: String) -> Error {
     Error::new(ErrorKind::AmbiguousColumn, message)
 }
 
-/// Puts what merged columns mean in the place of their names, outside of subqueries.
+/// Replaces the names of merged columns with expressions, outside of subqueries.
 pub struct Names<'a> {
     columns: &'a [Column],
     replaced: usize,
@@ -26,7 +26,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Names of these columns.
+    /// A replacer for the names of `columns`.
     pub fn new(columns: &'a [Column]) -> Self {
         Self { columns, replaced: 0, error: None }
     }
@@ -37,7 +37,7 @@ impl<'a> Names<'a> {
         self.error.map_or(Ok(()), Err)
     }
 
-    /// What a name means, if it is that of a merged column.
+    /// The expression of a merged column with the name; `None` for another name.
     fn meaning(&mut self, ident: &Ident) -> Option<Expr> {
         let name = fold(ident);
         let mut named = self.columns.iter().filter(|column| column.name == name);
@@ -54,7 +54,7 @@ impl<'a> Names<'a> {
         Some(first.expr.clone())
     }
 
-    /// Replaces the names in `tree`, but in its subqueries.
+    /// Replaces the names in `tree`, but not in the subqueries of `tree`.
     pub fn replace_in(&mut self, tree: &mut impl VisitMut) {
         let _ = walk::own_expressions_mut(tree, |expr| {
             if let Expr::Identifier(ident) = expr
@@ -68,10 +68,10 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Rewrites the rest of a select, and its ORDER BY.
+/// Rewrites the rest of a select, and the ORDER BY of the select.
 ///
 /// # Errors
-/// Names with two meanings; `*` beside tables whose columns are not known.
+/// Names with two meanings; `*` beside tables with unknown columns.
 pub fn replace(
     select: &mut Select,
     order_by: Option<&mut OrderBy>,
@@ -110,7 +110,7 @@ pub fn replace(
     {
         let hidden = select.projection.iter().position(is_wildcard).unwrap_or(usize::MAX);
         for order in orders {
-            // A column of the result comes before those of the tables.
+            // A column of the result comes before the columns of the tables.
             if let Expr::Identifier(ident) = &order.expr
                 && let Some(at) = names_before.iter().position(|name| *name == fold(ident))
             {
@@ -138,7 +138,7 @@ pub fn replace(
     names.checked()
 }
 
-/// What an item of a select list computes.
+/// The expression of a select list's item.
 fn computed(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
@@ -146,7 +146,7 @@ fn computed(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// `*` as the columns that it means.
+/// Expands `*` to the columns.
 fn write_stars(select: &mut Select, columns: &[Column]) {
     let items = std::mem::take(&mut select.projection);
     for item in items {
@@ -157,7 +157,7 @@ fn write_stars(select: &mut Select, columns: &[Column]) {
                     let expr = column.expr.clone();
                     let name = match alone {
                         1 => column.name.clone(),
-                        // Told apart, as wildcards elsewhere are.
+                        // Distinct names, in the same way as other wildcards.
                         _ => format!("{}\u{1}{at}", column.name),
                     };
                     match column.merged || alone > 1 {

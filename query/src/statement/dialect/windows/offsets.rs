@@ -1,6 +1,6 @@
-//! Offsets of frames written as constant expressions. The planner takes a number. An offset with a value
-//! at run time only, such as a parameter, stands as a call among the expressions of PARTITION BY until
-//! `rules::frames` computes the offset.
+//! Offsets of frames written as constant expressions. The planner accepts a number. The value of
+//! another offset, for example of a parameter, is known only at run time. A call among the
+//! expressions of PARTITION BY then holds the offset until `rules::frames` computes the value.
 //!
 //! ```text
 //!   OVER (ORDER BY i ROWS (1+1) PRECEDING)  ─►  OVER (ORDER BY i ROWS 2 PRECEDING)
@@ -24,10 +24,10 @@ use crate::{
 /// Writes the offsets of a frame as numbers, or as calls.
 ///
 /// # Errors
-/// `InvalidFrameOffset` for a negative one, `InvalidColumnReference` for a column,
+/// `InvalidFrameOffset` for a negative offset, `InvalidColumnReference` for a column,
 /// `FeatureNotSupported` for a subquery.
 pub fn write_out(window: &mut WindowSpec) -> Result<()> {
-    // A query and its SELECT are visited, both with the same windows.
+    // The walk visits a query and the SELECT of the query, both with the same windows.
     if window.partition_by.iter().any(is_call) {
         return Ok(());
     }
@@ -51,14 +51,14 @@ pub fn write_out(window: &mut WindowSpec) -> Result<()> {
     Ok(())
 }
 
-/// Whether the planner cannot read an offset. The planner takes an offset beyond the type of the key for no
-/// bound, and reads a number as any type of key.
+/// True if the planner cannot read an offset. The planner treats an offset out of range of the
+/// key's type as no bound, and reads a number as any type of key.
 fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     match offset {
         Expr::Value(ValueWithSpan { value: Value::Number(..), .. }) => {
             matches!(units, WindowFrameUnits::Range)
         }
-        // The parser takes each text for an interval.
+        // The parser reads every text as an interval.
         Expr::Interval(Interval { value, leading_field: None, .. }) => {
             let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
                 value.as_ref()
@@ -72,7 +72,7 @@ fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     }
 }
 
-/// Whether a key stands for an offset.
+/// True if a key is the call in place of an offset.
 fn is_call(key: &Expr) -> bool {
     let Expr::Function(function) = key else { return false };
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
@@ -142,7 +142,7 @@ fn of_bound(offset: &mut Expr, units: WindowFrameUnits) -> Result<()> {
     match unwrapped(offset) {
         Expr::Value(value) => {
             if let Value::Number(digits, _) = &value.value {
-                // Rows are whole: as in an assignment, a half is rounded up.
+                // Row counts are whole: a half rounds up, as in an assignment.
                 let digits = match digits.parse::<f64>() {
                     Ok(rows) if counts_rows => rows.round().to_string(),
                     _ => digits.clone(),
@@ -159,7 +159,7 @@ fn of_bound(offset: &mut Expr, units: WindowFrameUnits) -> Result<()> {
     }
 }
 
-/// What stands within parentheses, and casts that keep a number.
+/// The expression without parentheses, and without casts that keep a number.
 fn unwrapped(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => unwrapped(inner),
@@ -178,7 +178,7 @@ fn unwrapped(expr: &Expr) -> &Expr {
     }
 }
 
-/// The value of a constant expression of integers; `None` for others.
+/// The value of a constant integer expression; `None` for other expressions.
 fn integer(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Value(value) => match &value.value {
