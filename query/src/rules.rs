@@ -1,5 +1,5 @@
-//! Rules and functions that make DataFusion keep PostgreSQL's promises: arithmetic that
-//! fails instead of wrapping, functions that stay within a budget.
+//! Rules and functions for PostgreSQL's behaviour in DataFusion: arithmetic fails on overflow, and
+//! functions stay within a budget.
 
 pub mod aggregate_inputs;
 pub mod aliases;

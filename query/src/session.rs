@@ -1,4 +1,4 @@
-//! One connection's state.
+//! The state of a connection.
 
 pub(crate) mod acquired;
 pub(crate) mod alone;
@@ -60,10 +60,10 @@ use crate::{
     statement_bytes, table::Pin,
 };
 
-/// The name under which the planner looks up unqualified names.
+/// The schema name for the planner's lookup of unqualified names.
 pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
 
-/// Where a session stands, for ReadyForQuery.
+/// The transaction state of a session, for ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransactionState {
     /// Outside of a block.
@@ -71,7 +71,7 @@ pub enum TransactionState {
     Idle,
     /// In a block.
     Block,
-    /// In a block in which a statement failed.
+    /// In a block with a failed statement.
     Failed,
 }
 
@@ -82,16 +82,16 @@ pub struct Notice {
     pub severity: &'static str,
     /// SQLSTATE; `00000` for a plain notice.
     pub sqlstate: &'static str,
-    /// What is said.
+    /// The text of the message.
     pub message: String,
     /// The values concerned.
     pub detail: Option<String>,
-    /// What the user can do.
+    /// Advice to the user.
     pub hint: Option<String>,
 }
 
 impl Notice {
-    /// A NOTICE that says `message`.
+    /// A NOTICE with the text `message`.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             severity: "NOTICE",
@@ -102,32 +102,33 @@ impl Notice {
         }
     }
 
-    /// A WARNING with its SQLSTATE.
+    /// A WARNING with an SQLSTATE.
     pub fn warning(sqlstate: &'static str, message: impl Into<String>) -> Self {
         Self { severity: "WARNING", sqlstate, ..Self::new(message) }
     }
 }
 
-/// One connection: settings, prepared statements, transaction.
+/// A connection: settings, prepared statements, transaction.
 pub struct Session {
     itself: Weak<Session>,
     service: Arc<QueryService>,
     key: CancelKey,
     login: Login,
-    /// The name under which the client connected to the database.
+    /// The client's name for the database.
     connected_to: String,
-    /// Who acquires chronicles: the session, or the one whose twin it is.
+    /// The holder of acquired chronicles: the session, or the original session of a twin.
     holder: HolderId,
     opened_ns: i64,
-    /// Events of before are not accepted: when the session was opened, or the one whose twin it is.
+    /// Earlier events are not accepted: the opening time of the session, or of the original session
+    /// of a twin.
     since_ns: i64,
     variables: Arc<Variables>,
     pub(crate) transaction: Arc<Transaction>,
     seen: Arc<SeenCatalog>,
     cursors: Arc<Cursors>,
-    /// Made when a statement needs it.
+    /// Created on demand.
     planner: tokio::sync::Mutex<Option<Planner>>,
-    /// Outlives the planner: the tables of prepared statements read it.
+    /// Outlives the planner, because the tables of prepared statements read the pin.
     pin: Arc<Pin>,
     statements: Arc<Statements>,
     copying: Mutex<Weak<CopyProgress>>,
@@ -142,21 +143,21 @@ pub struct Session {
     on_termination: Notify,
 }
 
-/// Whose session one is, if that is not what opening it tells.
+/// The owner of a session, if not the session itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whose {
-    /// Who acquires when it does.
+    /// The holder of the chronicles acquired by the session.
     pub(crate) holder: Option<HolderId>,
-    /// From when on its events are accepted: nanoseconds since 1970.
+    /// Start of the accepted events: nanoseconds since 1970.
     pub(crate) since_ns: Option<i64>,
 }
 
-/// What a session does, for pg_stat_activity.
+/// The activity of a session, for pg_stat_activity.
 #[derive(Debug, Clone, Default)]
 pub struct Activity {
     /// Text of the last statement.
     pub query: String,
-    /// Nanoseconds since 1970 of its start.
+    /// Start of the last statement: nanoseconds since 1970.
     pub query_started_ns: Option<i64>,
     /// Nanoseconds since 1970 of the last change between running and idle.
     pub changed_ns: i64,
@@ -228,12 +229,12 @@ impl Session {
         }))
     }
 
-    /// What keeps it only as long as others do.
+    /// A weak reference, which does not keep the session alive.
     pub(crate) fn weak(&self) -> Weak<Self> {
         Weak::clone(&self.itself)
     }
 
-    /// With which another connection cancels what this one runs.
+    /// The key for a cancel request from another connection.
     pub fn key(&self) -> &CancelKey {
         &self.key
     }
@@ -243,23 +244,23 @@ impl Session {
         self.key.process_id
     }
 
-    /// Who is connected.
+    /// The login of the user.
     pub fn login(&self) -> &Login {
         &self.login
     }
 
-    /// When the session was opened: nanoseconds since 1970.
+    /// The opening time: nanoseconds since 1970.
     pub fn opened_ns(&self) -> i64 {
         self.opened_ns
     }
 
-    /// Whose a twin is.
+    /// The owner of a twin of this session.
     pub(crate) fn whose(&self) -> Whose {
         Whose { holder: Some(self.holder), since_ns: Some(self.since_ns) }
     }
 
-    /// Which ticks are accepted of the session, where they go by the clock (F24); of a chronicle that it
-    /// has acquired, none from before that.
+    /// The ticks accepted from the session, for chronicles with ticks by the clock (F24). For an
+    /// acquired chronicle, ticks from before the acquisition are not accepted.
     pub fn acceptance(&self) -> Acceptance {
         let round_trip_us = self.variables.parsed().round_trip_us;
         Acceptance {
@@ -269,18 +270,18 @@ impl Session {
         }
     }
 
-    /// What the session does.
+    /// The activity of the session.
     pub fn activity(&self) -> Activity {
         self.activity.lock().clone()
     }
 
-    /// When the statement that runs began: nanoseconds since 1970.
+    /// Start of the running statement: nanoseconds since 1970.
     pub(crate) fn started_ns(&self) -> i64 {
         let started = self.activity.lock().query_started_ns;
         started.unwrap_or_else(|| self.parts().clock.now_ns())
     }
 
-    /// When the open block began: nanoseconds since 1970.
+    /// Start of the open block: nanoseconds since 1970.
     pub fn block_began_ns(&self) -> Option<i64> {
         self.transaction.began_ns()
     }
@@ -290,17 +291,17 @@ impl Session {
         self.running.lock().iter().any(|work| work.strong_count() > 0)
     }
 
-    /// Where the session stands.
+    /// The transaction state of the session.
     pub fn transaction(&self) -> TransactionState {
         self.transaction.state()
     }
 
-    /// Makes an open block fail, after an error that the protocol found.
+    /// Fails an open block after an error found by the protocol.
     pub fn fail_transaction(&self) {
         self.transaction.fail();
     }
 
-    /// A setting as SHOW shows it.
+    /// The value of a setting in the form of SHOW.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.variables.get(name)
     }
@@ -310,19 +311,19 @@ impl Session {
         &self.variables
     }
 
-    /// How values are written as text.
+    /// The text form of values.
     pub fn text_style(&self) -> TextStyle {
         self.variables.parsed().style
     }
 
-    /// The text form of values in results: as [`Self::text_style`], with the digits of
+    /// The text form of values in results: like [`Self::text_style`], with the digits of
     /// `stratalog.fraction_digits`.
     pub fn result_style(&self) -> TextStyle {
         let parsed = self.variables.parsed();
         TextStyle { fraction_digits: parsed.fraction_digits, ..parsed.style }
     }
 
-    /// How long the session may be idle as it is now; `None` for as long as it likes.
+    /// The idle timeout in the current state of the session; `None` for no limit.
     pub fn idle_limit(&self) -> Option<Duration> {
         let limits = self.variables.parsed();
         let limit_ms = match self.transaction() {
@@ -332,17 +333,17 @@ impl Session {
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
 
-    /// How long whoever asks for some rows of a SUBSCRIBE waits for the first of them.
+    /// How long a request for some rows of a SUBSCRIBE waits for the first row.
     pub fn subscribe_wait(&self) -> Duration {
         Duration::from_millis(self.variables.parsed().subscribe_wait_ms)
     }
 
-    /// Settings that the client must be told of, since the last call.
+    /// Reported settings that changed since the last call, for the client.
     pub fn take_parameter_changes(&self) -> Vec<(String, String)> {
         self.variables.take_changes()
     }
 
-    /// Messages since the last call that the client wants to get.
+    /// Messages since the last call that pass the client's `client_min_messages`.
     pub fn take_notices(&self) -> Vec<Notice> {
         let from = self.variables.parsed().messages_from;
         let mut notices = std::mem::take(&mut *self.notices.lock());
@@ -354,7 +355,7 @@ impl Session {
         notices
     }
 
-    /// Keeps a prepared statement under a name: one namespace for PREPARE and for protocols.
+    /// Stores a prepared statement under a name: PREPARE and protocols share one namespace.
     ///
     /// # Errors
     /// `DuplicatePreparedStatement`, `LimitExceeded`.
@@ -365,12 +366,12 @@ impl Session {
         self.statements.keep(name, (prepared, held), by, most, now_ns)
     }
 
-    /// The statement kept under a name.
+    /// The prepared statement stored under a name.
     pub fn kept(&self, name: &str) -> Option<Arc<Prepared>> {
         self.statements.find(name)
     }
 
-    /// Drops the statement kept under a name; whether there was one.
+    /// Drops the statement stored under a name. Returns whether the statement existed.
     pub fn forget(&self, name: &str) -> bool {
         self.statements.forget(name)
     }
@@ -379,7 +380,7 @@ impl Session {
         self.statements.forget_all();
     }
 
-    /// A COPY begins; it is listed as long as what this returns lives.
+    /// Begins a COPY. The session lists the COPY for the lifetime of the returned value.
     pub(crate) fn begin_copy(
         &self,
         command: &'static str,
@@ -390,13 +391,13 @@ impl Session {
         progress
     }
 
-    /// The COPY that goes on.
+    /// The running COPY.
     pub(crate) fn copying(&self) -> Option<Arc<CopyProgress>> {
         self.copying.lock().upgrade()
     }
 
-    /// Ends the session: cancels what runs, drops what is prepared, rolls back, gives back what it
-    /// has acquired.
+    /// Ends the session: cancels running statements, drops prepared statements, rolls back, and
+    /// releases acquired chronicles.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.stop(Stop::Closed);
@@ -407,21 +408,22 @@ impl Session {
     }
 
     fn leave(&self) {
-        // A twin leaves it to the session whose twin it is.
+        // For a twin, the original session releases the chronicles.
         if self.holder == HolderId(self.key.process_id) {
             self.release_all();
         }
         self.service.sessions().remove(self.key.process_id);
     }
 
-    /// Ends what runs, and has whoever serves the session end it (`pg_terminate_backend`).
+    /// Stops the running statements, and tells the task serving the session to end the session
+    /// (`pg_terminate_backend`).
     pub(crate) fn terminate(&self) {
         self.terminated.store(true, Ordering::Release);
         self.stop(Stop::Terminated);
         self.on_termination.notify_waiters();
     }
 
-    /// Whether the session is to end, by another one's command; and the error that says so.
+    /// Checks that no other session has terminated this session.
     ///
     /// # Errors
     /// `Shutdown`.
@@ -432,7 +434,7 @@ impl Session {
         }
     }
 
-    /// Ends when the session is to end, by another one's command.
+    /// Waits for the termination of this session by another session.
     pub async fn terminated(&self) -> Error {
         loop {
             let notified = self.on_termination.notified();
@@ -457,17 +459,17 @@ impl Session {
         &self.cursors
     }
 
-    /// Shape of the rows of an open cursor of SQL, which is a portal to protocols.
+    /// The schema of the rows of an open SQL cursor, a portal for protocols.
     pub fn cursor_schema(&self, name: &str) -> Option<SchemaRef> {
         self.cursors.find(name).ok().map(|cursor| cursor.schema)
     }
 
-    /// Closes a cursor of SQL; whether there was one.
+    /// Closes an SQL cursor. Returns whether the cursor existed.
     pub fn close_cursor(&self, name: &str) -> bool {
         self.cursors.close(name)
     }
 
-    /// What lasts as long as a block ends with it.
+    /// Ends the settings and the cursors that last as long as the block.
     pub(crate) fn end_block(&self, committed: bool) {
         self.variables.end(committed);
         self.cursors.end(committed);
@@ -477,7 +479,7 @@ impl Session {
         self.service.parts()
     }
 
-    /// What messages and statements of this client hold of the memory budget.
+    /// The share of the memory budget held by messages and statements of this client.
     pub fn share(&self) -> &Arc<Share> {
         &self.share
     }
@@ -495,7 +497,7 @@ impl Session {
         &self.service.parts().store
     }
 
-    /// The name under which the client connected to the database: its own, or an alias.
+    /// The client's name for the database: the database's own name, or an alias.
     pub(crate) fn connected_to(&self) -> &str {
         &self.connected_to
     }

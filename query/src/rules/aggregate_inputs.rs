@@ -1,11 +1,11 @@
-//! The inputs of aggregates: arguments that only rows of the FILTER compute, and each key of an ORDER
-//! BY once.
+//! The inputs of aggregates: only the rows of the FILTER compute the arguments, and an ORDER BY
+//! contains each key once.
 //!
 //! ```text
 //!   sum(1 / x) FILTER (WHERE x <> 0)  ─►  sum(CASE WHEN x <> 0 THEN 1 / x END) FILTER (WHERE x <> 0)
 //!   array_agg(x ORDER BY a, a DESC)   ─►  array_agg(x ORDER BY a)
 //! ```
-//! DataFusion computes the arguments for all rows, so a row that the filter excludes could fail the
+//! DataFusion computes the arguments for all rows: a row excluded by the filter could fail the
 //! statement.
 
 use datafusion::{
@@ -52,17 +52,17 @@ impl FunctionRewrite for AggregateInputs {
     }
 }
 
-/// Computes `arguments` only where `filter` holds. Returns whether one changed.
+/// Computes `arguments` only for rows that pass `filter`. Returns true if an argument changed.
 fn guard(filter: Option<&Expr>, arguments: &mut [Expr], schema: &DFSchema) -> bool {
-    // A second evaluation of a volatile filter could hold for other rows, and a second subquery would
-    // be a second join.
+    // A second evaluation of a volatile filter could hold for other rows, and a second subquery
+    // would be a second join.
     let Some(filter) = filter.filter(|filter| !filter.is_volatile() && !has_subquery(filter))
     else {
         return false;
     };
     let mut changed = false;
     for argument in arguments.iter_mut().filter(|argument| can_fail(argument, filter)) {
-        // A CASE drops the metadata that makes text a jsonb.
+        // A CASE drops the jsonb metadata of a text.
         if !argument.to_field(schema).is_ok_and(|(_, field)| field.metadata().is_empty()) {
             continue;
         }
@@ -74,8 +74,8 @@ fn guard(filter: Option<&Expr>, arguments: &mut [Expr], schema: &DFSchema) -> bo
     changed
 }
 
-/// Whether computing an argument is more than reading a value. An argument with the guard stays as
-/// it is, since rewrites run more than once.
+/// Whether an argument computes more than a plain value. An argument with the guard does not count,
+/// because rewrites run more than once.
 fn can_fail(argument: &Expr, filter: &Expr) -> bool {
     match argument {
         Expr::Column(_)
@@ -88,13 +88,13 @@ fn can_fail(argument: &Expr, filter: &Expr) -> bool {
         #[expect(deprecated, reason = "the planner still makes wildcards")]
         Expr::Wildcard { .. } => false,
         Expr::Alias(alias) => can_fail(&alias.expr, filter),
-        // Ordered-set aggregates want constants.
+        // Ordered-set aggregates need constants.
         other => other.any_column_refs(),
     }
 }
 
-/// Leaves out each key that an earlier one equals: DataFusion leaves it out of the order, and then
-/// misses its column. Returns whether there was one.
+/// Removes each key that equals an earlier key: DataFusion drops the key from the order, and then
+/// misses its column. Returns true if a key was removed.
 pub fn keep_first(keys: &mut Vec<SortExpr>) -> bool {
     let before = keys.len();
     let mut kept: Vec<SortExpr> = Vec::with_capacity(before);

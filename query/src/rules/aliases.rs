@@ -1,10 +1,10 @@
-//! Names that PostgreSQL has for aggregates which DataFusion calls otherwise.
+//! PostgreSQL's names for functions that DataFusion names differently.
 
 use std::sync::Arc;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-/// `aggregate`, also under the name that PostgreSQL has for it.
+/// `aggregate`, with PostgreSQL's name as an alias.
 pub fn with_aliases(aggregate: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     let alias = match aggregate.name() {
         "var" | "var_samp" => "variance",
@@ -14,7 +14,7 @@ pub fn with_aliases(aggregate: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     Arc::new(aggregate.as_ref().clone().with_aliases([alias]))
 }
 
-/// `function`, also under the name that PostgreSQL has for it.
+/// `function`, with PostgreSQL's name as an alias.
 pub fn with_names(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "ceil" => Arc::new(function.as_ref().clone().with_aliases(["ceiling"])),

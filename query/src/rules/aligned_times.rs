@@ -1,10 +1,9 @@
-//! Comparisons of times of different types: as instants, in a unit that holds both sides.
+//! Compares times of different types by their instants, in a unit with room for both sides.
 //!
-//! DataFusion casts the coarser side to the unit of the finer one, which fails for times
-//! that nanoseconds cannot hold, and casts a column where a constant would do. Here a
-//! constant is rounded to the unit of what it is compared with (`t < 1.5 s` says `t < 2 s`
-//! where `t` counts seconds), and else the coarser side is widened, up to the last time
-//! that there is.
+//! DataFusion casts the coarser side to the unit of the finer side. The cast fails for times that
+//! nanoseconds cannot hold, and casts a column even if a cast of a constant would suffice. This
+//! rule rounds a constant to the unit of the other side (`t < 1.5 s` means `t < 2 s` if `t` counts
+//! seconds). Otherwise the rule widens the coarser side, up to the last possible time.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ use crate::errors::to_datafusion;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Brings both sides of such comparisons to one type. Runs before type coercion.
+/// Brings both sides of a comparison of times to a common type. Runs before type coercion.
 #[derive(Debug)]
 pub struct AlignedTimes;
 
@@ -75,8 +74,8 @@ impl FunctionRewrite for AlignedTimes {
     }
 }
 
-/// `t IN (…)`: values of another type are compared each by itself, unless they are constants
-/// that the type of `t` holds.
+/// `t IN (…)`: compares each value of another type separately, except constants that fit in the
+/// type of `t`.
 fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (mut kept, mut apart) = (Vec::new(), Vec::new());
     for value in &list.list {
@@ -104,7 +103,7 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })
 }
 
-/// The comparison in one type; `None` where it has one, or is not of times.
+/// The comparison in a common type; `None` if both sides have the same type, or are not times.
 fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let types = (left.get_type(schema), right.get_type(schema));
     let (Ok(left_type), Ok(right_type)) = types else { return Ok(None) };
@@ -133,8 +132,8 @@ fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result
     }))
 }
 
-/// `time::date = day` of two columns with the cast as a function: the planner takes the whole day
-/// for an instant when it estimates how many rows a filter leaves, and fails.
+/// `time::date = day` of two columns, with the cast in the form of a function. For a plain cast,
+/// the planner's estimate of the rows after a filter treats the whole day as an instant, and fails.
 fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     if !left.any_column_refs() || !right.any_column_refs() {
         return None;
@@ -158,7 +157,7 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     }
 }
 
-/// A date, as it is.
+/// Returns a date unchanged.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DateOf {
     signature: Signature,
@@ -187,7 +186,7 @@ impl ScalarUDFImpl for DateOf {
     }
 }
 
-/// A date is its midnight; a local time is an instant where it is compared with one.
+/// A date becomes its midnight. A local time becomes an instant if the other side is an instant.
 fn as_timestamp(expr: Expr, data_type: DataType, beside: &DataType) -> (Expr, DataType) {
     let (expr, data_type) = match data_type {
         DataType::Date32 => (cast_expr(expr, LOCAL), LOCAL),
@@ -231,7 +230,7 @@ fn in_one_unit(
     })
 }
 
-/// A constant that is a whole number of `unit`, in it.
+/// A constant in `unit`, if the constant is a whole number of units.
 fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
     let Expr::Literal(value, None) = fine else { return Ok(None) };
     let array = value.to_array()?;
@@ -244,16 +243,16 @@ fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Change {
-    /// To a finer unit; what does not fit becomes the first or last time that does.
+    /// To a finer unit; a time out of range becomes the first or last time in the range.
     Widen,
-    /// To a coarser unit, not earlier.
+    /// To a coarser unit, rounded up.
     Up,
-    /// To a coarser unit, not later.
+    /// To a coarser unit, rounded down.
     Down,
 }
 
-/// `time` in a finer unit, up to the last time. The planner looks through a cast, and would round the other
-/// side of a comparison; the planner does not look through the call.
+/// `time` in a finer unit, up to the last possible time. The planner would look through a cast, and
+/// round the other side of a comparison; the planner does not look through the call.
 pub(super) fn widened(time: Expr, unit: TimeUnit) -> Expr {
     call(Change::Widen, unit, time)
 }

@@ -1,5 +1,5 @@
-//! `date_bin` over all the time that timestamps reach, where DataFusion's gives NULL for times
-//! that are more than 292 years from the origin.
+//! `date_bin` over the whole range of timestamps. DataFusion's `date_bin` gives NULL for times more
+//! than 292 years from the origin.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::errors::to_datafusion;
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// The first time that a timestamp reaches, in the year 4714 before Christ.
+/// The first time in the range of timestamps, in the year 4714 before Christ.
 const FIRST_NS: i128 = -(UNIX_EPOCH_JULIAN as i128) * DAY_NS;
 
-/// Bins of one length are counted here, bins of months by DataFusion.
+/// Computes bins of constant length; DataFusion computes bins of months.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bins {
     signature: Signature,
@@ -49,7 +49,7 @@ impl ScalarLayer for Bins {
         &self.signature
     }
 
-    // DataFusion brings an origin to nanoseconds, which do not hold all times.
+    // DataFusion converts an origin to nanoseconds, but nanoseconds cannot hold all times.
     fn coerce_types(&self, inner: &ScalarUDF, given: &[DataType]) -> Result<Vec<DataType>> {
         let field = |given: &DataType| Arc::new(Field::new("", given.clone(), true));
         let fields: Vec<FieldRef> = given.iter().map(field).collect();
@@ -107,7 +107,7 @@ impl ScalarLayer for Bins {
     }
 }
 
-/// As PostgreSQL, which counts strides in microseconds.
+/// Checks a stride like PostgreSQL, with a limit in microseconds.
 fn check_stride(stride: IntervalMonthDayNano) -> Result<()> {
     if i64::try_from(length_ns(stride) / 1_000).is_err() {
         return Err(out_of_range("interval out of range"));
@@ -118,12 +118,12 @@ fn check_stride(stride: IntervalMonthDayNano) -> Result<()> {
     Ok(())
 }
 
-/// The length of days and hours.
+/// The length of the days and hours of a stride.
 fn length_ns(stride: IntervalMonthDayNano) -> i128 {
     i128::from(stride.days) * DAY_NS + i128::from(stride.nanoseconds)
 }
 
-/// The arguments as DataFusion's function takes them.
+/// The arguments in the form of DataFusion's function.
 fn with_origin_in_nanos(mut arguments: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
     if let Some(origin) = arguments.args.get_mut(2)
         && let DataType::Timestamp(_, zone) = origin.data_type()
@@ -147,7 +147,7 @@ fn unit_ns(data_type: &DataType) -> Result<i128> {
     }
 }
 
-/// The starts of the bins that times lie in, counted from an origin, or else from 1970.
+/// The starts of the bins that contain the times, counted from an origin, by default from 1970.
 fn binned(
     strides: &PrimitiveArray<IntervalMonthDayNanoType>,
     times: &ArrayRef,

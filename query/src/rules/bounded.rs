@@ -1,5 +1,5 @@
-//! Functions whose result can be as long as an argument says: refused before they
-//! allocate more than a batch may hold, for they ask no memory pool (CL-10).
+//! Functions whose argument determines the length of the result. A call with a result too large for
+//! a batch is refused before the allocation, because functions use no memory pool (CL-10).
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use stratalog_model::{Error, ErrorKind};
 use super::layers::{self, ScalarLayer};
 use crate::errors::to_datafusion;
 
-/// Bytes (or elements, for arrays) that one call may make of one batch.
+/// Maximum bytes (or elements, for arrays) in the results of one call for one batch.
 const RESULT_BYTES_MAX: i64 = 256 << 20;
 
-/// How long a function's result is.
+/// The argument with the length of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
     /// The second argument.
@@ -37,7 +37,7 @@ fn growth_of(name: &str) -> Option<Growth> {
     }
 }
 
-/// `function` with a bound, if it is one that needs it.
+/// `function` with a limit, if an argument determines the length of the result.
 pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match growth_of(function.name()) {
         Some(growth) => layers::scalar(function, growth),
@@ -46,7 +46,7 @@ pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 }
 
 impl Growth {
-    /// Checks how long the result of the function `name` will be.
+    /// Checks the length of the results of the function `name`.
     fn check(self, name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
         let count_at = match self {
             Growth::First => 0,

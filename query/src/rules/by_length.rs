@@ -1,4 +1,4 @@
-//! Rows are sorted, grouped, joined and told apart by the length of intervals.
+//! Sorts, groups, joins and distinguishes rows by the length of intervals.
 
 use std::sync::Arc;
 
@@ -16,8 +16,7 @@ use super::{
     unnested::is_key,
 };
 
-/// Puts the length in the place of an interval where rows are compared. Runs before type
-/// coercion.
+/// Replaces intervals by their lengths in comparisons of rows. Runs before type coercion.
 #[derive(Debug)]
 pub struct RowsByLength {
     length: Arc<ScalarUDF>,
@@ -99,7 +98,7 @@ impl RowsByLength {
         interval
     }
 
-    /// Groups by lengths, and shows of each group the first interval.
+    /// Groups by lengths, and shows the first interval of each group.
     fn grouped(&self, groups: Aggregate) -> Result<LogicalPlan> {
         let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = groups;
         // The columns of the result are its groups, then its aggregates.

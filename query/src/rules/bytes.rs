@@ -1,4 +1,4 @@
-//! `length`, `octet_length` and `bit_length` of bytes, which DataFusion knows of text only.
+//! `length`, `octet_length` and `bit_length` of bytes; DataFusion's functions take only text.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::{
 
 use super::layers::{self, ScalarLayer, types_fitted};
 
-/// `function` for bytes too, if it is a length of text.
+/// `function` with support for bytes, if `function` is a length of text.
 pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let units = match function.name() {
         "character_length" | "octet_length" => 1,
@@ -29,7 +29,7 @@ pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length {
-    /// What one byte counts.
+    /// Units for each byte: 1, or 8 bits.
     units: i32,
     signature: Signature,
 }

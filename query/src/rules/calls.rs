@@ -1,9 +1,10 @@
-//! Calls of functions: which of PostgreSQL's functions of a name is meant, and with it the types
-//! of its arguments and of what it gives.
+//! Function calls: chooses between PostgreSQL's functions of one name, and thus determines the
+//! types of the arguments and of the result.
 //!
 //! A constant in quotes, NULL and a parameter have no type of their own: `sqrt('4')`,
-//! `repeat('a', $1)`. They take that of the function, as in PostgreSQL (its manual, 10.3).
-//! What is planned with such a function is replaced before it runs.
+//! `repeat('a', $1)`. The argument then takes the type of the function's parameter (PostgreSQL's
+//! manual, 10.3). A rewrite replaces the planned function before execution, except in arguments of
+//! functions in FROM.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -31,8 +32,8 @@ mod signatures;
 
 use choice::Choice;
 
-/// `function` that takes what PostgreSQL's of that name take, if there are signatures of it. Some
-/// are other functions, which are among those `registered`.
+/// `function` with the parameters of PostgreSQL's functions of the same name, if the signatures
+/// list the name. A signature may call another function among `registered`.
 pub fn with_signatures(
     function: Arc<ScalarUDF>,
     registered: &HashMap<String, Arc<ScalarUDF>>,
@@ -55,13 +56,13 @@ pub fn with_signatures(
     layers::scalar(function, Overloaded { signature, others })
 }
 
-/// The types that the arguments of a call are brought to; `None` for those that stay as they
-/// are, and for all of a call that is left to the function itself.
+/// The target types of the arguments of a call. `None` for an argument that keeps its type, and for
+/// a whole call if the function itself chooses the types.
 pub fn wanted_types(name: &str, given: &[Given]) -> Option<Vec<Option<ColumnType>>> {
     choice::choose(signatures::of(name), given).map(|choice| choice.wanted)
 }
 
-/// The call that is meant.
+/// The call of the chosen function.
 fn meant(
     function: &Arc<ScalarUDF>,
     others: &[Arc<ScalarUDF>],
@@ -92,8 +93,8 @@ fn meant(
     })
 }
 
-/// Gives constant texts the Arrow type that `function` takes: under a cast, a function whose type
-/// depends on a constant would not know it.
+/// Converts constant strings to the Arrow type that `function` takes. A cast around the constant
+/// would hide it from a function whose result type depends on a constant.
 fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema) -> Result<()> {
     let given: Result<Vec<DataType>> =
         arguments.iter().map(|argument| argument.get_type(schema)).collect();
@@ -111,8 +112,8 @@ fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema)
     Ok(())
 }
 
-/// Whether another function is called once an argument, which is planned as a bigint, turns out
-/// to be an integer: constants are bigint until `IntegerLiterals` has run.
+/// Whether the choice changes once a bigint argument turns out to be an integer: constants are
+/// bigint until `IntegerLiterals` has run.
 fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
     let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
     let narrowed: Vec<Given> = given
@@ -129,10 +130,11 @@ fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema)
     given != narrowed && chosen(&given) != chosen(&narrowed)
 }
 
-/// Puts the calls that are meant in the place of those that are written.
+/// Replaces each written call with the call of the chosen function.
 #[derive(Debug)]
 pub struct MeantCalls {
-    /// Whether integers have their final types. Before, calls that depend on them stay.
+    /// Whether integers have their final types. If not, a call stays if its choice depends on the
+    /// width of integers.
     pub widths_are_known: bool,
 }
 
@@ -165,11 +167,12 @@ impl FunctionRewrite for MeantCalls {
     }
 }
 
-/// A function as it is planned: it takes anything, and its type is that of the call meant.
+/// A function during planning: the signature takes any arguments, and the result type is the result
+/// type of the chosen function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Overloaded {
     signature: Signature,
-    /// What some of the signatures call.
+    /// The other functions that some of the signatures call.
     others: Vec<Arc<ScalarUDF>>,
 }
 
@@ -202,7 +205,7 @@ impl ScalarLayer for Overloaded {
         Ok(Arc::new(field.as_ref().clone().with_name(inner.name())))
     }
 
-    // Where a call is computed as it was planned: in arguments of functions in FROM.
+    // Arguments of functions in FROM run without the rewrite.
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let wanted = arguments.return_field.data_type().clone();
         metered::invoke(inner, arguments)?.cast_to(&wanted, None)

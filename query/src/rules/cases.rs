@@ -1,13 +1,13 @@
-//! CASE as a call of a function, where the planner would give CASE another type than PostgreSQL
-//! does. The planner takes the type of the first result, and knows nothing of jsonb:
+//! CASE as a call of a function, for queries in which the planner would give CASE another type than
+//! PostgreSQL. The planner takes the type of the first result, and knows nothing of jsonb:
 //!
 //! ```text
 //!   (CASE WHEN a THEN j END) || b   ─►   $case(false, a, j, NULL) || b
 //!   VALUES (CASE WHEN a THEN 1 ELSE 2.5 END), (3)
 //! ```
 //!
-//! Only a query whose first plan has a CASE of a wrong type is planned with calls: planning a call takes
-//! longer. [`RestoredCases`] puts the CASE back before other rules look at the plan.
+//! Only a query whose first plan has a CASE of a wrong type is planned with calls, because a call
+//! takes longer to plan. [`RestoredCases`] restores the CASE before other rules look at the plan.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -80,7 +80,7 @@ pub fn as_calls(statement: &mut Statement) {
 /// Whether the planner gives a CASE of the plan a type that is not PostgreSQL's.
 ///
 /// # Errors
-/// When the plan cannot be walked.
+/// Errors of the plan traversal.
 pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -103,12 +103,12 @@ pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
 fn is_mistyped(case: &Case, whole: &Expr, schema: &DFSchema, in_values: bool) -> bool {
     let results = case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
     let given: Vec<Given> = results.map(|result| Given::of(result, schema)).collect();
-    // What is wrong with the types is an error of a later time.
+    // Later rules report type errors.
     let Ok(Some(wanted)) = common_type("CASE", &given) else { return false };
     let Ok((_, field)) = whole.to_field(schema) else { return false };
     match ColumnType::from_arrow_field(&field) {
         Some(planned) if in_values => planned != wanted,
-        // The digits of numbers and times follow when the types are settled.
+        // The digits of numbers and times become final later.
         Some(planned) => {
             std::mem::discriminant(&planned) != std::mem::discriminant(&wanted)
                 && !is_narrowed(&planned, &wanted)
@@ -150,7 +150,7 @@ pub fn parts(call: &ScalarFunction) -> Option<Parts<'_>> {
     Some(Parts { base, choices, otherwise })
 }
 
-/// Puts a CASE in the place of each call.
+/// Replaces each call by the original CASE.
 #[derive(Debug)]
 pub struct RestoredCases;
 
@@ -223,7 +223,7 @@ impl ScalarUDFImpl for WrittenCase {
         Ok(Arc::new(Field::new(FUNCTION, data_type, true)))
     }
 
-    // In the arguments of functions in FROM, which are computed while the query is planned.
+    // Arguments of functions in FROM are computed during planning.
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let call = ScalarFunction::new_udf(function(), arguments);
         Ok(match restored(&call) {

@@ -1,6 +1,6 @@
-//! Casts give NULL exactly where what they cast does. The planner takes a cast that names its
-//! type in full (as ours do, for PostgreSQL's name of the type) for one that may give NULL
-//! always, but only when it makes the physical plan, which then differs from the logical one.
+//! Makes a cast nullable only if its operand is nullable. For the planner, a cast with a full type
+//! (our casts carry PostgreSQL's type name) is always nullable, but only in the physical plan. The
+//! physical plan would then differ from the logical plan.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::{
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
-/// Writes down which casts may give NULL. Runs last: what other rules do changes it.
+/// Records the nullability of casts. Runs last, because other rules change the nullability.
 #[derive(Debug)]
 pub struct CastNulls;
 
@@ -48,10 +48,10 @@ impl OptimizerRule for CastNulls {
 }
 
 fn of_cast(cast: Cast, schema: &DFSchema) -> Transformed<Expr> {
-    // A field without a name and without metadata is a type alone.
+    // A field without a name and metadata is a plain type.
     let field = &cast.field;
     let names_type_alone = field.name().is_empty() && field.metadata().is_empty();
-    // What an expression cannot tell by this schema is not told apart.
+    // An expression of unknown nullability counts as nullable.
     let nullable = cast.expr.nullable(schema).unwrap_or(true);
     if names_type_alone || field.is_nullable() == nullable {
         return Transformed::no(Expr::Cast(cast));

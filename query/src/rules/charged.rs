@@ -1,9 +1,11 @@
 //! Aggregates of one group or of a window, with memory charged in advance (CL-10).
 //!
-//! DataFusion asks for the size of an aggregate after each batch. In two cases the answer comes too late:
-//! - A hash table that doubles has the old and the new entries at once. So an aggregate of many rows
-//!   holds room for a copy of the aggregate.
-//! - A window keeps the results of all rows of a batch. So the results of the last rows are charged.
+//! DataFusion asks for the size of an aggregate after each batch. In two cases the answer comes too
+//! late:
+//! - A hash table that doubles has the old and the new entries at once. An aggregate of many rows
+//!   therefore holds room for a copy of the aggregate.
+//! - A window keeps the results of all rows of a batch. The results of the last rows are therefore
+//!   charged.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -23,7 +25,7 @@ use crate::errors::to_datafusion;
 /// Rows between two looks at the size of an aggregate.
 const ROWS_BETWEEN_LOOKS: usize = 1 << 20;
 
-/// Results kept by a window, at most: a batch has so many rows.
+/// Maximum number of results kept by a window: the rows of a batch.
 const RESULTS_KEPT: usize = 8_192;
 
 /// `function`, charged, if results or memory can be large.

@@ -1,7 +1,6 @@
-//! Arithmetic that fails as in PostgreSQL: of integers when it overflows, where DataFusion's
-//! wraps; of floats when it overflows, underflows or divides by zero, where DataFusion's gives
-//! infinity or zero; of times when they leave their range, where DataFusion's guesses bounds of
-//! another type.
+//! Arithmetic that fails like in PostgreSQL. Integers fail on overflow; DataFusion's integers wrap.
+//! Floats fail on overflow, underflow and division by zero; DataFusion's floats give infinity or
+//! zero. Times fail outside of their range; DataFusion guesses bounds of another type.
 
 use std::sync::Arc;
 
@@ -36,8 +35,9 @@ use crate::errors::to_datafusion;
 mod floats;
 
 /// Replaces `+`, `-` and `*` of integers and floats, and `+` and `-` of times and intervals, by
-/// functions that fail on overflow, and `/` of floats by one that fails on zero, too. `*` and `%` of
-/// numerics become functions since the simplifier takes `n % 1` for zero. Runs after type coercion.
+/// functions that fail on overflow. Replaces `/` of floats by a function that also fails on zero.
+/// `*` and `%` of numerics become functions because the simplifier takes `n % 1` for zero. Runs
+/// after type coercion.
 #[derive(Debug)]
 pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
@@ -88,7 +88,7 @@ impl AnalyzerRule for CheckedArithmetic {
                         && let Ok(data_type) = inner.get_type(&schema)
                         && data_type.is_floating()
                     {
-                        // The negative of NaN is NaN, not another one.
+                        // The negative of NaN is the same NaN.
                         let minus = ScalarValue::new_negative_one(&data_type)?;
                         let function = Arc::clone(&self.multiply);
                         let arguments = vec![inner.as_ref().clone(), Expr::Literal(minus, None)];
@@ -140,7 +140,7 @@ fn are_numerics(left: &DataType, right: &DataType) -> bool {
     matches!((left, right), (DataType::Decimal128(..), DataType::Decimal128(..)))
 }
 
-/// Whether a timestamp is moved by an interval.
+/// Whether an operator moves a timestamp by an interval.
 fn moves_time(left: &DataType, op: Operator, right: &DataType) -> bool {
     match (left, right) {
         (DataType::Timestamp(_, _), DataType::Interval(_)) => op != Operator::Multiply,
@@ -158,7 +158,7 @@ enum Operation {
     Modulo,
 }
 
-/// One checked operation.
+/// A checked operation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     operation: Operation,
@@ -253,7 +253,7 @@ impl Checked {
     }
 }
 
-/// Whether a number is divided by zero somewhere; NaN and NULL may be.
+/// Whether a number is divided by zero in any row. NaN and NULL may be divided by zero.
 fn divides_by_zero(left: &dyn Datum, right: &dyn Datum) -> bool {
     let ((left, constant_left), (right, constant_right)) = (left.get(), right.get());
     let float = |array: &dyn Array, row: usize| match array.data_type() {

@@ -1,6 +1,5 @@
-//! The one type of values that stand beside each other: in `coalesce`, `CASE`, `greatest`,
-//! `UNION` … As in PostgreSQL, a literal without a type takes that of the others, and of
-//! several types the widest of their kind counts.
+//! The common type of values in `coalesce`, `CASE`, `greatest`, `UNION` … Like in PostgreSQL, a
+//! literal without a type takes the type of the other values, and the widest type of a kind wins.
 
 use std::sync::Arc;
 
@@ -27,24 +26,25 @@ pub use unions::{
     UnionTypes, ValuesTypes, check_recursion, columns_of, outside_recursion, unaliased,
 };
 
-/// Decimal digits that a numeric has at most.
+/// Maximum number of decimal digits in a numeric.
 const DIGITS_MAX: u8 = 38;
 
-/// What is known of one of the values.
+/// The known type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Given {
     /// A literal without a type.
     Text(String),
     /// NULL without a type.
     Null,
-    /// A value of this type; oids and the like are not told apart from numbers and names.
+    /// A value of this type. The flag is false if the type is not exact: oids and similar types
+    /// look like numbers and names.
     Typed(ColumnType, bool),
-    /// A value of a type that SQL has no name for.
+    /// A value of a type without a name in SQL.
     Other,
 }
 
 impl Given {
-    /// What a field says.
+    /// The type of a field.
     pub fn of_field(field: &FieldRef) -> Self {
         let exact = !field.data_type().is_unsigned_integer();
         match (field.data_type(), ColumnType::from_arrow_field(field)) {
@@ -55,7 +55,7 @@ impl Given {
         }
     }
 
-    /// What a constant says; `None` when it says no more than its type.
+    /// The type of a constant; `None` if the constant tells no more than its field.
     pub fn of_constant(value: &ScalarValue) -> Option<Self> {
         match value {
             ScalarValue::Int64(Some(number)) if i32::try_from(*number).is_ok() => {
@@ -74,7 +74,7 @@ impl Given {
         .collect()
     }
 
-    /// What an expression says.
+    /// The type of an expression.
     pub fn of(expr: &Expr, schema: &DFSchema) -> Self {
         if let Expr::Literal(value, None) = expr
             && let Some(given) = Self::of_constant(value)
@@ -88,10 +88,10 @@ impl Given {
     }
 }
 
-/// The common type of values; `None` where DataFusion knows it as well.
+/// The common type of values; `None` leaves the choice to DataFusion.
 ///
 /// # Errors
-/// `DatatypeMismatch` for types of different kinds; `what` is where the values stand.
+/// `DatatypeMismatch` for types of different kinds; `what` names the place of the values.
 pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
     use ColumnType as T;
     let mut common: Option<(ColumnType, bool)> = None;
@@ -126,7 +126,7 @@ pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
             });
             Some(texts.fold(numeric, |before, text| wider(&before, &text).unwrap_or(before)))
         }
-        // No digit of a literal is lost to the precision of the others.
+        // The precision of the other values must not cut off digits of a literal.
         Some((T::Timestamp { precision }, _)) => {
             Some(T::Timestamp { precision: precision_beside(precision, given) })
         }
@@ -137,7 +137,8 @@ pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
     })
 }
 
-/// The precision of times that stand beside literals: theirs, or that of a time without one.
+/// The precision of times beside literals. If a literal has more digits, at least the precision of
+/// a time without an explicit precision.
 fn precision_beside(precision: u8, given: &[Given]) -> u8 {
     let finer = given.iter().any(|given| match given {
         Given::Text(text) => {
@@ -153,7 +154,7 @@ fn is_array(column_type: &ColumnType) -> bool {
     matches!(column_type, ColumnType::Array(_))
 }
 
-/// Where a number stands in PostgreSQL's order of implicit casts.
+/// The position of a number type in PostgreSQL's order of implicit casts.
 fn rank(column_type: &ColumnType) -> Option<u8> {
     Some(match column_type {
         ColumnType::SmallInt => 0,
@@ -166,7 +167,7 @@ fn rank(column_type: &ColumnType) -> Option<u8> {
     })
 }
 
-/// Digits before and behind the point.
+/// Digits before and after the decimal point.
 fn digits(column_type: &ColumnType) -> (u8, u8) {
     match column_type {
         ColumnType::SmallInt => (5, 0),
@@ -177,7 +178,7 @@ fn digits(column_type: &ColumnType) -> (u8, u8) {
     }
 }
 
-/// The wider of two types, if one of them can be cast to the other implicitly.
+/// The wider of two types, if an implicit cast between the types exists.
 fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
     use ColumnType as T;
     if left == right {
@@ -210,7 +211,7 @@ fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
 /// `expr` in the common type.
 ///
 /// # Errors
-/// What PostgreSQL says of a literal that is no value of the type.
+/// PostgreSQL's error for a literal that is not a value of the type.
 pub fn in_type(
     expr: Expr,
     given: &Given,
@@ -258,7 +259,7 @@ mod tests {
             (T::SmallInt, T::BigInt, Some(T::BigInt)),
             (T::Integer, numeric(3, 1), Some(numeric(11, 1))),
             (numeric(10, 2), numeric(8, 4), Some(numeric(12, 4))),
-            // No digit behind the point is lost: a number too large for the type is an error.
+            // No decimal place is lost: a number too large for the type is an error.
             (numeric(38, 0), numeric(38, 38), Some(numeric(38, 38))),
             (numeric(38, 0), numeric(3, 2), Some(numeric(38, 2))),
             (numeric(10, 2), T::Real, Some(T::Real)),

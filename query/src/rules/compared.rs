@@ -1,5 +1,5 @@
-//! Comparisons that PostgreSQL has no operator for. DataFusion compares text with anything,
-//! as text, so that `'10' < 9` holds; and takes numbers for conditions.
+//! Comparisons without an operator in PostgreSQL. DataFusion compares text with any other type by
+//! the text, and `'10' < 9` is true; DataFusion also takes numbers for conditions.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -19,8 +19,8 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// Refuses comparisons of text with other types, and conditions that are not boolean. Runs
-/// before type coercion, when constants without a type still are literals of text.
+/// Refuses comparisons of text with other types, and conditions of other types than boolean. Runs
+/// before type coercion, while constants without a type are still text literals.
 #[derive(Debug)]
 pub struct Compared;
 
@@ -84,7 +84,7 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
     }
 }
 
-/// A uuid has neither a least nor a greatest; the planner would take them of its bytes.
+/// In PostgreSQL, uuids have no least and no greatest value; the planner would compare the bytes.
 fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_uuids = arguments
         .iter()
@@ -98,7 +98,7 @@ fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()>
     ))
 }
 
-/// The planner would join the text of bytes.
+/// Refuses `string_agg` of bytes: the planner would join the text of the bytes.
 fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_bytes = arguments.first().is_some_and(|argument| {
         matches!(
@@ -115,7 +115,8 @@ fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     ))
 }
 
-/// The type of an expression; `Null` where it may become any, or is not known.
+/// The type of an expression; `Null` for an unknown type, or for an expression that may take any
+/// type.
 fn kind(expr: &Expr, schema: &DFSchema) -> DataType {
     match expr {
         Expr::Literal(value, _) if value.try_as_str().is_some() => DataType::Null,
@@ -129,7 +130,7 @@ fn same_kind(left: &Expr, right: &Expr, operator: &str, schema: &DFSchema) -> Re
     mixes(&kind(left, schema), &kind(right, schema), operator)
 }
 
-/// Refuses text beside another type; object ids have names, and are compared with those.
+/// Refuses text beside another type. Object ids have names, and may stand beside text.
 fn mixes(left: &DataType, right: &DataType, operator: &str) -> Result<()> {
     let other = |data_type: &DataType| {
         data_type.is_signed_integer()

@@ -1,5 +1,6 @@
-//! EXCEPT ALL and INTERSECT ALL, which count: of a row that is there n times and m times on the
-//! other side, n - m or the lesser of both are left. DataFusion takes away, or keeps, each.
+//! EXCEPT ALL and INTERSECT ALL count equal rows. If a row occurs n times on the left and m times
+//! on the right, n - m copies remain for EXCEPT ALL, and the lesser of n and m for INTERSECT ALL.
+//! DataFusion removes, or keeps, all copies.
 //!
 //! ```text
 //!   LeftAnti on a                  Projection: a
@@ -20,7 +21,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-/// Counts equal rows of both sides.
+/// Numbers equal rows on both sides.
 #[derive(Debug)]
 pub struct CountedSets;
 
@@ -41,8 +42,8 @@ impl AnalyzerRule for CountedSets {
 /// Names of the columns that number equal rows.
 const NUMBERS: [&str; 2] = ["left\u{1}number", "right\u{1}number"];
 
-/// Whether a join is an EXCEPT ALL or INTERSECT ALL that does not count yet: before optimization
-/// no other join of these kinds takes NULLs for equal.
+/// Whether a join is an EXCEPT ALL or INTERSECT ALL without numbers. Before optimization, no other
+/// join of these kinds treats NULLs as equal.
 fn counts(join: &Join) -> bool {
     let numbered = matches!(
         join.on.last(),
@@ -76,7 +77,7 @@ fn counted(join: Join) -> Result<LogicalPlan> {
         .build()
 }
 
-/// The plan with a column that numbers equal rows, and that column.
+/// The plan with a column that numbers equal rows, and an expression for the column.
 fn numbered(plan: Arc<LogicalPlan>, name: &str) -> Result<(Arc<LogicalPlan>, Expr)> {
     let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let function = WindowFunctionDefinition::WindowUDF(row_number_udwf());

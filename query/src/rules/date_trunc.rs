@@ -1,4 +1,4 @@
-//! `date_trunc` with PostgreSQL's units, of dates and intervals too.
+//! `date_trunc` with PostgreSQL's units, also for dates and intervals.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -31,10 +31,10 @@ const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// The first day that a timestamp reaches, in the year 4714 before Christ.
+/// The first day in the range of timestamps, in the year 4714 before Christ.
 const FIRST_DAY: i64 = -UNIX_EPOCH_JULIAN;
 
-/// `function` with PostgreSQL's units, if it is date_trunc.
+/// `function` with PostgreSQL's units, if `function` is `date_trunc`.
 pub fn extend(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     if function.name() != "date_trunc" {
         return function;
@@ -48,12 +48,12 @@ struct DateTrunc {
     signature: Signature,
 }
 
-/// A unit that times are cut to.
+/// A unit of truncation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// One that the inner function knows, by this name.
+    /// A unit of the inner function, with this name.
     Common(&'static str),
-    /// So many years; decades count from year 0, centuries and millennia from year 1.
+    /// This number of years; decades count from year 0, centuries and millennia from year 1.
     Years(i64),
 }
 
@@ -76,8 +76,7 @@ fn unit_of(name: &str) -> Result<Unit> {
     })
 }
 
-/// The unit of the calendar that times are cut to; `None` for those below a second, and for
-/// unknown ones.
+/// The calendar unit of a truncation; `None` for units below a second, and for unknown units.
 pub fn calendar_unit(name: &str) -> Option<CalendarUnit> {
     match unit_of(name).ok()? {
         Unit::Common("second") => Some(CalendarUnit::Second),
@@ -124,7 +123,7 @@ impl ScalarLayer for DateTrunc {
             }
             _ => inner.return_field_from_args(arguments)?,
         };
-        // DataFusion asks the time alone.
+        // DataFusion considers only the time.
         Ok(Arc::new(field.as_ref().clone().with_nullable(nullable)))
     }
 
@@ -144,7 +143,7 @@ impl ScalarLayer for DateTrunc {
             [_, time @ (DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Time32(_))] => {
                 Ok(vec![DataType::Utf8View, time.clone()])
             }
-            // Replaced by a call with two arguments before it runs.
+            // A rewrite replaces the call by a call with two arguments before execution.
             [
                 _,
                 time @ (DataType::Timestamp(_, _) | DataType::Date32),
@@ -205,7 +204,7 @@ impl ScalarLayer for DateTrunc {
 }
 
 impl DateTrunc {
-    /// The times cut to the unit of their row.
+    /// Truncates each time to the unit of its row.
     fn of_each_unit(
         &self,
         inner: &ScalarUDF,
@@ -243,7 +242,8 @@ fn on_arrays(
     }
 }
 
-/// The nanoseconds of a unit below a second. DataFusion cuts those toward 1970, not toward the past.
+/// The nanoseconds of a unit below a second. DataFusion truncates such units toward 1970, not
+/// toward the past.
 fn below_second(name: &str) -> Option<i64> {
     match name {
         "microsecond" => Some(1_000),
@@ -252,7 +252,7 @@ fn below_second(name: &str) -> Option<i64> {
     }
 }
 
-/// The last multiples of `cut_ns` nanoseconds that are not after the times.
+/// The last multiples of `cut_ns` nanoseconds at or before the times.
 fn truncate_steady(
     array: &ArrayRef,
     cut_ns: i64,
@@ -272,8 +272,8 @@ fn truncate_steady(
     Ok(cast(&cut, wanted)?)
 }
 
-/// The type of the times, if a time lies beyond the nanoseconds of DataFusion's function. The times are
-/// in UTC or without a zone: zones are part of the expression.
+/// The type of the times, if a time lies beyond the nanoseconds of DataFusion's function. The times
+/// are in UTC or without a zone: zones are part of the expression.
 fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
     let wanted = arguments.return_field.data_type();
     let (unit, is_local) = match wanted {
@@ -299,7 +299,7 @@ fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
     Ok((is_far(min(times)) || is_far(max(times))).then(|| wanted.clone()))
 }
 
-/// The times cut to a unit from a second to a year, over the whole range of times.
+/// Truncates times to a unit from a second to a year, over the whole range of times.
 fn truncate_far(array: &ArrayRef, unit: &str, wanted: &DataType) -> Result<ArrayRef> {
     let second = match wanted {
         DataType::Timestamp(unit, _) => per_second(*unit),
@@ -351,7 +351,7 @@ fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -
         let year = (civil_of(day).year - from).div_euclid(years) * years + from;
         days_of(Civil { year, month: 1, day: 1 }).saturating_mul(DAY_US)
     };
-    // A cast to microseconds would round what lies before 1970 up.
+    // A cast to microseconds would round times before 1970 up.
     let cut: TimestampMicrosecondArray = match array.as_primitive_opt::<TimestampNanosecondType>() {
         Some(nanos) => nanos.unary(|nanos| first_of(nanos.div_euclid(DAY_US * 1_000))),
         None => {

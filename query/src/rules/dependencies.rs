@@ -1,6 +1,6 @@
-//! Groups that stay as they are written. DataFusion leaves out what it is grouped or sorted by
-//! where other columns determine it, and takes it for determined where it is not: a key of one
-//! table determines the columns of the table, not those that a join or `unnest` brings beside it.
+//! Protects groups from wrong functional dependencies. DataFusion drops a grouping or sort key if
+//! other columns determine the key, and sometimes assumes a dependency wrongly: a key of a table
+//! determines the columns of this table, but not the columns added by a join or `unnest`.
 //!
 //! ```text
 //!   Aggregate: group by d.a, t.k          Projection: group_0 AS d.a, group_1 AS t.k
@@ -9,7 +9,7 @@
 //!       t
 //! ```
 //!
-//! What has a name of its own is no column of which it knows dependencies.
+//! DataFusion knows no dependencies of a column with an alias.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-/// Names what depends on nothing. Runs last.
+/// Hides dependencies: gives an alias to grouping and sort keys. Runs last.
 #[derive(Debug)]
 pub struct OwnGroups;
 
@@ -57,7 +57,7 @@ impl AnalyzerRule for OwnGroups {
     }
 }
 
-/// Whether a plan may have rows of which keys below are repeated.
+/// Whether the rows of a plan may repeat the keys of a table below.
 fn repeats(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| Ok(matches!(node, LogicalPlan::Join(_) | LogicalPlan::Unnest(_))))
 }

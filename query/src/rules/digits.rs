@@ -1,5 +1,5 @@
-//! Digits of rounded numerics: `round(n, 2)` has two behind the point, `ceil(n)` none, as in
-//! PostgreSQL. DataFusion keeps all digits of the argument's scale.
+//! Decimal places of rounded numerics, like in PostgreSQL: `round(n, 2)` has two, `ceil(n)` has
+//! none. DataFusion keeps the scale of the argument.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use datafusion::{
 
 use super::floats;
 
-/// The name of the cast that gives a number room. A number of 38 digits has the same type after the
-/// cast, so the type does not tell.
+/// The name of the cast that gives a number room. The name identifies the cast, because a number of
+/// 38 digits has the same type before and after the cast.
 const ROOM: &str = "room";
 
-/// Casts what such functions give to the digits that it has.
+/// Casts the result of a rounding function to its decimal places.
 #[derive(Debug)]
 pub struct RoundedDigits;
 
@@ -42,7 +42,7 @@ impl FunctionRewrite for RoundedDigits {
         }
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
         if let Some(number) = call.args.first_mut() {
-            // A quotient has all of its digits only then.
+            // Only a settled quotient has all of its digits.
             *number = floats::settled(std::mem::take(number), schema)?;
         }
         let Some(Ok(DataType::Decimal128(precision, scale))) =
@@ -50,7 +50,8 @@ impl FunctionRewrite for RoundedDigits {
         else {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         };
-        // The function itself gives its argument's type, in which 99.5 has no next integer.
+        // The function itself keeps the type of the argument, but the next integer after 99.5 has
+        // another digit.
         let roomy = precision.saturating_add(1).min(38);
         if let Some(number) = call.args.first_mut() {
             let field = Field::new(ROOM, DataType::Decimal128(roomy, scale), true);
@@ -65,12 +66,12 @@ impl FunctionRewrite for RoundedDigits {
     }
 }
 
-/// Whether a number has been cast to one more digit: functions are rewritten again and again.
+/// Whether a number already has a cast for another digit: functions are rewritten repeatedly.
 fn is_roomy(number: &Expr) -> bool {
     matches!(number, Expr::Cast(Cast { field, .. }) if field.name() == ROOM)
 }
 
-/// A constant number of digits; fewer than none are none.
+/// A constant number of decimal places; negative numbers count as 0.
 fn constant(expr: &Expr) -> Option<i8> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
@@ -82,13 +83,13 @@ fn constant(expr: &Expr) -> Option<i8> {
     }
 }
 
-/// A numeric of this type with so many digits behind the point; `None` if it is that, or
-/// there is no room for them.
+/// The numeric type with `digits` decimal places. `None` if the type already has `digits` decimal
+/// places, or has no room.
 fn with_digits(precision: u8, scale: i8, digits: i8) -> Option<DataType> {
     if digits == scale {
         return None;
     }
-    // Rounding may carry into one more digit before the point.
+    // Rounding may carry into another digit before the point.
     let whole = i16::from(precision) - i16::from(scale) + i16::from(digits < scale);
     let precision = u8::try_from((whole + i16::from(digits)).max(1)).ok()?;
     match (precision <= 38, digits < scale) {

@@ -1,5 +1,5 @@
-//! DataFusion groups twice where all DISTINCT aggregates are of one expression, and adds up the sums
-//! of the inner groups in the outer ones. A sum of sums may be of another type than the sum.
+//! DataFusion groups twice if all DISTINCT aggregates have the same argument: the outer groups add
+//! up the sums of the inner groups. A sum of sums may have another type than the sum.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion::{
     },
 };
 
-/// Groups twice, where nothing is added up twice.
+/// Groups twice, unless a sum would change its type.
 #[derive(Debug)]
 pub struct DistinctSums(pub SingleDistinctToGroupBy);
 
@@ -49,8 +49,8 @@ impl OptimizerRule for DistinctSums {
     }
 }
 
-/// Whether an aggregate is a sum that is of another type than what it adds up: not so those of
-/// double precision, and of intervals.
+/// Whether an aggregate is a sum with another type than its argument. Sums of double precision and
+/// of intervals keep the type.
 fn widens(expr: &Expr, aggregate: &Aggregate) -> bool {
     let Expr::AggregateFunction(call) = expr else { return false };
     let of = call.params.args.first().and_then(|of| of.get_type(aggregate.input.schema()).ok());

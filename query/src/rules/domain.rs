@@ -1,5 +1,5 @@
-//! Functions that fail where they are not defined, and have the type that they have in
-//! PostgreSQL: of logarithms, roots and powers DataFusion gives infinity or NaN.
+//! Functions that fail outside of their domain, and have PostgreSQL's result type. DataFusion's
+//! logarithms, roots and powers return infinity or NaN instead.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::errors::to_datafusion;
 
-/// `function` with a check of its arguments, or its own type, if it is one of those.
+/// `function` with a check of its arguments, or with its own type, if `function` needs either.
 pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let domain = match function.name() {
         "ln" | "log" | "log2" | "log10" => Domain::Logarithm,
@@ -53,7 +53,7 @@ enum Domain {
     UpToOne,
     /// Not below 1.
     FromOne,
-    /// From -1 to 1, which gives infinity at both ends.
+    /// From -1 to 1; both ends give infinity.
     BelowOne,
     /// Not infinite.
     Finite,
@@ -88,7 +88,7 @@ impl Domain {
     }
 }
 
-/// What is finite has no infinite result, and no power of what is not zero is zero.
+/// Finite arguments must not give infinity, and `exp` must not give zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Ranged;
 
@@ -103,12 +103,12 @@ impl ScalarLayer for Ranged {
     }
 }
 
-/// `of_zero` says that zero is the result of zero.
+/// `of_zero` is true if the function maps zero to zero.
 fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<()> {
     let results = cast(results, &DataType::Float64)?;
     let results = results.as_primitive::<Float64Type>();
     let is_odd = |result: f64| result.is_infinite() || result == 0.0;
-    // Such results are rare: only they are looked at again.
+    // Infinite and zero results are rare: check only their rows again.
     if !results.iter().flatten().any(is_odd) {
         return Ok(());
     }
@@ -124,7 +124,8 @@ fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<
         }
         match result.is_infinite() {
             true => Some("value out of range: overflow"),
-            // The first is the base, or the exponent of e; of degrees only zero gives zero.
+            // The first argument is the base of a power, or the exponent of e. `degrees` gives zero
+            // only for zero.
             false if values().len() == 1 && !of_zero => Some("value out of range: underflow"),
             false if values().len() == 2 && values().next() != Some(0.0) => {
                 Some("value out of range: underflow")
@@ -138,7 +139,7 @@ fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<
     }
 }
 
-/// Of a number below zero there are whole powers alone, and of zero none below zero.
+/// A negative number has only integer powers, and zero has no negative powers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Power;
 
@@ -175,7 +176,7 @@ impl ScalarLayer for Power {
     }
 }
 
-/// Text has no character 0, and there are none below.
+/// Text has no character 0, and negative numbers are no characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Character;
 
@@ -196,7 +197,7 @@ impl ScalarLayer for Character {
     }
 }
 
-/// Numbers of elements and places in arrays are integers, as in PostgreSQL.
+/// Element counts and array positions are integers, like in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Counted;
 
@@ -229,7 +230,7 @@ impl ScalarLayer for Domain {
                 ColumnarValue::Scalar(value) => self.check_all(&value.to_array()?)?,
             }
         }
-        // The logarithm of the base divides that of the number.
+        // `log(base, n)` divides by the logarithm of the base.
         if let (Domain::Logarithm, [base, _]) = (self, arguments.args.as_slice()) {
             let base = cast(&base.to_array(1)?, &DataType::Float64)?;
             if base.as_primitive::<Float64Type>().iter().flatten().any(|base| base == 1.0) {

@@ -1,4 +1,4 @@
-//! Rules over physical plans that change one node at a time.
+//! Rules over physical plans that change a single node at a time.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 
-/// Any plan.
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Offers each node of a plan to a function, those below first.
+/// Applies a function to each node of a plan, from the leaves up.
 #[derive(Debug)]
 pub struct EachNode {
     name: &'static str,
@@ -23,8 +22,8 @@ pub struct EachNode {
 }
 
 impl EachNode {
-    /// A rule by this name. `change` gives what takes a node's place, with the same columns;
-    /// `None` leaves the node as it is.
+    /// A rule with this name. `change` returns the replacement of a node, with the same columns;
+    /// `None` keeps the node.
     pub const fn new(name: &'static str, change: fn(&Plan) -> Result<Option<Plan>>) -> Self {
         Self { name, change }
     }

@@ -1,5 +1,5 @@
-//! `min` and `max` of floats by group: NaN is greater than all else, as in PostgreSQL. Of a group
-//! DataFusion gives what came last beside a NaN.
+//! `min` and `max` of floats by group: NaN is greater than all other values, like in PostgreSQL.
+//! For a group with NaN, DataFusion returns the last value next to a NaN.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_o
 
 use super::layers::{self, AggregateLayer};
 
-/// `function` with the order of PostgreSQL's floats, if it is `min` or `max`.
+/// `function` with PostgreSQL's order of floats, if `function` is `min` or `max`.
 pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "min" => layers::aggregate(function, Extreme { greatest: false }),

@@ -1,5 +1,5 @@
-//! Comparisons with times that nanoseconds cannot hold: `time < '9999-12-31'` is true for
-//! every time there is, and not an error.
+//! Comparisons with times that nanoseconds cannot hold: `time < '9999-12-31'` is true for every
+//! stored time, and not an error.
 
 use datafusion::{
     common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
@@ -13,7 +13,7 @@ use stratalog_functions::literal::style_of;
 use stratalog_model::{ColumnType, ErrorKind};
 use stratalog_text::{TextStyle, parse_value};
 
-/// Settles such comparisons before the literal is read in the type of the other side.
+/// Decides comparisons with far times before the literal is read in the type of the other side.
 #[derive(Debug)]
 pub struct FarTimes;
 
@@ -80,7 +80,7 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Where a time lies that the type of `beside` cannot hold.
+/// The position of a time outside the range of the type of `beside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
@@ -108,7 +108,7 @@ fn side(beside: &Expr, text: &str, schema: &DFSchema, config: &ConfigOptions) ->
     }
 }
 
-/// What `beside op text` is, for a time that is far away; NULL for NULL.
+/// The result of `beside op text` for a time outside the range; NULL for NULL.
 fn compare(
     beside: &Expr,
     op: Operator,

@@ -1,5 +1,6 @@
 //! Bins finer than the time: a bin of `date_bin('300 us', t)` with a `timestamp(3)` begins at
-//! microseconds. `date_bin` and `time_bucket` return the type of the time, so the time gets the digits.
+//! microseconds. `date_bin` and `time_bucket` return the type of the time, and therefore the time
+//! gets the digits.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::{
@@ -10,7 +11,7 @@ use stratalog_functions::literal::{self, style_of};
 use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
-/// Widens the times of such calls to microseconds, unless all bins begin at whole units of the time.
+/// Widens the times of bins to microseconds, unless all bins begin at whole units of the time.
 #[derive(Debug)]
 pub struct FineBins;
 
@@ -59,7 +60,7 @@ fn unit_ns(unit: TimeUnit) -> Option<i64> {
     }
 }
 
-/// Whether a width, an origin or an offset is known to be of whole units.
+/// Whether a width, an origin or an offset is known to be a whole number of units.
 fn is_whole(part: &Expr, unit_ns: i64, style: &TextStyle) -> bool {
     match part {
         Expr::Cast(Cast { expr, .. }) => is_whole(expr, unit_ns, style),

@@ -1,5 +1,5 @@
-//! Rows instead of columns: an aggregation all of whose columns are of the first row of a group
-//! finds that row, once for all of them.
+//! Aggregates rows instead of columns: if all columns of an aggregation come from the first row of
+//! a group, the plan finds the first row once for all columns.
 //!
 //! ```text
 //!   AggregateExec: first_value(a), first_value(b), …     ProjectionExec: a, b, …
@@ -27,13 +27,13 @@ use super::{
 };
 use crate::first_rows::{First, FirstRowsExec, Mode, groups_by};
 
-/// Finds rows where DISTINCT ON would aggregate columns. Behind [`NEWEST_ROWS`], and before the
-/// rules that sort and distribute rows.
+/// Finds the rows of DISTINCT ON instead of an aggregation of columns. Runs after [`NEWEST_ROWS`],
+/// and before the rules that sort and distribute rows.
 ///
 /// [`NEWEST_ROWS`]: super::newest_rows::NEWEST_ROWS
 pub const FIRST_ROWS: EachNode = EachNode::new("first_rows", first_rows);
 
-/// Fewer columns are aggregated: they need no sorted groups.
+/// Fewer columns are aggregated, because the aggregation needs no sorted groups.
 const COLUMNS_MIN: usize = 3;
 
 fn first_rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -53,7 +53,7 @@ fn is_partial(aggregate: &AggregateExec) -> bool {
     *aggregate.mode() == AggregateMode::Partial
 }
 
-/// The rows that all columns of an aggregation are of; `None` if there is none such.
+/// The first rows of an aggregation; `None` if its columns come from other rows, too.
 fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     let groups = aggregate.group_expr();
     let functions = aggregate.aggr_expr();
@@ -76,13 +76,13 @@ fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     if order.is_empty() || !orders.all(|other| other.as_ref() == Some(&order)) {
         return Ok(None);
     }
-    // DataFusion's aggregates fail where one computed order implies another.
+    // DataFusion's aggregates fail if a computed order implies another order.
     let plain = order.iter().all(|by| by.expr.downcast_ref::<Column>().is_some());
     if plain && functions.len() < COLUMNS_MIN {
         return Ok(None);
     }
     let is_group = |by: &PhysicalSortExpr| groups.iter().any(|group| group.eq(&&by.expr));
-    // As they are asked for, so that nothing is left to sort.
+    // Keep the requested order, to avoid another sort.
     let mut by_group: Vec<PhysicalSortExpr> =
         order.iter().filter(|by| is_group(by)).cloned().collect();
     for group in groups.iter().copied() {
@@ -94,7 +94,8 @@ fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     Ok(Some(First { groups: by_group, order }))
 }
 
-/// The order in which the row that a function looks at comes first; `None` if it looks at others.
+/// The order in which the row used by a function comes first; `None` if the function uses other
+/// rows.
 fn order_of(function: &AggregateFunctionExpr) -> Option<Vec<PhysicalSortExpr>> {
     let one = function.expressions().len() == 1;
     if !one || function.is_distinct() || function.ignore_nulls() || function.is_reversed() {

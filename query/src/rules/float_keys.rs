@@ -1,8 +1,8 @@
-//! One rule for the equality of floats: 0.0 is -0.0, and all NaN are one value, above all others,
-//! as in PostgreSQL. Comparisons, groups and joins of DataFusion keep the rule for zeros. Sorts,
-//! windows and sets of distinct values compare bits, and so here are given a *key*: the value
-//! with one zero and one NaN. Arrays and rows of floats are compared by their bits everywhere, and so
-//! have keys in comparisons, groups and joins too.
+//! PostgreSQL's equality of floats: 0.0 equals -0.0, and all NaN are a single value above all other
+//! values. DataFusion's comparisons, groups and joins follow the rule for zeros. Sorts, windows and
+//! sets of distinct values compare bits, and therefore use a *key*: the value with a single zero
+//! and a single NaN. DataFusion compares arrays and rows of floats by their bits everywhere;
+//! comparisons, groups and joins of arrays and rows therefore also use keys.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ use crate::errors::{from_arrow, to_datafusion};
 
 mod nested;
 
-/// Gives floats their keys where bits are compared. Runs last, when all types are settled.
+/// Replaces floats by their keys in all places that compare bits. Runs last, when all types are
+/// final.
 #[derive(Debug)]
 pub struct FloatKeys {
     key: Arc<ScalarUDF>,
@@ -68,7 +69,7 @@ impl FloatKeys {
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.key), vec![expr]))
     }
 
-    /// Whether an expression is its own key: it is no float, or a key.
+    /// Whether an expression is its own key: not a float, or already a key.
     pub fn is_key(&self, expr: &Expr, schema: &DFSchema) -> bool {
         match expr {
             Expr::ScalarFunction(call) if call.func == self.key => true,
@@ -155,7 +156,7 @@ impl FloatKeys {
     }
 }
 
-/// `CASE f WHEN …` and `nullif(f, …)` as comparisons: their own compare bits.
+/// `CASE f WHEN …` and `nullif(f, …)` become comparisons, because the originals compare bits.
 fn of_choice(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_float = |expr: &Expr| {
         expr.get_type(schema).is_ok_and(|known| holds_floats(&known)) && !expr.is_volatile()
@@ -183,7 +184,7 @@ fn of_choice(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// The value with one zero and one NaN.
+/// The value with a single zero and a single NaN.
 pub fn one_double(value: f64) -> f64 {
     // The sum of a zero of either sign and 0.0 is 0.0.
     if value.is_nan() { f64::NAN } else { value + 0.0 }
@@ -208,7 +209,7 @@ pub fn holds_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// The keys of floats, and of arrays and rows of floats; other values as they are.
+/// The keys of floats, and of arrays and rows of floats; other values unchanged.
 pub fn keys(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float64 => mapped::<Float64Type>(array, one_double),
@@ -227,7 +228,7 @@ pub fn keys(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Floats with one NaN and both zeros; other values as they are.
+/// Floats with a single NaN and both zeros; other values unchanged.
 pub fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     let double = |value: f64| if value.is_nan() { f64::NAN } else { value };
     let real = |value: f32| if value.is_nan() { f32::NAN } else { value };
@@ -238,10 +239,10 @@ pub fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Rows with one NaN, as they are stored: columns of tables need no key for it.
+/// Rows with a single NaN, for storage: the columns of tables need no key for NaN.
 ///
 /// # Errors
-/// When the columns do not fit the schema, which they did before.
+/// Fails if the columns do not fit the schema. The columns of `rows` always fit.
 pub fn stored(rows: RecordBatch) -> stratalog_model::Result<RecordBatch> {
     let is_other = |array: &ArrayRef| match array.data_type() {
         DataType::Float64 => {

@@ -1,6 +1,6 @@
-//! Where a numeric or an integer meets a double precision or real, both are double precision, as in
-//! PostgreSQL. DataFusion would turn the floating-point side into a numeric, which is slow,
-//! rounds, and fails on NaN; and an integer beside a real into a real, which rounds.
+//! Like in PostgreSQL, a numeric or an integer beside a double precision or real becomes a double
+//! precision. DataFusion would turn the float into a numeric, which is slow, rounds, and fails on
+//! NaN; and an integer beside a real into a real, which rounds.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -26,7 +26,7 @@ use super::common_types::is_set_operation;
 
 mod sets;
 
-/// Casts numbers to double precision where PostgreSQL does. Runs before type coercion.
+/// Casts numbers to double precision like PostgreSQL. Runs before type coercion.
 #[derive(Debug)]
 pub struct FloatsWin;
 
@@ -53,7 +53,7 @@ impl AnalyzerRule for FloatsWin {
                 let changed = expr.transform_up(|expr| of_expression(expr, &schema))?;
                 Ok(changed.update_data(|expr| name.restore(expr)))
             })?;
-            // Types of what lies below may have changed too.
+            // Types of the nodes below may have changed, too.
             let data = changed.data.recompute_schema()?;
             Ok(if changed.transformed || below {
                 Transformed::yes(data)
@@ -65,8 +65,8 @@ impl AnalyzerRule for FloatsWin {
     }
 }
 
-/// Gives quotients of numerics all of their digits when they are planned: what rounds a quotient in a query in
-/// FROM is planned by the digits.
+/// Gives quotients of numerics all of their digits during planning. A function that rounds a
+/// quotient of a query in FROM is planned by the number of digits.
 #[derive(Debug)]
 pub struct Quotients;
 
@@ -87,8 +87,8 @@ impl ExprPlanner for Quotients {
     }
 }
 
-/// Plans arithmetic of a real with an integer or numeric in double precision, so that expressions around the
-/// result have the right types.
+/// Plans arithmetic of a real with an integer or numeric in double precision, to give the right
+/// types to expressions around the result.
 #[derive(Debug)]
 pub struct RealOperands;
 
@@ -116,7 +116,7 @@ impl ExprPlanner for RealOperands {
     }
 }
 
-/// The type of a dividend whose quotient is a numeric; `None` for other quotients.
+/// The type of a dividend with a numeric quotient; `None` for other quotients.
 fn dividend_type(dividend: &DataType, divisor: &DataType) -> Option<DataType> {
     if is_numeric(dividend) && (is_numeric(divisor) || divisor.is_integer()) {
         Some(with_fraction(dividend))
@@ -139,7 +139,7 @@ fn is_exact(data_type: &DataType) -> bool {
     is_numeric(data_type) || data_type.is_integer()
 }
 
-/// Whether PostgreSQL brings both operands to double precision, and DataFusion does not.
+/// Whether PostgreSQL casts both operands to double precision, and DataFusion does not.
 fn in_doubles(left: &DataType, right: &DataType) -> bool {
     let meet = |exact: &DataType, float: &DataType| match float {
         DataType::Float32 => is_exact(exact),
@@ -149,7 +149,7 @@ fn in_doubles(left: &DataType, right: &DataType) -> bool {
     meet(left, right) || meet(right, left)
 }
 
-/// A number in double precision; other values stay.
+/// A number in double precision; other values unchanged.
 fn in_double(expr: Expr, given: &DataType) -> Expr {
     match given {
         DataType::Float32 => cast(expr, DataType::Float64),
@@ -158,8 +158,9 @@ fn in_double(expr: Expr, given: &DataType) -> Expr {
     }
 }
 
-/// A constant of integer or numeric that real holds without loss, in real: a comparison of a real with the
-/// constant is the same in both types, and a scan knows columns and not casts.
+/// An integer or numeric constant in real, if real holds the constant without loss. The comparison
+/// of a real with the constant gives the same result in both types, and a scan supports columns but
+/// not casts.
 fn in_real(expr: &Expr) -> Option<Expr> {
     let Expr::Literal(value, metadata) = expr else { return None };
     if !is_exact(&value.data_type()) {
@@ -172,7 +173,7 @@ fn in_real(expr: &Expr) -> Option<Expr> {
     same.then(|| Expr::Literal(ScalarValue::Float32(Some(real)), metadata.clone()))
 }
 
-/// The sides of a comparison of two types that [`in_doubles`] holds for.
+/// The sides of a comparison of two types accepted by [`in_doubles`].
 fn compared(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
     if *left.1 == DataType::Float32
         && let Some(real) = in_real(&right.0)
@@ -187,7 +188,8 @@ fn compared(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
     (in_double(left.0, left.1), in_double(right.0, right.1))
 }
 
-/// The keys of a join in the types of the comparison. The keys of INTERSECT and EXCEPT have common types.
+/// The keys of a join in the types of the comparison. The keys of INTERSECT and EXCEPT already have
+/// common types.
 fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
     let LogicalPlan::Join(mut join) = plan else { return (plan, false) };
     if is_set_operation(&join) {
@@ -207,12 +209,12 @@ fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
     (LogicalPlan::Join(join), changed)
 }
 
-/// Whether both kinds are among the types.
+/// Whether the types include both a numeric and a float.
 fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
     types.clone().any(is_numeric) && types.clone().any(is_float)
 }
 
-/// `expr` in double precision; a constant is read as it is written.
+/// `expr` in double precision; a constant is parsed from its text.
 pub fn float(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(value, metadata) if is_numeric(&value.data_type()) => {
@@ -226,7 +228,7 @@ pub fn float(expr: Expr) -> Expr {
                 None => cast(Expr::Literal(value, metadata), DataType::Float64),
             }
         }
-        // A cast that the planner added on its own.
+        // A cast added by the planner.
         Expr::Cast(Cast { expr, field }) if is_numeric(field.data_type()) && is_constant(&expr) => {
             float(*expr)
         }
@@ -242,10 +244,10 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }
 
-/// The expression with its numbers in the types that they have in the end.
+/// The expression with the final types of its numbers.
 ///
 /// # Errors
-/// Those of its parts' types.
+/// Errors from the types of the parts.
 pub fn settled(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr.transform_up(|expr| of_expression(expr, schema))?.data)
 }
@@ -316,11 +318,11 @@ fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// Digits behind the point of a dividend; the quotient has four more.
+/// Decimal places of a dividend; the quotient has four more.
 const QUOTIENT_DIGITS: i8 = 12;
 
-/// A dividend's type with so many digits behind the point that its quotient has 16 of them,
-/// as PostgreSQL's have at least, or as many as there is room for.
+/// The type of a dividend with enough decimal places for 16 decimal places in the quotient,
+/// PostgreSQL's minimum; or with as many decimal places as the type has room for.
 fn with_fraction(dividend: &DataType) -> DataType {
     match dividend {
         DataType::Decimal128(precision, scale) if *scale < QUOTIENT_DIGITS => {
@@ -339,8 +341,8 @@ fn is_of_numbers(op: Operator) -> bool {
     op.is_numerical_operators() || compares(op)
 }
 
-/// The planner has cast each value to one type for its column, and to a numeric where there
-/// is one.
+/// Casts each column of VALUES with a numeric and a float to double precision. The planner has cast
+/// all values of the column to numeric.
 fn of_values(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let none = DFSchema::empty();
     let given = |expr: &Expr| match expr {

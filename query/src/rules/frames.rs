@@ -1,6 +1,6 @@
-//! Frames of windows with the bounds that PostgreSQL takes: a negative offset is an error
-//! (22013), and a frame that ends before it begins has no rows. DataFusion counts with the
-//! former, and refuses the latter. Offsets written as expressions are computed here.
+//! Window frames with PostgreSQL's bounds: a negative offset is an error (22013), and a frame with
+//! its end before its start has no rows. DataFusion computes with negative offsets, and refuses
+//! empty frames. This rule also computes offsets written as expressions.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ use super::{
 };
 use crate::errors::to_datafusion;
 
-/// Checks offsets, and gives functions over frames without rows no rows. Runs after type
-/// coercion, when offsets have the type of what they are compared with.
+/// Checks offsets, and gives functions over empty frames no rows. Runs after type coercion, when
+/// offsets have the type of the compared values.
 #[derive(Debug)]
 pub struct Frames;
 
@@ -67,7 +67,7 @@ impl AnalyzerRule for Frames {
 /// The name of the function for computed offsets; no user can write the name.
 pub const OFFSET_FUNCTION: &str = "$frame_offset";
 
-/// The function.
+/// The function with the name [`OFFSET_FUNCTION`].
 pub fn offset_function() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Volatile);
     Arc::new(ScalarUDF::new_from_impl(Offset { signature }))
@@ -127,7 +127,7 @@ fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// The length of an offset from a key that is an interval.
+/// The length of an offset from an interval key.
 fn length(given: &ScalarValue) -> Result<ScalarValue> {
     let of = given.data_type();
     if !of.is_string() && !matches!(of, DataType::Interval(_)) {
@@ -153,7 +153,7 @@ fn constant(offset: &Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<
     }
 }
 
-/// An offset in the type that the frame counts with.
+/// An offset in the type used by the frame.
 fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
     let of = given.data_type();
     if of.is_numeric() && *wanted == DataType::UInt64 {
@@ -212,7 +212,7 @@ impl ScalarUDFImpl for Offset {
     }
 }
 
-/// Calls over different frames without rows are one call, which the node computes once: the
+/// Computes each call once. Calls over different empty frames become the same call, and the
 /// elimination of common subexpressions would take a repeated call out of the node.
 fn each_once(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(window) = node else { return Ok(Transformed::no(node)) };
@@ -287,8 +287,9 @@ fn unfit_offset() -> DataFusionError {
     ))
 }
 
-/// Gives a call with an empty frame no rows. NULL with an offset is NULL, and infinity with an offset is
-/// infinity, so a RANGE frame of such a row has the peers of the row.
+/// Gives a call with an empty frame no rows. NULL plus an offset is NULL, and infinity plus an
+/// offset is infinity: for a key of NULL or infinity, a RANGE frame consists of the peers of the
+/// row.
 fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     let params = &mut call.params;
     let key = match params.order_by.as_slice() {
@@ -330,8 +331,8 @@ fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
             }
         }
     }
-    // Frames of rows that the filter leaves out, or whose value is NULL. Without a key that may be NULL
-    // the frame only grows: not every aggregate can take rows out again.
+    // All rows of the new frame are excluded by the filter, or have a NULL value. Without a
+    // nullable key the frame only grows, because not every aggregate can take rows out again.
     let (start, units) = match key {
         Some(_) => (WindowFrameBound::CurrentRow, WindowFrameUnits::Range),
         None => (WindowFrameBound::Preceding(ScalarValue::UInt64(None)), WindowFrameUnits::Rows),
@@ -353,8 +354,8 @@ fn adds(call: &WindowFunction) -> bool {
         && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound))
 }
 
-/// Gives the key of a RANGE frame over whole numbers a type whose sums with an offset do not overflow:
-/// DataFusion's sums wrap, so the frame of the largest number would begin with the smallest. Returns
+/// Gives the key of a RANGE frame over whole numbers a wider type, because DataFusion's sums wrap:
+/// on an overflow, the frame of the largest number would begin with the smallest number. Returns
 /// whether the call changed.
 fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let params = &mut call.params;
@@ -362,7 +363,7 @@ fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let [key] = params.order_by.as_mut_slice() else { return Ok(false) };
     let wide = match key.expr.get_type(schema)? {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
-        // A sum of two has 20 digits.
+        // The sum of two bigints has up to 20 digits.
         DataType::Int64 => DataType::Decimal128(20, 0),
         _ => return Ok(false),
     };
@@ -387,7 +388,7 @@ fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// The error of a negative offset.
+/// The error for a negative offset.
 pub fn negative_offset() -> DataFusionError {
     to_datafusion(Error::new(
         ErrorKind::InvalidFrameOffset,
@@ -407,7 +408,7 @@ fn is_negative(offset: &ScalarValue) -> Result<bool> {
     })
 }
 
-/// Whether a frame ends before it begins, whatever the row.
+/// Whether a frame ends before its start, for every row.
 fn is_empty(frame: &WindowFrame) -> bool {
     match (&frame.start_bound, &frame.end_bound) {
         (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => {

@@ -1,6 +1,6 @@
-//! Grouping sets of computed expressions. The planner names the columns of such groups after
-//! their expressions, and loses them when a rule changes an expression: a literal gets a
-//! type, a truncation the session's zone.
+//! Grouping sets of computed expressions. The planner names the columns of grouping sets after
+//! their expressions, and loses the columns if a rule changes an expression: a literal gets a type,
+//! a truncation gets the session's zone.
 //!
 //! ```text
 //!   Aggregate: ROLLUP (v % 3, host)      Aggregate: ROLLUP ("v % 3", host)
@@ -18,11 +18,11 @@ use datafusion::{
     logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder},
 };
 
-/// Computes the groups of grouping sets below their aggregation. Runs on the plan as the
-/// planner made it, before any rule.
+/// Computes the groups of grouping sets below their aggregation. Runs on the planner's original
+/// plan, before any rule.
 ///
 /// # Errors
-/// What the planner says of the plan.
+/// Errors of the planner.
 pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Aggregate(aggregate) => {
@@ -37,8 +37,8 @@ pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// The aggregation whose calls of GROUPING have arguments without aliases. The planner gives an
-/// alias to an argument that is a cast, and an expression with an alias differs from the group.
+/// The aggregation with GROUPING arguments without aliases. The planner gives an alias to an
+/// argument with a cast, and an expression with an alias differs from the group.
 fn with_plain_arguments(aggregate: Aggregate) -> Result<Aggregate> {
     let has_alias = |expr: &Expr| match expr {
         Expr::AggregateFunction(call) if call.func.name() == "grouping" => {
@@ -72,7 +72,8 @@ fn with_arguments(expr: Expr, change: impl Fn(Expr) -> Expr) -> Result<Expr> {
     Ok(if same { changed.data } else { changed.data.alias(name) })
 }
 
-/// The aggregation by columns; `None` where no group is computed, or two have one name.
+/// The aggregation by columns; `None` if no group is computed, or if two columns would have the
+/// same name.
 fn over_columns(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() else { return Ok(None) };
     let schema = aggregate.input.schema();

@@ -1,8 +1,9 @@
 //! Joins that can be stopped.
 //!
-//! A join can work for hours within one poll: it then neither yields to its runtime nor
-//! sees that its task was aborted. Its filter, which it evaluates all the time, looks
-//! whether the statement was stopped; its output takes part in cooperative scheduling.
+//! A join can work for hours within a single poll. During the poll, the join neither yields to the
+//! runtime nor notices the abort of its task. The join evaluates its filter all the time; the
+//! filter therefore checks whether the statement is stopped. The output of the join takes part in
+//! cooperative scheduling.
 
 use std::{
     fmt,
@@ -33,10 +34,10 @@ use datafusion::{
 
 use crate::{errors::to_datafusion, session::work::Work};
 
-/// The plan with its joins made stoppable.
+/// Makes the joins of a plan stoppable.
 ///
 /// # Errors
-/// What rebuilding a join says.
+/// Errors of rebuilding a join.
 pub fn guard(plan: Arc<dyn ExecutionPlan>, work: &Arc<Work>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
@@ -74,7 +75,7 @@ fn stoppable(filter: &JoinFilter, work: &Arc<Work>) -> JoinFilter {
     )
 }
 
-/// An expression that fails once its statement is stopped.
+/// An expression that fails after the stop of its statement.
 #[derive(Debug)]
 struct Stoppable {
     inner: Arc<dyn PhysicalExpr>,

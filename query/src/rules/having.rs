@@ -1,6 +1,6 @@
-//! Conditions on aggregates of all rows, which stay above them. DataFusion takes a condition
-//! that names no column, such as the `false` that `n = 0 AND n = 2` comes to, for one on the
-//! rows below; of no rows, such an aggregate is still one row.
+//! Keeps conditions on aggregates without groups above the aggregate. DataFusion treats a condition
+//! without columns, for example the `false` simplified from `n = 0 AND n = 2`, like a condition on
+//! the rows below. But an aggregate without groups returns a row even for no input rows.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::{
     },
 };
 
-/// Pushes conditions down, not past aggregates of all rows.
+/// Pushes conditions down, but not below aggregates without groups.
 #[derive(Debug)]
 pub struct HavingStays(pub PushDownFilter);
 
@@ -41,7 +41,7 @@ impl OptimizerRule for HavingStays {
     }
 }
 
-/// Whether a plan is an aggregate that has a row though there are none below, with conditions.
+/// Whether a plan is an aggregate that returns a row for no input rows, possibly under conditions.
 fn is_of_all(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => is_of_all(&filter.input),

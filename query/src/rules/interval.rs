@@ -1,4 +1,4 @@
-//! `interval * number`, `number * interval` and `interval / number`, which DataFusion lacks.
+//! `interval * number`, `number * interval` and `interval / number`, missing in DataFusion.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
     })
 }
 
-/// A time of day is compared with an interval as the one since midnight.
+/// Compares a time of day with an interval: the time counts as the interval since midnight.
 fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResult<RawBinaryExpr> {
     let types = (expr.left.get_type(schema), expr.right.get_type(schema));
     match types {
@@ -111,7 +111,7 @@ fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResu
     }
 }
 
-/// An interval times, or divided by, a number.
+/// An interval multiplied or divided by a number.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Scale {
     divides: bool,
@@ -200,7 +200,7 @@ fn times(interval: IntervalMonthDayNano, number: i64) -> Option<IntervalMonthDay
     })
 }
 
-/// An interval times a number.
+/// An interval multiplied by a number.
 fn multiplied(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMonthDayNano> {
     scaled(interval, |part| part * number)
 }
@@ -210,8 +210,8 @@ pub fn divided(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMo
     scaled(interval, |part| part / number)
 }
 
-/// As PostgreSQL: a fraction of a month becomes days of it, a fraction of a day time, and
-/// what is less than a microsecond of those is rounded.
+/// Scales like PostgreSQL: a fraction of a month becomes days, a fraction of a day becomes time,
+/// and the carried parts are rounded to microseconds.
 fn scaled(
     interval: IntervalMonthDayNano,
     scale: impl Fn(f64) -> f64,
@@ -233,7 +233,8 @@ fn scaled(
     })
 }
 
-/// To microseconds, which clients expect at the most, unless the interval had less than that.
+/// Rounds to microseconds, the finest unit that clients expect, unless the interval already has a
+/// finer part.
 fn rounded(nanoseconds: f64, before: i64) -> f64 {
     match before % 1_000 {
         0 => (nanoseconds / 1e3).round_ties_even() * 1e3,

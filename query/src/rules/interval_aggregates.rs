@@ -19,7 +19,7 @@ mod totals;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// The function of this name for intervals.
+/// The version of a function for intervals.
 pub fn of(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     let kind = match function.name() {
         "sum" => Kind::Sum,
@@ -104,8 +104,8 @@ impl AggregateUDFImpl for OfIntervals {
     }
 }
 
-/// `function` that also takes intervals, if it is `avg`, which DataFusion has for numbers
-/// alone. What is planned with it is replaced before it runs.
+/// `function` with support for intervals, if `function` is `avg`: DataFusion's `avg` takes only
+/// numbers. A rewrite replaces the planned function before execution.
 pub fn averages(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     if function.name() != "avg" {
         return function;

@@ -1,5 +1,5 @@
-//! Refuses arrays of jsonb. The elements of an array have no type but Arrow's, so that jsonb would become
-//! text: `to_jsonb(array_agg(j))` would have strings in place of the values.
+//! Refuses arrays of jsonb. The elements of an array have only an Arrow type, and jsonb would
+//! become text: `to_jsonb(array_agg(j))` would have strings in place of the values.
 
 use datafusion::{
     common::{
@@ -26,7 +26,7 @@ const MAKING: [&str; 7] = [
     "array_resize",
 ];
 
-/// The rule.
+/// Refuses plans with arrays of jsonb.
 #[derive(Debug)]
 pub struct JsonbArrays;
 
@@ -76,7 +76,7 @@ fn elements(expr: &Expr) -> &[Expr] {
     }
 }
 
-/// The error of an array of jsonb.
+/// The error for an array of jsonb.
 pub fn refusal() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "arrays of jsonb are not supported").with_hint(
         "use jsonb_build_array or jsonb_agg, IN in place of ANY, or cast the values to text",

@@ -1,6 +1,7 @@
-//! One rule for the equality and the order of jsonb: 1 is 1.0, and 9 is before 10. Operators compare by
-//! value; groups, sets of distinct values, sorts, windows and joins of DataFusion compare the text. Here
-//! the text becomes a *key* of the value: equal values have equal bytes, and the bytes sort as the values.
+//! PostgreSQL's equality and order of jsonb: 1 equals 1.0, and 9 is before 10. Operators compare by
+//! value. DataFusion's groups, sets of distinct values, sorts, windows and joins compare the text.
+//! This rule replaces the text by a *key* of the value: equal values have equal bytes, and the
+//! bytes sort in the order of the values.
 
 use std::sync::Arc;
 
@@ -26,17 +27,17 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 use super::{keyed::Keyed, unnested::KEY as OUTSIDE};
 use crate::errors::to_datafusion;
 
-/// Begins the names of columns that are keys, and of the values that a group shows.
+/// Prefix of the names of key columns, and of the values shown by a group.
 const NAME: &str = "__jsonb_";
 
-/// Gives jsonb its keys. Runs when all types are settled, and before subqueries become joins.
+/// Replaces jsonb by its keys. Runs when all types are final, and before subqueries become joins.
 #[derive(Debug)]
 pub struct JsonbKeys {
     key: Arc<ScalarUDF>,
 }
 
 impl JsonbKeys {
-    /// `key` is the function that makes a key.
+    /// `key` is the function that computes a key.
     pub fn new(key: Arc<ScalarUDF>) -> Self {
         Self { key }
     }
@@ -64,8 +65,8 @@ fn has_jsonb(schema: &DFSchema) -> bool {
         .any(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
-/// Whether an expression is an outer value of a subquery. A subquery can tell equal values of jsonb
-/// apart, so that outer values are compared as texts.
+/// Whether an expression is an outer value of a subquery. Outer values are compared by their text,
+/// because a subquery can distinguish equal values of jsonb.
 fn is_outside(expr: &Expr) -> bool {
     matches!(expr, Expr::Column(column) if column.name.starts_with(OUTSIDE))
 }
@@ -243,7 +244,7 @@ impl JsonbKeys {
         })
     }
 
-    /// What a subquery became, when the condition was made a join: operators are calls already.
+    /// An equality from a subquery condition that became a join. Other operators are calls already.
     fn of_equality(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -276,7 +277,7 @@ impl JsonbKeys {
     }
 }
 
-/// As in PostgreSQL, jsonb has neither a least nor a greatest value.
+/// Like in PostgreSQL, jsonb has no least and no greatest value.
 fn has_no_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_jsonb = arguments.iter().any(|argument| is_jsonb(argument, schema));
     if !matches!(name, "min" | "max") || !of_jsonb {
@@ -288,7 +289,7 @@ fn has_no_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<
     ))
 }
 
-/// Whether an expression compares values of its own accord.
+/// Whether an expression itself compares values.
 fn may_compare(expr: &Expr) -> bool {
     match expr {
         Expr::WindowFunction(_) | Expr::AggregateFunction(_) | Expr::InSubquery(_) => true,

@@ -1,5 +1,5 @@
-//! Sorts that DataFusion took out and that are needed after all: over a UNION whose inputs
-//! show one column twice, its planner sorts by the one and loses what the other is sorted by.
+//! Restores sorts that DataFusion removed wrongly. If the inputs of a UNION contain one column
+//! twice, the planner sorts by one copy and loses the order of the other copy.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::{
 
 use super::each_node::EachNode;
 
-/// Sorts what does not come in the order that its reader asks for.
+/// Sorts a child that lacks the order required by its reader.
 pub const KEPT_ORDER: EachNode = EachNode::new("kept_order", kept);
 
 fn kept(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -34,7 +34,7 @@ fn kept(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
-/// `child` under a sort of each of its streams, unless it has the order.
+/// `child` under a sort of each of its streams; `None` if `child` already has the order.
 fn sorted(
     child: &Arc<dyn ExecutionPlan>,
     wanted: &LexOrdering,

@@ -1,5 +1,6 @@
-//! Joins that name series: where the other side of a join has few rows, or none of its columns is
-//! wanted, its keys are found first, and only those series are read (F38).
+//! Narrows a chronicle to the series that a join needs. If the other side of the join has few rows,
+//! or only restricts the rows, the plan first finds the keys on the other side, and then reads only
+//! the series with these keys (F38).
 //!
 //! ```text
 //!   WHERE tags_id IN (SELECT id FROM tags …)
@@ -41,17 +42,18 @@ use stratalog_model::tier::{ScanMetrics, ScanRequest};
 use super::each_node::EachNode;
 use crate::table::{ChronicleScan, KeyLookup, aggregate::ChronicleAggregate, lookup::request_of};
 
-/// Subqueries whose values name the series that are read: the join is left out. Before storage is
-/// asked for aggregates, so that it is also where keys are looked up.
+/// Subqueries that name the series: a key lookup replaces the join. Runs before the rule for
+/// aggregates computed by storage, because these aggregates can also use a key lookup.
 pub const SUBQUERY_KEYS: EachNode = EachNode::new("subquery_keys", semi_join);
 
-/// Joins with few rows, which name the series to join them with.
+/// Joins with a small side that names the series of the large side.
 pub const JOINED_KEYS: EachNode = EachNode::new("joined_keys", join);
 
-/// Rows up to which a side of a join is read twice: for its keys, and for the join.
+/// Maximum rows of the small side. The plan reads the small side twice: for the keys, and for the
+/// join.
 const SMALL_ROWS_MAX: u64 = 100_000;
 
-/// A side is narrowed that has so many times the rows of the other.
+/// Minimum ratio between the rows of the large side and of the small side.
 const TIMES_LARGER: u64 = 4;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -75,7 +77,7 @@ fn semi_join(node: &Plan) -> Result<Option<Plan>> {
     as_distributed(looked_up, node)
 }
 
-/// Some columns of a plan; of a scan, no others are read.
+/// Some columns of a plan; a scan then reads no other columns.
 fn projected(plan: &Plan, columns: &[usize]) -> Result<Plan> {
     if let Some(lookup) = plan.downcast_ref::<KeyLookup>()
         && let Some(scan) = lookup.leaf().downcast_ref::<ChronicleScan>()
@@ -92,7 +94,8 @@ fn projected(plan: &Plan, columns: &[usize]) -> Result<Plan> {
     Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(plan))?))
 }
 
-/// The plan, if it can take the place of one whose rows are distributed in some way.
+/// The plan in place of `like`; `None` if neither the plan nor its merged partitions have the
+/// distribution and the order of `like`.
 fn as_distributed(plan: Plan, like: &Plan) -> Result<Option<Plan>> {
     let wanted = like.output_partitioning();
     let fits = match wanted {
@@ -113,7 +116,7 @@ fn join(node: &Plan) -> Result<Option<Plan>> {
     if nulls_are_equal(join) || join.null_aware {
         return Ok(None);
     }
-    // Whose rows are of no use without a partner.
+    // Sides whose rows are useless without a partner.
     let (of_left, of_right) = match join.join_type() {
         JoinType::Inner => (true, true),
         JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => (false, true),
@@ -138,7 +141,7 @@ fn nulls_are_equal(join: &HashJoinExec) -> bool {
     join.null_equality() != NullEquality::NullEqualsNothing
 }
 
-/// A side of a join, of those series that the other side names, if that is small.
+/// The large side of a join, narrowed to the series that the small side names.
 fn looked_up(
     large: &Plan,
     key: &Arc<dyn PhysicalExpr>,
@@ -156,7 +159,7 @@ fn looked_up(
     narrowed(large, key, &values)
 }
 
-/// One column of a plan, in one partition.
+/// A single column of a plan, in a single partition.
 fn only(plan: &Plan, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Plan>> {
     if value.downcast_ref::<Column>().is_none() {
         return Ok(None);
@@ -169,7 +172,7 @@ fn only(plan: &Plan, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Plan>> {
     }))
 }
 
-/// Nodes that hand on the rows of their one child as they are, all of them.
+/// Whether a node passes on all rows of its only child unchanged.
 fn hands_on(plan: &Plan) -> bool {
     let sort = plan.downcast_ref::<SortExec>().map(SortExec::fetch);
     let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(|merge| merge.fetch());
@@ -180,9 +183,9 @@ fn hands_on(plan: &Plan) -> bool {
         || merge == Some(None)
 }
 
-/// Events that the leaf of a chain of nodes reads, at most, if some are chosen among those of a
-/// chronicle: all of them would name every series. `None` also where they need not be the same
-/// when they are read again.
+/// Maximum number of events read by the leaf of a chain of nodes. `None` without a selection among
+/// the events of a chronicle, because all events together name every series. `None` also if a
+/// second read may return other events.
 fn chosen_rows(plan: &Plan) -> Option<u64> {
     let mut chosen = false;
     let mut node = plan;
@@ -213,7 +216,7 @@ fn rows_of(scan: &ChronicleScan, request: &ScanRequest) -> Option<u64> {
     Some(scan.snapshot().extent(&request.chronicle, &request.ticks)?.rows)
 }
 
-/// Events of the one leaf of a plan; `None` where it has several.
+/// Events of the only leaf of a plan; `None` for several leaves.
 fn leaf_rows(plan: &Plan) -> Option<u64> {
     let mut node = plan;
     loop {
@@ -231,7 +234,7 @@ fn leaf_rows(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// A plan that [`chosen_rows`] knows, to be run by itself, in one partition.
+/// A copy of a plan accepted by [`chosen_rows`], for a separate run in one partition.
 fn copied(plan: &Plan) -> Result<Plan> {
     let plan = Arc::clone(plan).transform_up(|node| {
         let spreads = node.downcast_ref::<RepartitionExec>().is_some()
@@ -251,8 +254,8 @@ fn copied(plan: &Plan) -> Result<Plan> {
     reset_plan_states(plan.data()?)
 }
 
-/// The plan with a lookup in the place of its leaf, where an expression of its rows is a column of
-/// the key, and all that lies between would leave out just the rows of other series.
+/// The plan with a key lookup in place of its leaf. `None` if the join key is not a key column of
+/// the chronicle, or if a narrower leaf would change more than the rows of other series.
 fn narrowed(plan: &Plan, key: &Arc<dyn PhysicalExpr>, values: &Plan) -> Result<Option<Plan>> {
     let Some(key) = key.downcast_ref::<Column>() else { return Ok(None) };
     if let Some(request) = request_of(plan) {
@@ -305,7 +308,8 @@ fn narrowed(plan: &Plan, key: &Arc<dyn PhysicalExpr>, values: &Plan) -> Result<O
     }
 }
 
-/// Whether a request means the same of some series of each column's values, and no others.
+/// Whether a request keeps its meaning for a subset of the series, selected by the values of
+/// `column`.
 fn may_be_looked_up(request: &ScanRequest, column: usize) -> bool {
     let chronicle = &request.chronicle;
     let id = chronicle.columns.get(column).map(|column| column.id);

@@ -7,10 +7,10 @@ use datafusion::{
 
 /// A rule that compares some values by their keys.
 pub trait Keyed {
-    /// Puts the key in the place of a value; `false` where the value needs no key.
+    /// Replaces a value by its key; `false` if the value needs no key.
     fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool;
 
-    /// Sorts by keys; `false` where nothing changed.
+    /// Sorts by keys; `false` if nothing changed.
     fn keyed_sorts(&self, sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
         sorts.iter_mut().fold(false, |changed, sort| self.keyed(&mut sort.expr, schema) | changed)
     }

@@ -1,5 +1,5 @@
-//! LATERAL subqueries that compute rows out of one row, such as
-//! `FROM t, unnest(t.list)`, which DataFusion plans and cannot run.
+//! LATERAL subqueries that compute rows from one row, for example `FROM t, unnest(t.list)`.
+//! DataFusion can plan these subqueries but cannot execute them.
 //!
 //! ```text
 //!   Join                         Projection: t's columns, the subquery's
@@ -23,7 +23,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
-/// Attaches such subqueries to the rows that they compute from.
+/// Attaches LATERAL subqueries to the rows of their left side.
 #[derive(Debug)]
 pub struct LateralRows;
 
@@ -44,7 +44,7 @@ impl AnalyzerRule for LateralRows {
     }
 }
 
-/// Whether a subquery that names columns of tables before it is part of a plan.
+/// Whether a plan contains a subquery that names columns of earlier tables.
 fn has_lateral(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply(|node| {
@@ -68,7 +68,7 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
     }
     let attach = Attach { left: &join.left, outer, level: level_of(&join.right)? };
     let Some(rows) = attach.rows_of(&join.right)? else { return Ok(None) };
-    // Back to the names that all else knows the columns by.
+    // Restore the original names of the columns.
     let mut columns: Vec<Expr> = Vec::with_capacity(join.schema.fields().len());
     for (at, (qualifier, field)) in join.left.schema().iter().enumerate() {
         columns.push(attach.column(at).alias_qualified(qualifier.cloned(), field.name()));
@@ -84,8 +84,8 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
     rows.build().map(Some)
 }
 
-/// How many such joins lie within a plan, one in the other: each names the columns of its
-/// left side in its own way.
+/// The nesting depth of the joins attached in a plan. Each join names the columns of its left side
+/// by its own level.
 fn level_of(plan: &LogicalPlan) -> Result<usize> {
     let mut level = 0;
     plan.apply(|node| {
@@ -99,12 +99,12 @@ fn level_of(plan: &LogicalPlan) -> Result<usize> {
     Ok(level)
 }
 
-/// Begins the names of the left side's columns, while the subquery's own are computed.
+/// Prefix of the left side's column names during the computation of the subquery.
 const KEPT: &str = "$left";
 
 struct Attach<'a> {
     left: &'a Arc<LogicalPlan>,
-    /// Left rows stay where the subquery has none.
+    /// Whether left rows stay if the subquery has no rows.
     outer: bool,
     level: usize,
 }
@@ -122,8 +122,8 @@ impl Attach<'_> {
         (0..self.left.schema().fields().len()).map(|at| self.column(at))
     }
 
-    /// A plan that has the left columns, then those of `plan`; `None` for other plans
-    /// than those that compute rows out of one.
+    /// A plan with the left columns, then the columns of `plan`. `None` if `plan` does not compute
+    /// rows from one row.
     fn rows_of(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         match plan {
             LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
@@ -174,8 +174,8 @@ impl Attach<'_> {
             .map(Some)
     }
 
-    /// An expression of the subquery with the left columns in it; `None` when it has
-    /// subqueries of its own, or columns from further outside.
+    /// An expression of the subquery, over the left columns. `None` if the expression contains
+    /// subqueries, or columns from further outside.
     fn inner(&self, expr: &Expr) -> Result<Option<Expr>> {
         let mut within = true;
         let expr = expr.clone().transform_up(|expr| match expr {

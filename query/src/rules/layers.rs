@@ -1,5 +1,5 @@
-//! Functions of DataFusion with something of ours laid over them: whatever a layer does not
-//! say itself is as the function below says.
+//! Layers over functions of DataFusion: the function below provides each property that a layer does
+//! not override.
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
@@ -19,14 +19,14 @@ use datafusion::{
 };
 use stratalog_functions::governor;
 
-/// What a layer changes of a scalar function.
+/// The properties of a scalar function that a layer may override.
 pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
-    /// What arguments it takes.
+    /// The accepted arguments.
     fn signature<'a>(&'a self, inner: &'a ScalarUDF) -> &'a Signature {
         inner.signature()
     }
 
-    /// The types that arguments are brought to, where the signature leaves that open.
+    /// The target types of the arguments, if the signature leaves the types open.
     fn coerce_types(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
         inner.coerce_types(arguments)
     }
@@ -36,19 +36,19 @@ pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
         inner.return_type(arguments)
     }
 
-    /// The result's field.
+    /// The field of the result.
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         inner.return_field_from_args(arguments)
     }
 
-    /// The result.
+    /// Computes the result.
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         inner.invoke_with_args(arguments)
     }
 }
 
-/// A layer that changes nothing. The order of the results is unknown where the function reports an
-/// error for the bounds of its arguments.
+/// A layer without overrides. As with every layer, the order of the results is unknown if the
+/// function reports an error for the bounds of its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Plain;
 
@@ -59,12 +59,12 @@ pub fn scalar(function: Arc<ScalarUDF>, layer: impl ScalarLayer) -> Arc<ScalarUD
     Arc::new(ScalarUDF::new_from_impl(Scalar { inner: function, layer }))
 }
 
-/// The function below a layer of this kind, if there is one.
+/// The function below a layer of type `L`; `None` for other functions.
 pub fn below<L: ScalarLayer>(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
     function.inner().downcast_ref::<Scalar<L>>().map(|scalar| Arc::clone(&scalar.inner))
 }
 
-/// The function below a layer of this kind, and the layer, if there is one.
+/// The function below a layer of type `L`, and the layer; `None` for other functions.
 pub fn layer<L: ScalarLayer>(function: &ScalarUDF) -> Option<(&Arc<ScalarUDF>, &L)> {
     let scalar = function.inner().downcast_ref::<Scalar<L>>()?;
     Some((&scalar.inner, &scalar.layer))
@@ -98,7 +98,7 @@ impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        // Asked again and again for each level of a deep expression.
+        // Called repeatedly for each level of a deep expression.
         governor::check()?;
         self.layer.return_field(&self.inner, arguments)
     }
@@ -119,7 +119,7 @@ impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
     }
 
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        // Some functions report an error for a type that the layer takes.
+        // Some functions report an error for a type accepted by the layer.
         self.inner.evaluate_bounds(inputs).or_else(|_| {
             let types: Vec<DataType> = inputs.iter().map(|input| input.data_type()).collect();
             let given = types.first().cloned().unwrap_or(DataType::Null);
@@ -128,8 +128,8 @@ impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        // Some functions report an error for arguments outside of their domain, which makes a sort
-        // by the function look unsorted.
+        // Some functions report an error for arguments outside of their domain. The error would
+        // make a sort by the function look unsorted.
         Ok(self.inner.inner().output_ordering(input).unwrap_or(SortProperties::Unordered))
     }
 
@@ -138,14 +138,14 @@ impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
     }
 }
 
-/// What a layer changes of an aggregate.
+/// The properties of an aggregate that a layer may override.
 pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
-    /// What arguments it takes.
+    /// The accepted arguments.
     fn signature<'a>(&'a self, inner: &'a AggregateUDF) -> &'a Signature {
         inner.signature()
     }
 
-    /// The types that arguments are brought to, where the signature leaves that open.
+    /// The target types of the arguments, if the signature leaves the types open.
     fn coerce_types(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
         inner.coerce_types(arguments)
     }
@@ -173,7 +173,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.accumulator(arguments)
     }
 
-    /// Aggregates a window whose start moves.
+    /// Aggregates a sliding window.
     fn sliding_accumulator(
         &self,
         inner: &AggregateUDF,
@@ -182,7 +182,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.create_sliding_accumulator(arguments)
     }
 
-    /// Whether it aggregates many groups at once.
+    /// Whether the aggregate can process many groups at once.
     fn groups_accumulator_supported(
         &self,
         inner: &AggregateUDF,
@@ -200,7 +200,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.create_groups_accumulator(arguments)
     }
 
-    /// The result that statistics of the input determine, without its rows.
+    /// The result determined by the statistics of the input, without its rows.
     fn value_from_stats(
         &self,
         inner: &AggregateUDF,
@@ -249,7 +249,7 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
         match (self.layer.return_type(&self.inner, &types), field) {
             (Ok(of), Ok(field)) if of == *field.data_type() => Ok(field),
             (Ok(of), _) => Ok(Arc::new(Field::new(self.name(), of, self.is_nullable()))),
-            // Some functions tell the field alone.
+            // Some functions define only the field.
             (Err(_), field) => field,
         }
     }
@@ -337,10 +337,10 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
     }
 }
 
-/// The types that `function` itself would bring arguments of these types to.
+/// The target types of arguments of the given types, chosen by `function` itself.
 ///
 /// # Errors
-/// When it takes no such arguments.
+/// Fails if `function` does not take the arguments.
 pub fn types_fitted(
     function: &impl UDFCoercionExt,
     arguments: &[DataType],

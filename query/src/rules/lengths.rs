@@ -1,5 +1,5 @@
-//! Intervals are compared by their length, in which a month has 30 days and a day 24 hours:
-//! `1 day` is `24:00:00`. DataFusion would compare months first, then days, then time.
+//! Intervals compare by length, with 30 days in a month and 24 hours in a day: `1 day` equals
+//! `24:00:00`. DataFusion would compare months first, then days, then time.
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const LENGTH: DataType = DataType::Decimal128(38, 0);
 
-/// The function that tells an interval's length.
+/// The function that computes an interval's length.
 pub fn length() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(Length { signature }))
 }
 
-/// Whether it is an interval, or a difference of times.
+/// Whether `expr` is an interval, or a difference of times.
 pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
 }
@@ -77,7 +77,7 @@ impl FunctionRewrite for IntervalComparisons {
         _: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         let interval = |expr: &Expr| is_interval(expr, schema);
-        // A time of day beside an interval is one since midnight.
+        // Beside an interval, a time of day counts as the interval since midnight.
         let measured = |exprs: &[&Expr]| {
             let time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Time64(_)));
             exprs.iter().any(|expr| interval(expr))
@@ -202,7 +202,7 @@ impl IntervalComparisons {
     }
 }
 
-/// Gives the offset of a bound, the text of an interval, as its length.
+/// Replaces the offset of a bound, the text of an interval, by the length of the interval.
 fn in_nanoseconds(bound: &mut WindowFrameBound) -> Result<()> {
     if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
         && let Some(text) = offset.try_as_str().flatten()
@@ -257,10 +257,10 @@ impl ScalarUDFImpl for Length {
     }
 }
 
-/// As intervals, in months, days and time.
+/// Converts to intervals of months, days and time.
 ///
 /// # Errors
-/// When a difference of times has more days than an interval counts.
+/// Fails if a difference of times has more days than an interval can hold.
 pub fn as_intervals(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Duration(_) => days_and_time(array),
@@ -274,7 +274,7 @@ pub fn as_intervals(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Nanoseconds of one interval.
+/// Nanoseconds of an interval.
 pub fn length_of(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * 30 + i128::from(interval.days);
     days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
@@ -302,7 +302,7 @@ fn extreme(name: &str) -> Arc<ScalarUDF> {
 enum Choice {
     Greatest,
     Least,
-    /// The first, unless it equals the second.
+    /// The first value, or NULL if both values are equal.
     Unequal,
 }
 

@@ -1,5 +1,5 @@
-//! PostgreSQL's order of arrays: by elements, with NULL above all values, and then by length. DataFusion
-//! takes NULL for the least element.
+//! PostgreSQL's order of arrays: by elements, with NULL above all values, and then by length.
+//! DataFusion puts NULL below all values.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -20,11 +20,11 @@ use stratalog_model::Error;
 use super::float_keys::keys;
 use crate::errors::to_datafusion;
 
-/// The expression with our order in comparisons of arrays, and in `greatest` and `least` of them. All types
-/// are settled.
+/// The expression with our order in comparisons of arrays, and in `greatest` and `least` of arrays.
+/// All types must be final.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_list = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::List(_)));
     Ok(match expr {
@@ -145,11 +145,11 @@ fn no_argument() -> datafusion::error::DataFusionError {
     to_datafusion(Error::internal("arrays that are compared are two or more"))
 }
 
-/// The order of the rows of two lists that are not NULL.
+/// The order of the rows of two lists. The rows must not be NULL.
 fn order(left: &ArrayRef, right: &ArrayRef) -> Result<impl Fn(usize, usize) -> Ordering> {
     let options = SortOptions { descending: false, nulls_first: false };
     let (left, right) = (keys(left), keys(right));
-    // Elements of text come in several Arrow types.
+    // Text elements have several Arrow types.
     let right = match left.data_type() == right.data_type() {
         true => right,
         false => arrow::compute::cast(&right, left.data_type())?,
@@ -180,7 +180,7 @@ fn tested(lists: &[ArrayRef], test: Test) -> Result<ArrayRef> {
     Ok(Arc::new(tested))
 }
 
-/// Of each row the list that comes last in an order; NULL only where all are.
+/// For each row, the list that comes last in an order; NULL only if all lists are NULL.
 fn chosen(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
     let (first, others) = lists.split_first().ok_or_else(no_argument)?;
     let mut places: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();

@@ -1,5 +1,5 @@
-//! Integer constants are `integer` where they fit, as in PostgreSQL; DataFusion's are all
-//! `bigint`.
+//! Integer constants have the type `integer` if the value fits, like in PostgreSQL; all of
+//! DataFusion's constants are `bigint`.
 
 use datafusion::{
     common::{
@@ -19,8 +19,9 @@ use datafusion::{
 
 use super::common_types::outside_recursion;
 
-/// Narrows constants beside operators when they are planned: the type of what holds the result,
-/// `coalesce(v * 2, 1)` or `lead(v * 2, 1, -1)`, follows from theirs. Runs after all others.
+/// Narrows constants beside operators during planning: the type of the surrounding expression, for
+/// example `coalesce(v * 2, 1)` or `lead(v * 2, 1, -1)`, depends on the constants. Runs after all
+/// other planners.
 #[derive(Debug)]
 pub struct IntegerOperands;
 
@@ -55,8 +56,8 @@ impl ExprPlanner for IntegerOperands {
     }
 }
 
-/// Narrows constants in arithmetic, and where they are a column. Elsewhere their type shows
-/// nowhere, or what they are arguments of says it.
+/// Narrows constants in arithmetic, and constants in a select list. Elsewhere the type of a
+/// constant is invisible, or the surrounding function determines the type.
 #[derive(Debug)]
 pub struct IntegerLiterals;
 
@@ -67,7 +68,7 @@ impl AnalyzerRule for IntegerLiterals {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         outside_recursion(plan, |node| {
-            // The types of VALUES and of recursive queries were settled when they were planned.
+            // The planner has already settled the types of VALUES and of recursive queries.
             if matches!(node, LogicalPlan::Values(_) | LogicalPlan::RecursiveQuery(_)) {
                 return Ok(Transformed::no(node));
             }
@@ -80,13 +81,13 @@ impl AnalyzerRule for IntegerLiterals {
                 })?;
                 Ok(narrowed.update_data(|expr| name.restore(expr)))
             })?;
-            // Types of what lies below may have changed too.
+            // Types of the nodes below may have changed, too.
             changed.map_data(LogicalPlan::recompute_schema)
         })
     }
 }
 
-/// A column of what is selected.
+/// A column of a select list.
 fn column(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::Alias(mut alias) => {

@@ -1,5 +1,5 @@
-//! `string_agg` with a bound: what it joins is one value, and one column of a batch, which
-//! Arrow cannot address beyond two gigabytes. PostgreSQL stops at one (CL-10).
+//! `string_agg` with a size limit: the result is one value in one column of a batch, and Arrow
+//! cannot address a column beyond two gigabytes. PostgreSQL stops at one gigabyte (CL-10).
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use stratalog_model::{Error, ErrorKind};
 use super::layers::{self, AggregateLayer};
 use crate::errors::to_datafusion;
 
-/// Bytes that one aggregate holds, at most.
+/// Maximum bytes held by one aggregate.
 const BYTES_MAX: usize = 1 << 30;
 
-/// `function` with a bound, if it is `string_agg`.
+/// `function` with the limit, if `function` is `string_agg`.
 pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" => layers::aggregate(function, Bounded),
@@ -104,7 +104,7 @@ impl Accumulator for One {
     }
 }
 
-/// The texts of many groups, which come out as one column.
+/// The texts of many groups, emitted in one column.
 struct Many(Box<dyn GroupsAccumulator>);
 
 impl GroupsAccumulator for Many {

@@ -1,6 +1,6 @@
-//! EXISTS and IN where DataFusion does not take them out of their place: among the columns of a
-//! result, in what is grouped, aggregated or sorted; and IN within a condition, where DataFusion
-//! takes what is unknown for false.
+//! EXISTS and IN in places where DataFusion does not plan a join: in a select list, and in group,
+//! aggregate and sort expressions. Also IN within a larger condition, where DataFusion treats
+//! unknown like false.
 //!
 //! ```text
 //!   Projection: a, EXISTS (rows)          Projection: a, mark
@@ -32,7 +32,7 @@ use datafusion::{
 
 use super::{aggregate_inputs, unnested::any_expression};
 
-/// Makes marks of them. Runs when the types are settled.
+/// Turns EXISTS and IN into marks. Runs when all types are final.
 #[derive(Debug)]
 pub struct Marks;
 
@@ -51,7 +51,7 @@ fn asks(expr: &Expr) -> Result<bool> {
     expr.exists(|part| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_))))
 }
 
-/// Whether IN is part of a condition that is more than that.
+/// Whether IN is a part of a larger condition.
 fn is_within(condition: &Expr) -> Result<bool> {
     let is_all = matches!(condition, Expr::InSubquery(_));
     Ok(!is_all && condition.exists(|part| Ok(matches!(part, Expr::InSubquery(_))))?)
@@ -63,7 +63,7 @@ fn any_within(predicate: &Expr) -> Result<bool> {
         .try_fold(false, |any, condition| Ok(any || is_within(condition)?))
 }
 
-/// `DISTINCT ON` takes columns alone: what asks a subquery is computed before.
+/// Computes expressions with subqueries below `DISTINCT ON`, which takes only columns.
 fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
     let mut columns: Vec<Expr> =
         on.input.schema().columns().into_iter().map(Expr::Column).collect();
@@ -155,7 +155,7 @@ fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Logica
     }
 }
 
-/// An input, joined with what subqueries ask for.
+/// An input, joined with the answers of subqueries.
 struct Join<'a> {
     plan: LogicalPlan,
     numbers: &'a Cell<usize>,
@@ -183,7 +183,7 @@ impl<'a> Join<'a> {
             .collect()
     }
 
-    /// An expression whose subqueries are marks; those that cannot be stay.
+    /// An expression with marks in place of subqueries. Subqueries without a possible mark stay.
     fn one(&mut self, expr: Expr) -> Result<Expr> {
         expr.transform_up(|part| match part {
             Expr::Exists(Exists { subquery, negated }) => {
@@ -202,7 +202,7 @@ impl<'a> Join<'a> {
         .map(|expr| expr.data)
     }
 
-    /// `x IN (SELECT y …)`: NULL where no y is x, but one of the two may be.
+    /// `x IN (SELECT y …)`: NULL if no y equals x, but x or some y is NULL.
     fn member(&mut self, membership: &InSubquery) -> Result<Option<Expr>> {
         let rows = &membership.subquery.subquery;
         let Some(of_rows) = rows.head_output_expr()? else { return Ok(None) };
@@ -230,8 +230,8 @@ impl<'a> Join<'a> {
             .map(Some)
     }
 
-    /// Whether there is a row, for which the two are equal, if told; `None` where a join cannot
-    /// say it.
+    /// Whether a row exists, and the two expressions of `equal`, if given, are equal for the row.
+    /// `None` if a join cannot compute the answer.
     fn mark(&mut self, rows: &LogicalPlan, equal: Option<(&Expr, &Expr)>) -> Result<Option<Expr>> {
         let predicate = equal.map(|(left, right)| left.clone().eq(right.clone()));
         let mut pull_up = PullUpCorrelatedExpr::new()
@@ -252,7 +252,7 @@ impl<'a> Join<'a> {
             .transpose()?;
         let equality = match equal {
             Some((left, _)) => {
-                // The first column is what IN compares with.
+                // IN compares with the first column.
                 let Some(field) = rows.schema().fields().first() else { return Ok(None) };
                 let right = Column::new(Some(alias.clone()), field.name());
                 Some(left.clone().eq(Expr::Column(right)))
@@ -262,7 +262,7 @@ impl<'a> Join<'a> {
         let rows = LogicalPlanBuilder::from(rows).alias(alias.clone())?.build()?;
         let filter =
             conjunction(equality.into_iter().chain(correlated)).unwrap_or_else(|| lit(true));
-        // A mark needs no other column, which would have to differ in their names.
+        // A mark needs no other columns, whose names would have to be unique.
         let needed: Vec<Expr> = filter
             .column_refs()
             .into_iter()

@@ -1,5 +1,5 @@
-//! `n = ANY (array)` with numerics or times of different precision: DataFusion finds no function for such
-//! types.
+//! `n = ANY (array)` with numerics or times of different precision: DataFusion finds no function
+//! for different types.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use super::{
 /// The planner's function for ANY.
 const FUNCTION: &str = "array_has";
 
-/// `function` that takes any array and any value while a query is planned, if it looks for a value in an array.
+/// `function` with any array and any value during planning, if `function` searches an array for a
+/// value.
 pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         FUNCTION => {
@@ -53,7 +54,7 @@ impl ScalarLayer for Planned {
     }
 }
 
-/// Brings the elements and the value to one type. Runs before type coercion.
+/// Casts the elements and the value to a common type. Runs before type coercion.
 #[derive(Debug)]
 pub struct Members;
 
@@ -72,7 +73,7 @@ impl FunctionRewrite for Members {
         if call.name() != FUNCTION {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         }
-        // The planner makes calls of the function below the layer, too.
+        // The planner also makes calls of the function below the layer.
         let below = layers::below::<Planned>(&call.func);
         let mut changed = below.is_some();
         if let Some(below) = below {

@@ -1,6 +1,6 @@
-//! Aggregates over windows whose start moves. What leaves a window is never subtracted:
-//! with floats that leaves a residue, and NaN and infinity for good. Functions that cannot
-//! subtract at all are aggregated over such windows, too.
+//! Aggregates over sliding windows. The aggregates never subtract a value that leaves the window: a
+//! subtraction of floats leaves a residue, and cannot remove NaN and infinity. Functions without
+//! any subtraction also work over sliding windows.
 //!
 //! ```text
 //!         oldest                                newest
@@ -9,10 +9,10 @@
 //!         └ one partial for each ┘ │  └ one for all of them
 //! ```
 //!
-//! The result is that of two partials. When the rows on the left have left the window, those
-//! on the right take their place: each row is aggregated twice, however wide the window is.
-//! A narrow window is aggregated anew, row by row, so that its floats add up to the last
-//! digit as PostgreSQL's.
+//! The result combines two partials. When all rows on the left have left the window, the rows on
+//! the right take their place: each row is aggregated twice, for any width of the window. A narrow
+//! window is aggregated anew, row by row, so that its float sums equal PostgreSQL's sums in every
+//! digit.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) mod floats;
 mod frame;
 mod parts;
 
-/// `function` with windows that move, if it is one that subtracts floats or cannot subtract.
+/// `function` with sliding windows, if `function` subtracts floats or cannot subtract.
 pub fn without_subtraction(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "corr" | "covar_samp"
@@ -67,7 +67,7 @@ impl AggregateLayer for Moving {
     }
 }
 
-/// Makes accumulators, each for some rows of the window.
+/// Creates accumulators, each for some rows of the window.
 struct Maker {
     function: AggregateUDF,
     return_field: FieldRef,

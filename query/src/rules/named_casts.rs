@@ -1,4 +1,4 @@
-//! The function that gives a cast a name of its own while a query is planned.
+//! A function that gives a cast its own name during planning.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// What the function is called; no user can write the name.
+/// The name of the function. No user can write this name.
 pub const FUNCTION: &str = "$cast";
 
-/// The function.
+/// The function with the name [`FUNCTION`].
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(NamedCast { signature }))
 }
 
-/// Takes the calls out of a plan: their names stay.
+/// Removes the calls from a plan; their names stay.
 #[derive(Debug)]
 pub struct NamedCasts;
 

@@ -1,6 +1,6 @@
-//! The last row of each series, or the first: what DISTINCT ON, `last_value` and `first_value`,
-//! `max(time)`, row number 1 and LATERAL … LIMIT 1 ask for by key is one row that storage finds (F28,
-//! F50).
+//! Reads only the first or last row of each series, if the plan needs no other row: DISTINCT ON,
+//! `last_value` and `first_value`, `max(time)`, row number 1 and LATERAL … LIMIT 1, all by key.
+//! Storage finds this row directly (F28, F50).
 //!
 //! ```text
 //!   AggregateExec: last_value(x) ORDER BY time          ProjectionExec: x
@@ -36,8 +36,8 @@ use super::{
 };
 use crate::{as_of::AsOfExec, table::ChronicleScan};
 
-/// Reads one row of each series where no other is looked at. Before the rules that sort and
-/// distribute rows: there are less of both then.
+/// Reads a single row of each series if the plan uses no other row. Runs before the rules that sort
+/// and distribute rows, because the plan then needs fewer sorts and distributions.
 pub const NEWEST_ROWS: EachNode = EachNode::new("newest_rows", newest_rows);
 
 fn newest_rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -62,8 +62,9 @@ fn of_aggregate(
     let Some(first) = first_stage(aggregate) else { return Ok(None) };
     let Some(scan) = scan_of(first.input()) else { return Ok(None) };
     let Some(of) = wanted_by(first, scan) else { return Ok(None) };
-    // One row of each group comes out of the scan, so that nothing is left to do: where there are
-    // groups, and not one that is there without any row.
+    // The scan returns one row of each group, so nothing remains to aggregate. Exceptions: a
+    // partial aggregation, and an aggregation without groups, which returns a row even for no
+    // input.
     let ends = *aggregate.mode() != AggregateMode::Partial && !of.keys.is_empty();
     if !ends {
         if scan.request().newest_of.is_some() {
@@ -75,7 +76,7 @@ fn of_aggregate(
     projected(aggregate, first, Arc::new(scan.newest_of(of)))
 }
 
-/// The aggregation that takes rows: this one, or the partial one below it.
+/// The aggregation over rows: `aggregate` itself, or the partial aggregation below.
 pub fn first_stage(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     match aggregate.mode() {
         AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned => {
@@ -89,7 +90,8 @@ pub fn first_stage(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     }
 }
 
-/// What `aggregate` returns, of one row for each group: `first` is its [`first_stage`].
+/// The columns of `aggregate`, from one row of each group. `first` is the [`first_stage`] of
+/// `aggregate`.
 pub fn projected(
     aggregate: &AggregateExec,
     first: &AggregateExec,
@@ -113,7 +115,7 @@ pub fn projected(
     Ok(same.then(|| Arc::new(projection) as _))
 }
 
-/// The events that are enough for an aggregation.
+/// The events needed by an aggregation.
 fn wanted_by(aggregate: &AggregateExec, scan: &ChronicleScan) -> Option<NewestOf> {
     let groups = aggregate.group_expr();
     if !groups.is_single()
@@ -137,7 +139,8 @@ fn newest_of(mut keys: Vec<usize>, oldest: bool) -> NewestOf {
     NewestOf { keys, oldest }
 }
 
-/// Whether the row of a group that a function looks at is its oldest; `None` where it looks at others.
+/// Whether a function uses the oldest row of a group, and not the newest row; `None` if the
+/// function uses other rows.
 fn end_of(function: &AggregateFunctionExpr, read: &ScanRequest, keys: &[usize]) -> Option<bool> {
     if function.is_distinct() || function.ignore_nulls() || function.is_reversed() {
         return None;
@@ -155,13 +158,13 @@ fn end_of(function: &AggregateFunctionExpr, read: &ScanRequest, keys: &[usize]) 
     }
 }
 
-/// Whether the order within a group is by descending time; `None` if it is by something else.
+/// Whether the order within a group is by descending time; `None` for any other order.
 fn first_in(order: &[PhysicalSortExpr], read: &ScanRequest, keys: &[usize]) -> Option<bool> {
     let mut rest = order.iter();
     for by in rest.by_ref() {
         let at = column(&by.expr, read)?;
         if is_tick(at, &read.chronicle) {
-            // Rows of one time in one group are told apart by nothing else.
+            // Another column would choose among the rows of one time.
             let same = |by: &PhysicalSortExpr| {
                 column(&by.expr, read)
                     .is_some_and(|at| keys.contains(&at) || is_tick(at, &read.chronicle))
@@ -179,15 +182,15 @@ fn is_tick(at: usize, chronicle: &ChronicleDefinition) -> bool {
     chronicle.position(chronicle.tick_column) == Some(at)
 }
 
-/// The key column that an expression is, by position.
+/// The position of the key column that an expression names.
 fn key_column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
     let at = column(expr, read)?;
     let id = read.chronicle.columns.get(at)?.id;
     read.chronicle.key_columns.contains(&id).then_some(at)
 }
 
-/// Whether more than the user's columns is read: storage finds rows at the ends of series without their
-/// numbers.
+/// Whether the request reads more than the user's columns. Storage finds rows at the ends of series
+/// without their numbers.
 fn reads_system_columns(read: &ScanRequest) -> bool {
     read.projection.iter().any(|at| *at >= read.chronicle.columns.len())
 }
@@ -204,7 +207,7 @@ fn of_filter(
     replace_children_if_necessary(Arc::clone(node), vec![window]).map(Some)
 }
 
-/// The column that must be 1.
+/// The column that a condition restricts to 1.
 fn first_of(condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     let compared = condition.downcast_ref::<BinaryExpr>()?;
     let (left, right) = (compared.left(), compared.right());
@@ -225,7 +228,7 @@ fn first_of(condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     }
 }
 
-/// The plan over a scan of the rows whose number, a column of it, is 1.
+/// The plan over a scan of the rows with 1 in the column `number`.
 fn below(plan: &Arc<dyn ExecutionPlan>, number: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let source = projection.expr().get(number).map(|projected| &projected.expr);
@@ -276,7 +279,7 @@ fn of_as_of(
     }
     let keys = sides.on.iter().map(|(_, right)| key_column(right, read));
     let Some(keys) = keys.collect::<Option<Vec<usize>>>() else { return Ok(None) };
-    // The wanted row comes last in this order.
+    // In this order, the wanted row comes last.
     let Some(oldest) = first_in(&sides.reversed, read, &keys) else { return Ok(None) };
     let scan: Arc<dyn ExecutionPlan> = Arc::new(scan.newest_of(newest_of(keys, oldest)));
     let children = vec![Arc::clone(as_of.left()), scan];

@@ -1,4 +1,4 @@
-//! `ntile` gives an integer, as in PostgreSQL; DataFusion's gives a bigint.
+//! `ntile` returns an integer, like in PostgreSQL; DataFusion's `ntile` returns a bigint.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::{
     physical_expr::PhysicalExpr,
 };
 
-/// `function` with an integer, if it is `ntile`.
+/// `function` with an integer result, if `function` is `ntile`.
 pub fn of_integers(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
     match function.name() {
         "ntile" => Arc::new(WindowUDF::new_from_impl(Ntile(function))),

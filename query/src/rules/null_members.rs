@@ -1,7 +1,8 @@
-//! NULL among the values of IN, apart from them: `x IN (1, NULL)` says `x IN (1) OR NULL`.
-//! DataFusion merges lists as if each value were one, and so loses that the result is
-//! unknown: of `x NOT IN (1, NULL) OR x NOT IN (1, 2)` it makes `x <> 1`. Of a constant in a constant
-//! array, `2 = ANY ('{1,NULL}')`, it makes false. A CASE among the values, it takes for its ELSE.
+//! Separates NULL from the other values of IN: `x IN (1, NULL)` becomes `x IN (1) OR NULL`.
+//! DataFusion treats NULL like a value when it merges lists, and loses the unknown result:
+//! `x NOT IN (1, NULL) OR x NOT IN (1, 2)` becomes `x <> 1`. The search for a constant in a
+//! constant array, `2 = ANY ('{1,NULL}')`, becomes false. DataFusion replaces a CASE among the
+//! values by its ELSE.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -28,7 +29,7 @@ fn is_null(value: &Expr) -> bool {
     }
 }
 
-/// Whether an expression asks a subquery.
+/// Whether an expression contains a subquery.
 pub fn has_subquery(expr: &Expr) -> bool {
     let is_one = |part: &Expr| {
         matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
@@ -36,8 +37,8 @@ pub fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|part| Ok(is_one(part))).unwrap_or(true)
 }
 
-/// Whether DataFusion could take a value of a list for a constant: its lists evaluate each value over
-/// no rows, where a CASE gives its ELSE.
+/// Whether DataFusion could mistake a value of a list for a constant: DataFusion evaluates each
+/// value over no rows, and a CASE then gives its ELSE.
 fn looks_constant(value: &Expr) -> bool {
     value.any_column_refs()
         && value
@@ -45,7 +46,7 @@ fn looks_constant(value: &Expr) -> bool {
             .unwrap_or(true)
 }
 
-/// `array_has(array, value)` of constants, or NULL where it is false and the array has a NULL.
+/// `array_has(array, value)` of constants, or NULL if the result is false and the array has a NULL.
 fn or_unknown(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let [array, value] = call.args.as_slice() else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
@@ -64,7 +65,7 @@ fn or_unknown(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Exp
     let is_empty = array_empty_udf().call(vec![array.clone()]);
     let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
     let otherwise = when(has_null, unknown).otherwise(lit(false))?;
-    // Nothing is in an empty array, NULL neither.
+    // An empty array contains nothing, not even NULL.
     let found = when(is_empty, lit(false)).otherwise(Expr::ScalarFunction(call).or(otherwise))?;
     Ok(Transformed::yes(found))
 }

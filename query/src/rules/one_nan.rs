@@ -1,5 +1,5 @@
-//! Aggregates of floats with one NaN: the sign of a NaN is dropped. An infinite sum or average of finite
-//! values is an error, as in PostgreSQL.
+//! Aggregates of floats with a single NaN: the result drops the sign of a NaN. An infinite sum or
+//! average of finite values is an error, like in PostgreSQL.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use stratalog_model::{Error, ErrorKind};
 use super::layers::{self, AggregateLayer};
 use crate::errors::to_datafusion;
 
-/// `function` with one NaN, if it computes floats.
+/// `function` with a single NaN, if `function` computes floats.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" => layers::aggregate(function, OneNan { overflows: true }),
@@ -93,7 +93,7 @@ fn overflow() -> DataFusionError {
     to_datafusion(Error::new(ErrorKind::NumericOutOfRange, "value out of range: overflow"))
 }
 
-/// The places of infinite numbers.
+/// The positions of infinite numbers.
 fn infinite(array: &ArrayRef) -> Vec<usize> {
     fn places<T: ArrowPrimitiveType>(array: &ArrayRef, is: fn(T::Native) -> bool) -> Vec<usize> {
         let numbers = array.as_primitive::<T>();
@@ -126,7 +126,7 @@ fn is_infinite(value: &ScalarValue) -> bool {
 #[derive(Debug)]
 struct One {
     inner: Box<dyn Accumulator>,
-    /// Whether a value is infinite, so that the result may be infinite.
+    /// Whether a value is infinite; the result may then be infinite, too.
     infinite: bool,
 }
 
@@ -174,7 +174,7 @@ impl Accumulator for One {
 struct Groups {
     inner: Box<dyn GroupsAccumulator>,
     overflows: bool,
-    /// By number of the group: whether a value is infinite. Groups beyond the end have finite values.
+    /// For each group: whether a value is infinite. Groups beyond the end have only finite values.
     infinite: Vec<bool>,
 }
 

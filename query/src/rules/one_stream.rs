@@ -1,5 +1,5 @@
-//! Plans over a leaf with few rows, in one stream: dealing these to partitions, and bringing them
-//! together again, takes tasks and queues, and longer than what is done with them.
+//! Runs plans over a leaf with few rows in a single stream: a repartition and the later merge need
+//! tasks and queues, and take longer than the work on the rows.
 //!
 //! ```text
 //!   SortPreservingMergeExec                   SortPreservingMergeExec
@@ -24,7 +24,7 @@ use datafusion::{
 
 use crate::table::few_rows;
 
-/// Leaves nodes out that deal the rows of one stream to several.
+/// Removes nodes that distribute the rows of one stream to several streams.
 #[derive(Debug)]
 pub struct OneStream;
 
@@ -58,8 +58,8 @@ impl PhysicalOptimizerRule for OneStream {
     }
 }
 
-/// Whether a plan is a chain over a leaf with few rows. Nodes with several children may want these
-/// to have equally many partitions.
+/// Whether a plan is a chain over a leaf with few rows. Nodes with several children may need equal
+/// numbers of partitions in all children.
 fn is_chain(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut node = plan;
     loop {

@@ -1,12 +1,12 @@
-//! Casts in filters that DataFusion does not look through. It takes every cast for one that
-//! keeps values apart: from `time::date = '2024-01-01'` it concludes that `time` is one
-//! instant, and leaves out the sort of ORDER BY time. The same analysis fails with an internal
-//! error where a cast widens the bounds of a column, as a date widens those of a time
-//! ("Selectivity is out of limit").
+//! Hides casts in filters from DataFusion's analysis. DataFusion assumes that every cast keeps
+//! distinct values distinct: from `time::date = '2024-01-01'` DataFusion concludes that `time` is a
+//! single instant, and drops the sort of ORDER BY time. The same analysis fails with an internal
+//! error if a cast widens the bounds of a column, for example from times to dates ("Selectivity is
+//! out of limit").
 //!
-//! DataFusion analyzes a filter when it makes the physical node. So [`marked`] adds a call to
-//! such filters of the logical plan, which switches the analysis off; [`OPAQUE_CASTS`] removes
-//! the call, and hides the casts.
+//! DataFusion analyzes a filter during the creation of the physical node. Therefore [`marked`] adds
+//! a call to filters with casts in the logical plan; the call switches the analysis off.
+//! [`OPAQUE_CASTS`] removes the call, and hides the casts.
 
 use std::{
     fmt,
@@ -62,10 +62,10 @@ fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     Ok(Some(Arc::new(filter)))
 }
 
-/// The plan with a call in each filter that casts a column.
+/// Adds a call to each filter that casts a column.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn marked(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let casts = |expr: &Expr| {
         expr.exists(|part| match part {
@@ -91,10 +91,10 @@ fn is_mark(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == MARK)
 }
 
-/// The name of the call, which no statement can write.
+/// The name of the call. No statement can write this name.
 const MARK: &str = "\u{1}opaque";
 
-/// A call that is true, and that the analysis of filters does not know.
+/// A call that returns true. The filter analysis does not know the call.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Mark {
     signature: Signature,
@@ -124,7 +124,7 @@ impl ScalarUDFImpl for Mark {
     }
 }
 
-/// A cast that is a function like any other.
+/// A cast in the form of an ordinary function.
 #[derive(Debug, Eq)]
 pub struct Opaque(Arc<dyn PhysicalExpr>);
 
@@ -141,7 +141,7 @@ impl Hash for Opaque {
 }
 
 impl Opaque {
-    /// The cast.
+    /// The hidden cast.
     pub fn cast(&self) -> Option<&CastExpr> {
         self.0.downcast_ref::<CastExpr>()
     }

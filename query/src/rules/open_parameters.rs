@@ -1,6 +1,6 @@
-//! Types that PostgreSQL gives to what has none beside an operator: a parameter, or a literal
-//! in quotes. DataFusion gives it the type of the other side, which is wrong where the sides
-//! of an operator differ: `$1 * interval '1 day'`, `time + $1`.
+//! PostgreSQL's types for operands without a type: a parameter, or a literal in quotes. DataFusion
+//! assumes the type of the other operand. The assumption is wrong if the operand types of an
+//! operator differ: `$1 * interval '1 day'`, `time + $1`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::errors::to_datafusion;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// Types parameters beside operators before others plan them.
+/// Gives types to parameters and literals beside operators, before other planners run.
 #[derive(Debug)]
 pub struct OpenParameters;
 
@@ -62,7 +62,7 @@ impl ExprPlanner for OpenParameters {
         };
         let wanted = match (&expr.op, &beside) {
             (BinaryOperator::PGExp, known) if known.is_integer() => DataType::Float64,
-            // A text is joined with any other value.
+            // `||` joins a text with any other value.
             (BinaryOperator::StringConcat, known)
                 if matches!(open, Expr::Placeholder(_)) && !is_text(known) && !known.is_null() =>
             {
@@ -113,7 +113,7 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     ColumnType::from_arrow_field(&field)
 }
 
-/// What an operator takes beside a value of this type, where that is no other type's.
+/// The operand type beside a value of type `beside`, for operators with a fixed operand type.
 fn of_operator(
     op: &BinaryOperator,
     beside: Option<ColumnType>,
@@ -134,7 +134,7 @@ fn of_operator(
     }
 }
 
-/// Whether an array stands beside another of its type.
+/// Whether both operands of an operator are arrays of the same type.
 fn takes_arrays(op: &BinaryOperator) -> bool {
     matches!(
         op,
@@ -151,7 +151,7 @@ fn takes_arrays(op: &BinaryOperator) -> bool {
     )
 }
 
-/// What has no type beside an array, as an array of that type.
+/// Reads an operand without a type as an array of the type `beside`.
 fn as_array(open: Expr, beside: &DataType) -> Result<Expr> {
     let field = Field::new("", beside.clone(), true);
     match ColumnType::from_arrow_field(&field) {
@@ -160,7 +160,7 @@ fn as_array(open: Expr, beside: &DataType) -> Result<Expr> {
     }
 }
 
-/// What has no type as a value of one.
+/// Reads an operand without a type as a value of `column_type`.
 fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
     Ok(match open {
         Expr::Placeholder(Placeholder { id, .. }) => {
@@ -175,11 +175,11 @@ fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
     })
 }
 
-/// The elements of `ARRAY[…]` in their one type: that of constants in quotes is what the
-/// others are, and whole numbers are integers where they fit.
+/// The elements of `ARRAY[…]` in their common type. Constants in quotes take the type of the other
+/// elements, and whole numbers are integers if the values fit.
 ///
 /// # Errors
-/// For no elements, arrays of arrays, and types that do not go together.
+/// Fails for no elements, arrays of arrays, and elements without a common type.
 pub(super) fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     if elements.is_empty() {
         return Err(to_datafusion(
@@ -210,7 +210,7 @@ pub(super) fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Resu
     Ok(elements)
 }
 
-/// An aggregate that gives its argument gives an integer of a constant that is one.
+/// Narrows a bigint constant to integer in an aggregate whose result is its argument.
 fn narrow_argument(function: &str, arguments: &mut [Expr]) {
     const GIVE_IT: [&str; 9] = [
         "array_agg",
@@ -243,13 +243,13 @@ fn is_open(expr: &Expr) -> bool {
     )
 }
 
-/// Whether it is a constant that PostgreSQL calls an integer.
+/// Whether `expr` is a constant of PostgreSQL's type integer.
 fn is_integer(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Int64(Some(value)), None) if i32::try_from(*value).is_ok())
 }
 
-/// The planner names `sum(v)` and `sum(v::bigint)` alike, and takes only one of them. A cast
-/// that has a name is part of the name.
+/// Names an expression with casts by its full text. The planner names `sum(v)` and `sum(v::bigint)`
+/// alike, and takes only one of the two.
 fn with_casts_named(expr: Expr) -> Expr {
     use datafusion::common::tree_node::TreeNode;
     let casts =

@@ -1,5 +1,5 @@
-//! A sort by time above filters and projections of one chronicle: the scan delivers that
-//! order itself (CL-4), and nothing is sorted.
+//! Removes a sort by time above filters and projections of one chronicle: the scan itself delivers
+//! the order (CL-4).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::{
 use super::each_node::EachNode;
 use crate::table::scan::ChronicleScan;
 
-/// Removes sorts that a scan makes unnecessary.
+/// Removes sorts made unnecessary by a scan.
 pub const ORDERED_SCAN: EachNode = EachNode::new("ordered_scan", unsorted);
 
 fn unsorted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -29,7 +29,7 @@ fn unsorted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPla
     }))
 }
 
-/// `plan` over a scan that delivers `order`, if there is one.
+/// `plan` over a scan that delivers `order`; `None` if the scan cannot.
 fn ordered(
     plan: &Arc<dyn ExecutionPlan>,
     order: &[PhysicalSortExpr],
@@ -57,7 +57,8 @@ fn ordered(
     }
 }
 
-/// The order in the columns that a filter reads. One that stops early would take other rows.
+/// The order in the columns of a filter's input. `None` for a filter with a row limit: another row
+/// order would change the result.
 fn through_filter(
     filter: &FilterExec,
     order: &[PhysicalSortExpr],
@@ -76,7 +77,7 @@ fn through_filter(
         .collect()
 }
 
-/// The order in the columns that a projection reads.
+/// The order in the columns of a projection's input.
 fn through(
     projection: &ProjectionExec,
     order: &[PhysicalSortExpr],

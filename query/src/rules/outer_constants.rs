@@ -1,9 +1,9 @@
-//! Constants and orders of rows below a node that may show NULL in their place. DataFusion takes
-//! a column that is one value on the side of an outer join for one value above the join too,
-//! where the side may be missing, and leaves the column out of what it sorts and groups by. The
-//! same holds below an aggregation with several grouping sets, where DataFusion also takes the
-//! order of the rows for the order of the groups: a sort is left out, and the groups of the set
-//! `()` are emitted while more of them may come.
+//! Hides constants and row orders below a node that may replace values by NULL. DataFusion takes a
+//! constant column on the side of an outer join for a constant above the join, although the side
+//! may be missing, and drops the column from sort and group keys. The same happens below an
+//! aggregation with several grouping sets. There DataFusion also takes the order of the rows for
+//! the order of the groups: DataFusion drops a sort, and emits groups of the set `()` while more of
+//! these groups may come.
 
 use std::{fmt, sync::Arc};
 
@@ -25,7 +25,7 @@ use stratalog_model::Error;
 use super::each_node::EachNode;
 use crate::errors::to_datafusion;
 
-/// Hides such constants and orders.
+/// Hides the constants and orders.
 pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hidden);
 
 fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -68,13 +68,13 @@ fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
-/// Whether neither an order nor equal columns are known of the rows of a plan.
+/// Whether neither an order nor equal columns are known for the rows of a plan.
 fn knows_nothing(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let known = plan.equivalence_properties();
     known.oeq_class().is_empty() && known.eq_group().is_empty()
 }
 
-/// The rows of a plan, of which no more is known.
+/// The rows of a plan, without known orders and constants.
 #[derive(Debug)]
 struct OuterSide {
     input: Arc<dyn ExecutionPlan>,

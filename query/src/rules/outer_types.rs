@@ -1,5 +1,5 @@
-//! Columns that a subquery names from outside have the types that those columns have now:
-//! planning wrote down the types that they had before rules changed them.
+//! Updates the types of the outside columns named by a subquery: the planner recorded their types
+//! before rules changed the types.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::{
 
 use super::common_types::UnionTypes;
 
-/// Brings the types of such columns up to date. Runs before type coercion.
+/// Updates the types of outside columns in subqueries. Runs before type coercion.
 #[derive(Debug)]
 pub struct OuterTypes;
 
@@ -36,7 +36,8 @@ impl AnalyzerRule for OuterTypes {
         if !names_outside {
             return Ok(plan);
         }
-        // A UNION takes the types of such columns, and other columns may take the type of the UNION.
+        // A UNION may depend on the types of outside columns, and other columns may depend on the
+        // type of the UNION.
         let mut plan = plan;
         for _ in 0..ROUNDS {
             plan = UnionTypes.analyze(updated(plan, &[])?, config)?;
@@ -45,10 +46,10 @@ impl AnalyzerRule for OuterTypes {
     }
 }
 
-/// How often types may follow from types through a UNION.
+/// Maximum number of UNIONs in a chain of dependent types.
 const ROUNDS: usize = 2;
 
-/// The plan, within the schemas outside of it, the nearest last.
+/// The updated plan. `outside` lists the schemas outside of the plan, the nearest schema last.
 fn updated(plan: LogicalPlan, outside: &[DFSchema]) -> Result<LogicalPlan> {
     plan.transform_down_up(
         |node| of_lateral(node, outside),
@@ -66,7 +67,7 @@ fn updated(plan: LogicalPlan, outside: &[DFSchema]) -> Result<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// For the right side of a LATERAL join the columns of the left side are outside.
+/// The columns of a LATERAL join's left side are outside columns for the right side.
 fn of_lateral(node: LogicalPlan, outside: &[DFSchema]) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
     let is_lateral = join.right.exists(|node| {
@@ -83,7 +84,7 @@ fn of_lateral(node: LogicalPlan, outside: &[DFSchema]) -> Result<Transformed<Log
     Ok(Transformed::new(LogicalPlan::Join(join), true, TreeNodeRecursion::Jump))
 }
 
-/// `schemas` are those outside, and last that of the node itself.
+/// `schemas` lists the schemas outside, and last the schema of the node itself.
 fn of_expression(expr: Expr, schemas: &[DFSchema]) -> Result<Transformed<Expr>> {
     match expr {
         Expr::OuterReferenceColumn(field, column) => {

@@ -1,6 +1,6 @@
-//! Aggregates that sort their rows themselves. DataFusion sorts the input of an aggregation once, refuses
-//! aggregates with different orders, and mixes orders up where an aggregate has DISTINCT. DataFusion's
-//! `string_agg` takes one constant delimiter.
+//! Aggregates that sort their rows themselves. DataFusion sorts the input of an aggregation once,
+//! refuses aggregates with different orders, and mixes up orders if an aggregate has DISTINCT.
+//! DataFusion's `string_agg` takes a single constant delimiter.
 //!
 //! ```text
 //!   Aggregate: jsonb_agg(k ORDER BY k), string_agg(s, d ORDER BY x)
@@ -96,7 +96,7 @@ impl OwnOrders {
             .map(Transformed::yes)
     }
 
-    /// Windows have no orders beside their own, but delimiters.
+    /// Windows have no orders beside their own order, but may have delimiters.
     fn of_window(&self, window: Window) -> Result<Transformed<LogicalPlan>> {
         let is_changed = |expr: &Expr| match unaliased(expr) {
             Expr::WindowFunction(call) => has_delimiters(call.fun.name(), &call.params.args),
@@ -144,7 +144,8 @@ impl OwnOrders {
             .map(Transformed::yes)
     }
 
-    /// A call in two parts: the function over the collected rows, and the aggregate that collects the rows.
+    /// A call in two parts: the function over the collected rows, and the aggregate that collects
+    /// the rows.
     fn parts(
         &self,
         call: &AggregateFunction,
@@ -228,7 +229,7 @@ fn has_delimiters(name: &str, arguments: &[Expr]) -> bool {
     name == "string_agg" && (!delimiter.column_refs().is_empty() || delimiter.is_volatile())
 }
 
-/// The values that DISTINCT leaves must tell the order.
+/// The values kept by DISTINCT must determine the order.
 fn check_distinct(params: &AggregateFunctionParams, schema: &DFSchema) -> Result<()> {
     let tells = |sort: &SortExpr| {
         let key = value_of_key(&sort.expr, schema);

@@ -1,5 +1,6 @@
 //! Aggregates of pairs of floats, `corr`, `covar_*` and `regr_*`, in PostgreSQL's steps (Youngs and
-//! Cramer): they agree in the last digits, and where a value is not finite or all are equal.
+//! Cramer): the results agree with PostgreSQL's in the last digits, also for values that are not
+//! finite, and for equal values.
 
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ impl AggregateLayer for Pairs {
     }
 }
 
-/// What PostgreSQL keeps of the pairs: their number, sums, and sums of squares and products of the
+/// PostgreSQL's state of the pairs: their number, sums, and sums of squares and products of the
 /// differences from the mean.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {

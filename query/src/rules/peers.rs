@@ -1,5 +1,5 @@
-//! Windows with a RANGE frame that has no offset: the frame ends with the peers of a row, whatever
-//! the type of the ORDER BY. DataFusion refuses types that have no difference, such as uuid.
+//! Windows with a RANGE frame without an offset: the frame ends with the peers of a row, for any
+//! type of the ORDER BY. DataFusion refuses types without a difference, for example uuid.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -10,7 +10,7 @@ use datafusion::{
     },
 };
 
-/// Writes such frames as GROUPS frames, which mean the same. Runs before type coercion.
+/// Rewrites RANGE frames without an offset to equivalent GROUPS frames. Runs before type coercion.
 #[derive(Debug)]
 pub struct PeerFrames;
 

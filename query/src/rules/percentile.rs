@@ -1,4 +1,4 @@
-//! `percentile_cont` with all digits of its fraction; DataFusion's keeps six.
+//! `percentile_cont` with all digits of the fraction; DataFusion's function keeps six digits.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use stratalog_model::Error;
 use super::layers::{self, AggregateLayer};
 use crate::errors::to_datafusion;
 
-/// `function` with an exact result, if it is `percentile_cont`.
+/// `function` with an exact result, if `function` is `percentile_cont`.
 pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "percentile_cont" => layers::aggregate(function, Exact),
@@ -52,7 +52,7 @@ impl AggregateLayer for Exact {
             matches!(field.data_type(), DataType::Float32 | DataType::Float64)
         });
         let is_distinct = arguments.is_distinct;
-        // What it refuses is refused.
+        // The function below checks the arguments.
         let inner = inner.accumulator(arguments)?;
         match fraction {
             ScalarValue::Float64(Some(fraction)) if of_floats && !is_distinct => {
@@ -67,7 +67,7 @@ impl AggregateLayer for Exact {
     }
 }
 
-/// The values that are not NULL.
+/// The non-NULL values.
 #[derive(Debug)]
 struct Percentile {
     values: Vec<f64>,
@@ -88,7 +88,7 @@ fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("a percentile is of values")))
 }
 
-/// The value at a fraction of sorted values, between the two nearest ones.
+/// The value at a fraction of sorted values, interpolated between the two nearest values.
 fn interpolated(sorted: &[f64], fraction: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_precision_loss, reason = "as PostgreSQL computes it")]
@@ -123,7 +123,7 @@ impl Accumulator for Percentile {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let mut values = self.values.clone();
-        // NaN is above all others.
+        // NaN is above all other values.
         values.sort_unstable_by(|left, right| {
             left.partial_cmp(right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
         });

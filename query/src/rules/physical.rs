@@ -25,9 +25,9 @@ use super::{
     told_aggregates::{NEWEST_WINDOWS, TOLD_AGGREGATES},
 };
 
-/// DataFusion's rules, with ours. Without the ones that push filters down: they find a
-/// projection's columns by their names, and a join may have two of one name. What can be pushed
-/// down was, when the logical plan was made.
+/// DataFusion's rules and our rules, without DataFusion's rules for filter pushdown: these rules
+/// look up the columns of a projection by name, but a join may have two columns of one name. The
+/// optimizer of the logical plan has already pushed down all possible filters.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
@@ -38,7 +38,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             *rule = Arc::clone(&counted);
         }
     }
-    // Before the last, which checks the plan.
+    // Before the last rule, which checks the plan.
     let last = rules.len().saturating_sub(1);
     rules.insert(last, Arc::new(KEPT_ORDER));
     rules.insert(last + 1, Arc::new(ENDLESS_SORTS));
@@ -57,8 +57,9 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rule that takes aggregates out of statistics, where it finds its way: past an
-/// aggregate with a FILTER it goes on to one below, and puts its value in the place of both.
+/// DataFusion's rule that computes aggregates from statistics, restricted to plans without FILTER.
+/// The rule would go past an aggregate with a FILTER to an aggregate below, and replace both
+/// aggregates by the value of the lower aggregate.
 #[derive(Debug)]
 struct Counted(AggregateStatistics);
 

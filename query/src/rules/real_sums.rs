@@ -1,4 +1,4 @@
-//! `sum` of reals is a real, as in PostgreSQL; it is added up in double precision.
+//! `sum` of reals is a real, like in PostgreSQL; the addition uses double precision.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use datafusion::{
 
 use super::layers::{self, AggregateLayer, types_fitted};
 
-/// `function` with sums of reals, if it is `sum`.
+/// `function` with sums of reals, if `function` is `sum`.
 pub fn of_reals(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
@@ -37,7 +37,7 @@ fn is_real(field: &FieldRef) -> bool {
     *field.data_type() == DataType::Float32
 }
 
-/// The same field in double precision.
+/// The field in double precision.
 fn wide(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(DataType::Float64))
 }

@@ -1,5 +1,5 @@
-//! `count(DISTINCT (a, b))`: the records are told apart by bytes that encode them, which take
-//! far less memory than one value of their fields for each.
+//! `count(DISTINCT (a, b))` compares the encodings of the records. An encoding takes far less
+//! memory than a separate value for each field.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::errors::to_datafusion;
 
-/// Counts the encodings of records instead of records.
+/// Counts the encodings of records instead of the records.
 #[derive(Debug)]
 pub struct CountedRecords;
 
@@ -77,7 +77,7 @@ fn check_one_argument(expr: &Expr) -> Result<()> {
     Err(to_datafusion(error))
 }
 
-/// The encoding of a record that is written out; a record is never NULL.
+/// The encoding of a record written field by field; a record is never NULL.
 fn encoded(argument: &Expr, schema: &DFSchema) -> Option<Expr> {
     let fields = match argument {
         Expr::Alias(alias) => return encoded(&alias.expr, schema),

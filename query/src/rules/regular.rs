@@ -1,5 +1,5 @@
-//! `~` and its like: a constant expression in the engine's spelling, all others by our own
-//! function, which reads them as PostgreSQL does.
+//! The operators `~`, `~*`, `!~` and `!~*`. The engine evaluates a constant pattern, rewritten in
+//! the engine's syntax. Our own function evaluates all other patterns in PostgreSQL's syntax.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,17 +12,17 @@ use datafusion::{
 };
 use stratalog_functions::regex;
 
-/// Metadata of a constant that is spelled for the engine.
+/// Metadata of a constant in the engine's syntax.
 const SPELLED: &str = "stratalog:spelled";
 
-/// Rewrites these operators.
+/// Rewrites regular expression operators.
 #[derive(Debug)]
 pub struct RegularExpressions {
     like: Arc<ScalarUDF>,
 }
 
 impl RegularExpressions {
-    /// A rewrite that calls `like`, which is `regexp_like`.
+    /// A rewrite that calls `like`, the function `regexp_like`.
     pub fn new(like: Arc<ScalarUDF>) -> Self {
         Self { like }
     }

@@ -1,5 +1,6 @@
-//! `round` of a double precision: halves go to the even neighbour, as in PostgreSQL; those
-//! of a numeric go away from zero, which DataFusion does for both.
+//! `round` of a double precision rounds halves to the even neighbour, like in PostgreSQL. `round`
+//! of a numeric rounds halves away from zero. DataFusion rounds halves of both types away from
+//! zero.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use datafusion::{
 
 use super::layers::{self, ScalarLayer};
 
-/// `function` with PostgreSQL's rounding, if it rounds.
+/// `function` with PostgreSQL's rounding, if `function` is `round`.
 pub fn round_to_even(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "round" => layers::scalar(function, Round),
@@ -41,8 +42,8 @@ fn rounded(array: &ArrayRef) -> ArrayRef {
 }
 
 impl ScalarLayer for Round {
-    // DataFusion gives no digits behind the point for NULL, and a prepared statement has NULL in the place
-    // of a parameter.
+    // DataFusion gives no decimal places for NULL, and a prepared statement has NULL in place of a
+    // parameter.
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let known: Vec<Option<&ScalarValue>> = arguments
             .scalar_arguments

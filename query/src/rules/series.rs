@@ -1,5 +1,6 @@
-//! `generate_series` in FROM, of constants: of integers it gives integers, where DataFusion's
-//! gives bigints, and times follow the calendar of the session's zone.
+//! `generate_series` in FROM with constant arguments. A series of integers has the type integer
+//! (DataFusion's series has the type bigint), and times follow the calendar of the session's time
+//! zone.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -27,15 +28,15 @@ use stratalog_text::TimeZone;
 
 use crate::errors::to_datafusion;
 
-/// The function of a series of bigints that are constants.
+/// The function for a series between constant bigints.
 pub const OF_BIGINTS: &str = "generate_series_of_bigints";
 
-/// The function of a series of times that are constants. Its arguments are texts: bounds in units
-/// since 1970, months, days and nanoseconds of the step, the unit in nanoseconds, and the zone of
-/// a series of `timestamptz`.
+/// The function for a series between constant times. The arguments are texts: the bounds in units
+/// since 1970; months, days and nanoseconds of the step; the unit in nanoseconds; and the zone of a
+/// series of `timestamptz`.
 pub const OF_TIMES: &str = "generate_series_of_times";
 
-/// The functions that make series, for one of DataFusion's; other functions as they are.
+/// The series functions in place of DataFusion's function; other functions unchanged.
 pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
     let named = |name: &str, function: Arc<dyn TableFunctionImpl>| {
         Arc::new(TableFunction::new(name.to_string(), function))
@@ -52,9 +53,9 @@ pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
 
 #[derive(Debug)]
 struct Series {
-    /// DataFusion's.
+    /// DataFusion's function.
     function: Arc<TableFunction>,
-    /// Of integers it gives integers.
+    /// Whether a series of integers has the type integer.
     narrows: bool,
 }
 
@@ -78,7 +79,7 @@ impl TableFunctionImpl for Series {
     }
 }
 
-/// Whether it is a constant that PostgreSQL calls an integer.
+/// Whether `expr` is a constant of PostgreSQL's type integer.
 fn is_integer(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(value)), _) => i32::try_from(*value).is_ok(),
@@ -87,7 +88,7 @@ fn is_integer(expr: &Expr) -> bool {
     }
 }
 
-/// An integer as DataFusion's function takes it.
+/// An integer in the type that DataFusion's function takes.
 fn wide(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Int32(value), metadata) => {
@@ -124,7 +125,7 @@ struct Times {
 }
 
 impl Times {
-    /// `None` for arguments that no statement's constants are written as.
+    /// `None` for arguments in another form than the planner's form.
     fn of(arguments: &[Expr]) -> Result<Option<Self>> {
         let texts: Option<Vec<&str>> = arguments
             .iter()
@@ -194,7 +195,7 @@ impl TableProvider for Times {
     }
 }
 
-/// The times of a series that were not read yet.
+/// The remaining times of a series.
 #[derive(Debug)]
 struct Batches {
     rest: TimeSeries,

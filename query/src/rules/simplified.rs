@@ -1,4 +1,4 @@
-//! DataFusion's simplification of expressions, kept from the rewrites that change an answer.
+//! DataFusion's simplification of expressions, without the rewrites that change an answer.
 //!
 //! Some of its rewrites forget NULL, signed zeros or volatility:
 //!
@@ -11,8 +11,8 @@
 //!   CASE WHEN random() < x THEN a …    ─►  (random() < x AND a) OR (NOT random() < x AND …)
 //! ```
 //!
-//! Before each run of the simplifier, an operand of such a pattern is put behind the function
-//! `as_written`, which returns its argument: the pattern does not match any more.
+//! Before each run of the simplifier, this rule puts an operand of such a pattern behind the
+//! function `as_written`, which returns its argument: the pattern no longer matches.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Guard {
             }
             node => merge_schema(&node.inputs()),
         };
-        // Of the condition of a filter, NULL and false are the same.
+        // In the condition of a filter, NULL and false have the same effect.
         let is_filter = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::TableScan(_));
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
@@ -141,7 +141,7 @@ impl Guard {
             Expr::Case(Case { expr: None, when_then_expr, else_expr })
                 if when_then_expr.iter().any(|(when, _)| when.is_volatile()) =>
             {
-                // CASE true WHEN … is no pattern of the simplifier.
+                // The simplifier has no pattern for CASE true WHEN ….
                 let expr = Some(Box::new(lit(true)));
                 Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr })))
             }
@@ -154,7 +154,7 @@ impl Guard {
         matches!(expr, Expr::ScalarFunction(call) if call.func == self.as_written)
     }
 
-    /// A list of floats that may have a zero: a set of values compares bits.
+    /// A list of floats with a possible zero: a set of values compares bits.
     fn of_floats(&self, mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         let is_float = |expr: &Expr| {
             matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
@@ -194,7 +194,7 @@ fn is_float_zero(value: &ScalarValue) -> bool {
     }
 }
 
-/// Whether an operand is among those of a chain of `#`.
+/// Whether an operand occurs in a chain of `#`.
 fn among(chain: &Expr, operand: &Expr) -> bool {
     match chain {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right }) => {
@@ -204,7 +204,7 @@ fn among(chain: &Expr, operand: &Expr) -> bool {
     }
 }
 
-/// Whether anything in an expression may be a pattern that is guarded.
+/// Whether an expression may contain a guarded pattern.
 fn has_pattern(expr: &Expr) -> Result<bool> {
     expr.exists(|expr| {
         Ok(match expr {

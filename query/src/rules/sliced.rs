@@ -1,8 +1,8 @@
-//! Batches that are split where their rows are long.
+//! Splits batches with long rows.
 //!
-//! A batch has thousands of rows, and an expression makes a value for each of them at once. Here a
-//! batch is split until the values of one part fit: a statement that makes a megabyte in each row
-//! needs megabytes, and not gigabytes (CL-10).
+//! A batch has thousands of rows, and an expression computes the values of all rows at once. These
+//! nodes split a batch until the values of a part fit in memory: a statement with a megabyte in
+//! each row needs megabytes, and not gigabytes (CL-10).
 //!
 //! ```text
 //!   batch ─► evaluate ─► fits ─► out
@@ -48,19 +48,20 @@ use held::{Count, HeldInput};
 use input::{BatchLimit, SlicedInput};
 use projection::SlicedProjection;
 
-/// Bytes that a window takes for a value of each row, about: it computes them in a list and in an array.
+/// Approximate bytes for each value of a window: the window computes the values in a list and in an
+/// array.
 const WINDOW_VALUE_BYTES: usize = 16;
 
-/// Rows made by unnesting a batch, at most, unless one list has more elements.
+/// Maximum rows from unnesting a batch, unless a single list has more elements.
 const UNNESTED_ROWS_MAX: usize = 1 << 16;
 
-/// Constants of fewer bytes do not count.
+/// Minimum bytes of a long constant; shorter constants do not count.
 const LONG_BYTES_MIN: usize = 1 << 10;
 
-/// The plan, which splits batches where their rows can be long.
+/// The plan, with a split of batches whose rows can be long.
 ///
 /// # Errors
-/// When a node cannot be built again.
+/// Errors of rebuilding a node.
 pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
@@ -122,7 +123,7 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     .map(|plan| plan.data)
 }
 
-/// The node, which holds its inputs, or only the first one.
+/// The node, with charges for the batches of its inputs, or of the first input only.
 fn hold(
     node: Arc<dyn ExecutionPlan>,
     count: Count,
@@ -136,7 +137,7 @@ fn hold(
     replace_children_if_necessary(node, children).map(Transformed::yes)
 }
 
-/// The aggregate with arguments that are computed in parts; `None` where none can be long.
+/// The aggregate with arguments computed in parts; `None` if no argument can be long.
 fn arguments(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut changed = false;
     let mut calls = Vec::with_capacity(aggregate.aggr_expr().len());
@@ -165,7 +166,7 @@ fn arguments(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>
     Ok(changed.then(|| Arc::new(aggregate.with_new_aggr_exprs(calls)) as _))
 }
 
-/// The rows of a batch in which constants of `row_bytes` are written out.
+/// Maximum rows of a batch that repeats constants of `row_bytes` in each row.
 fn rows_max(row_bytes: usize) -> usize {
     match row_bytes {
         0 => usize::MAX,
@@ -197,7 +198,7 @@ fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
     Ok(bytes)
 }
 
-/// The bytes of a column with a constant list or row, of which each row gets a copy; 0 below
+/// The bytes of a constant list or row, copied into each row of a column; 0 below
 /// [`LONG_BYTES_MIN`].
 fn constant_list_bytes(expr: &Arc<dyn PhysicalExpr>) -> usize {
     let list = expr.downcast_ref::<Literal>().map_or(0, |literal| nested_bytes(literal.value()));
@@ -215,7 +216,7 @@ fn nested_bytes(value: &ScalarValue) -> usize {
     }
 }
 
-/// Whether an expression makes values of any length.
+/// Whether an expression can produce values of any length.
 fn can_be_long(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let makes = |expr: &Arc<dyn PhysicalExpr>| {
         let call = expr.downcast_ref::<ScalarFunctionExpr>();

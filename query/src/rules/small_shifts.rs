@@ -1,4 +1,4 @@
-//! `<<` and `>>` of a smallint give a smallint, and drop the bits that leave its 16.
+//! `<<` and `>>` of a smallint return a smallint, and drop the bits beyond its 16 bits.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// Makes calls of such shifts. Runs before type coercion, which makes integers of the operands.
+/// Turns shifts of a smallint into calls. Runs before type coercion, which turns the operands into
+/// integers.
 #[derive(Debug)]
 pub struct SmallShifts;
 
@@ -61,7 +62,8 @@ struct Shift {
 }
 
 impl Shift {
-    /// The number with shifted bits. The last five bits of the count are used, as in PostgreSQL on x86.
+    /// The number with shifted bits. The shift uses the last five bits of the count, like
+    /// PostgreSQL on x86.
     fn of(&self, number: i16, by: i64) -> i16 {
         let (wide, by) = (i32::from(number), u32::try_from(by.rem_euclid(32)).unwrap_or(0));
         let shifted = if self.to_left { wide.wrapping_shl(by) } else { wide.wrapping_shr(by) };

@@ -1,5 +1,6 @@
-//! Variances and standard deviations of floats in PostgreSQL's steps, so that they agree to the
-//! last digit, and are NaN where a value is not finite. DataFusion's are 0 for one such value.
+//! Variances and standard deviations of floats in PostgreSQL's steps: the results equal
+//! PostgreSQL's in every digit, and are NaN if a value is not finite. DataFusion returns 0 for a
+//! single value that is not finite.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::errors::to_datafusion;
 
-/// `function` in PostgreSQL's steps, if it is a variance or a standard deviation.
+/// `function` in PostgreSQL's steps, if `function` is a variance or a standard deviation.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match Kind::of(function.name()) {
         Some(kind @ Kind::Spread { .. }) => layers::aggregate(function, Spreads { kind }),
@@ -82,7 +83,7 @@ fn doubles(array: Option<&ArrayRef>) -> Result<Float64Array> {
     Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
-/// The partial results that three columns hold, row by row.
+/// The partial results in three columns, row by row.
 fn parts(states: &[ArrayRef]) -> Result<Vec<Part>> {
     let column = |at: usize| doubles(states.get(at));
     let (counts, sums, squares) = (column(0)?, column(1)?, column(2)?);

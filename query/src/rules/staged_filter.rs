@@ -1,12 +1,13 @@
-//! Conditions that can fail see only the rows that the others let through.
+//! Conditions that can fail see only the rows that pass the other conditions.
 //!
 //! ```text
 //!   FilterExec: d <> 0 AND n / d > 1          FilterExec: n / d > 1
 //!                                       ─►      FilterExec: d <> 0
 //! ```
-//! A conjunction evaluates both sides for a whole batch when many rows pass the first, and
-//! then a row that the first was to keep away fails the statement. The same goes for OR
-//! within a condition: `i = 0 OR n / i > 1` becomes a CASE, which looks at the rows left.
+//! If many rows pass the first side of a conjunction, the conjunction evaluates both sides for a
+//! whole batch. A row rejected by the first side can then fail the statement. The same holds for OR
+//! within a condition: `i = 0 OR n / i > 1` becomes a CASE, which evaluates the division only for
+//! the remaining rows.
 
 use std::sync::Arc;
 
@@ -30,15 +31,15 @@ use datafusion::{
 
 use super::{each_node::EachNode, opaque_casts::Opaque};
 
-/// Splits filters whose conditions can fail.
+/// Splits filters with conditions that can fail.
 pub const STAGED_FILTER: EachNode =
     EachNode::new("staged_filter", |node| match node.downcast_ref::<FilterExec>() {
         Some(filter) => staged(filter),
         None => Ok(None),
     });
 
-/// The conditions that cannot fail in a filter of their own, and above it one for each that
-/// can, in the order in which they are written; `None` for a filter with nothing to split.
+/// A filter for all safe conditions, and above it a filter for each condition that can fail, in the
+/// written order; `None` if the filter needs no split.
 fn staged(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let schema = filter.input().schema();
     let (mut fallible, mut safe) = (Vec::new(), Vec::new());
@@ -62,7 +63,7 @@ fn staged(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 .with_default_selectivity(filter.default_selectivity())
                 .with_batch_size(filter.batch_size())
         } else {
-            // Keeps the projection and the limit.
+            // Keep the projection and the limit.
             FilterExecBuilder::from(filter).with_predicate(predicate).with_input(input)
         };
         input = Arc::new(builder.build()?);
@@ -70,8 +71,8 @@ fn staged(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(below.then_some(input))
 }
 
-/// A condition in which parts that can fail are looked at only where the other operands of
-/// their AND or OR leave it open. NULL may become false, which a filter does not tell apart.
+/// A condition that evaluates fallible parts only if the other operands of AND or OR do not decide
+/// the result. NULL may become false, because a filter treats both alike.
 fn guarded(condition: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let Some(operator) = logical_operator(condition) else { return Ok(Arc::clone(condition)) };
     let mut operands = Vec::new();
@@ -95,13 +96,13 @@ fn guarded(condition: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn
     Ok(rest)
 }
 
-/// AND or OR, if the expression is one.
+/// The operator AND or OR of an expression; `None` for other expressions.
 fn logical_operator(expression: &Arc<dyn PhysicalExpr>) -> Option<Operator> {
     let operator = *expression.downcast_ref::<BinaryExpr>()?.op();
     matches!(operator, Operator::And | Operator::Or).then_some(operator)
 }
 
-/// The operands of a chain of one operator, in the order in which they are written.
+/// The operands of a chain of one operator, in the written order.
 fn flatten<'a>(
     expression: &'a Arc<dyn PhysicalExpr>,
     operator: Operator,
@@ -116,8 +117,8 @@ fn flatten<'a>(
     }
 }
 
-/// Whether some value makes the expression fail, as far as its operators tell: functions
-/// may, comparisons do not.
+/// Whether some value can make the expression fail, judged by its operators: functions can fail,
+/// comparisons cannot.
 fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let mut found = false;
     expression.apply(|part| {
@@ -146,7 +147,7 @@ fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool>
     Ok(found)
 }
 
-/// Whether every value of `from` has one in `to`.
+/// Whether `to` can hold every value of `from`.
 fn widens(from: &DataType, to: &DataType) -> bool {
     let text = |data_type: &DataType| {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)

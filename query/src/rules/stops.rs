@@ -1,4 +1,4 @@
-//! Planning that can be stopped: rules that first look whether the statement must stop.
+//! Stoppable planning: each rule first checks for a stop of the statement.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use stratalog_functions::governor;
 type Analyzing = Arc<dyn AnalyzerRule + Send + Sync>;
 type Optimizing = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rule of the analyzer, which can be stopped.
+/// A stoppable rule of the analyzer.
 pub fn analyzing(rule: Analyzing) -> Analyzing {
     Arc::new(Analysis(rule))
 }
 
-/// The rule of the optimizer, which can be stopped.
+/// A stoppable rule of the optimizer.
 pub fn optimizing(rule: Optimizing) -> Optimizing {
     Arc::new(Optimization(rule))
 }
@@ -58,7 +58,7 @@ impl OptimizerRule for Optimization {
     }
 }
 
-/// Looks at every expression, and changes none.
+/// Checks for a stop at every expression, and changes no expression.
 #[derive(Debug)]
 pub struct EachExpression;
 

@@ -1,5 +1,5 @@
-//! `sum` of integers and numerics as PostgreSQL has it: of smallint and integer a bigint, of bigint
-//! and numeric a numeric, and an error where it does not fit. DataFusion's sums wrap.
+//! `sum` of integers and numerics with PostgreSQL's result types: bigint for smallint and integer,
+//! numeric for bigint and numeric, and an error for an overflow. DataFusion's sums wrap.
 
 use std::sync::Arc;
 
@@ -27,14 +27,15 @@ mod distinct;
 mod groups;
 mod single;
 
-/// What a partial sum is kept in: wide enough for any number of rows.
+/// The type of a partial sum: wide enough for any number of rows.
 const STATE: DataType = DataType::Decimal128(38, 0);
 
-/// Digits of a sum of bigints: with as many, a quotient of it has all its digits behind the point
-/// (`floats.rs`), and it takes ten million of the greatest bigints to have more.
+/// Digits of a sum of bigints. With 26 digits, a quotient of the sum keeps all its digits after the
+/// decimal point (`floats.rs`). Only a sum of more than ten million of the greatest bigints needs
+/// more digits.
 const DIGITS: u8 = 26;
 
-/// `function` with sums of integers that never wrap, if it is `sum`.
+/// `function` with integer sums that never wrap, if `function` is `sum`.
 pub fn checked(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
@@ -50,17 +51,17 @@ struct Sum {
     signature: Signature,
 }
 
-/// What a sum of integers is shown as.
+/// The result type of a sum of integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// Of smallint and integer.
+    /// For smallint and integer.
     Bigint,
-    /// Of bigint.
+    /// For bigint.
     Numeric,
 }
 
 impl Shown {
-    /// Of values of this type; `None` of other types than integers.
+    /// The result type for values of type `argument`; `None` for other types than integers.
     fn of(argument: &DataType) -> Option<Self> {
         match argument {
             DataType::Int32 => Some(Self::Bigint),
@@ -69,7 +70,7 @@ impl Shown {
         }
     }
 
-    /// Of the argument that these fields describe.
+    /// The result type for the argument described by `fields`.
     fn of_fields(fields: &[FieldRef]) -> Option<Self> {
         fields.first().and_then(|field| Self::of(field.data_type()))
     }
@@ -81,7 +82,7 @@ impl Shown {
         }
     }
 
-    /// One sum.
+    /// Converts a single sum.
     fn value(self, sum: Option<i128>) -> Result<ScalarValue> {
         Ok(match self {
             Self::Bigint => ScalarValue::Int64(sum.map(bigint).transpose()?),
@@ -89,7 +90,7 @@ impl Shown {
         })
     }
 
-    /// The sums of groups, those that `seen` has values of.
+    /// Converts the sums of groups; `seen` marks the groups with values.
     fn array(self, sums: Vec<i128>, seen: NullBuffer) -> Result<ArrayRef> {
         Ok(match self {
             Self::Bigint => {
@@ -203,7 +204,8 @@ impl AggregateLayer for Sum {
         }
     }
 
-    /// Statistics of the planner multiply a constant by the number of rows, unchecked.
+    /// The planner's statistics multiply a constant by the number of rows, without a check for
+    /// overflow.
     fn value_from_stats(&self, _: &AggregateUDF, _: &StatisticsArgs<'_>) -> Option<ScalarValue> {
         None
     }
@@ -216,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// What does not fit is an error, of one group and of many; states are wide enough for it.
+    /// An overflow is an error, for one group and for many groups; the states are wide enough.
     #[test]
     fn sums_that_do_not_fit_are_errors() {
         let most = 10_i128.pow(26) - 1;
@@ -239,7 +241,8 @@ mod tests {
         }
     }
 
-    /// Sums of numerics fail beyond their digits, of one group and of many; a part may be beyond.
+    /// Sums of numerics fail beyond their digits, for one group and for many groups. A partial sum
+    /// may be beyond.
     #[test]
     fn sums_of_numerics_that_do_not_fit_are_errors() {
         let decimals = Decimals { precision: 38, scale: 2 };

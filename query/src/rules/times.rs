@@ -1,6 +1,6 @@
-//! Operators between times, dates and intervals that PostgreSQL has otherwise than
-//! DataFusion: a date plus an interval is a timestamp, intervals compare by their length, and the
-//! difference of timestamps shows days.
+//! PostgreSQL's operators between times, dates and intervals, in all cases in which DataFusion
+//! differs: a date plus an interval is a timestamp, intervals compare by length, and the difference
+//! of timestamps shows days.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Plans these operators.
+/// Plans operators between times, dates and intervals.
 #[derive(Debug)]
 pub struct TimeOperators {
     length: Arc<ScalarUDF>,
@@ -50,7 +50,7 @@ impl ExprPlanner for TimeOperators {
         let (Ok(mut left), Ok(mut right)) = types else {
             return Ok(PlannerResult::Original(expr));
         };
-        // A parameter without a type is no NULL.
+        // A parameter without a type is not a NULL.
         let is_null =
             |operand: &Expr| matches!(operand, Expr::Literal(value, _) if value.is_null());
         if is_null(&expr.right)
@@ -64,7 +64,7 @@ impl ExprPlanner for TimeOperators {
             expr.left = null_of(&known)?;
             left = known;
         }
-        // A time of day beside a day or an instant is as long as it is late.
+        // Beside a date or a timestamp, a time of day is the interval since midnight.
         match (&left, &expr.op, &right) {
             (
                 T::Timestamp(_, _) | T::Date32,
@@ -156,7 +156,7 @@ impl ExprPlanner for TimeOperators {
     }
 }
 
-/// The type that a NULL without a type has beside a time or an interval.
+/// The type of a NULL without a type, beside a time or an interval.
 fn type_of_null(
     given: &DataType,
     other: &DataType,
@@ -182,7 +182,7 @@ fn null_of(data_type: &DataType) -> Result<Expr> {
     Ok(Expr::Literal(ScalarValue::try_new_null(data_type)?, None))
 }
 
-/// The timestamp type that has PostgreSQL's digits, for one that has less.
+/// The timestamp type with PostgreSQL's precision, for a type with fewer digits.
 fn in_microseconds(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
@@ -192,7 +192,7 @@ fn in_microseconds(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// A time to which an interval can be added without loss.
+/// A time with enough precision for the addition of an interval.
 fn precise(expr: Expr, data_type: &DataType) -> Expr {
     match in_microseconds(data_type) {
         Some(wide) => cast_expr(expr, wide),
@@ -200,8 +200,8 @@ fn precise(expr: Expr, data_type: &DataType) -> Expr {
     }
 }
 
-/// A time that is subtracted from another, or is subtracted from: a date is its midnight, and a
-/// local time beside an instant is one of the session's zone.
+/// An operand in a subtraction of times: a date becomes its midnight, and a local time beside a
+/// `timestamptz` becomes a time in the session's zone.
 fn beside(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
     let (expr, unit) = match data_type {
         DataType::Date32 => (cast_expr(expr, LOCAL), TimeUnit::Microsecond),
@@ -216,12 +216,12 @@ fn beside(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
     }
 }
 
-/// Days from one date to another, which are counted.
+/// The difference of two dates, as a number of days.
 fn days(difference: Expr) -> Expr {
     cast_expr(difference, DataType::Int32)
 }
 
-/// Whether it is a literal, whose type PostgreSQL takes from what is beside it.
+/// Whether `expr` is a literal: PostgreSQL derives the type of a literal from the other operand.
 fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }
@@ -300,7 +300,7 @@ fn apart(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(intervals.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }
 
-/// The function that makes an interval of a difference of times.
+/// The function that turns a difference of times into an interval.
 pub fn as_interval() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(AsInterval { signature }))
@@ -336,10 +336,10 @@ impl ScalarUDFImpl for AsInterval {
     }
 }
 
-/// A difference of timestamps as PostgreSQL shows it: in days and time.
+/// A difference of timestamps in PostgreSQL's form, in days and time.
 ///
 /// # Errors
-/// When there are more days than an interval counts.
+/// Fails if an interval cannot hold the number of days.
 pub fn days_and_time(durations: &ArrayRef) -> Result<ArrayRef> {
     let per_day = match durations.data_type() {
         DataType::Duration(TimeUnit::Second) => 86_400,

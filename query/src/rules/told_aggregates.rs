@@ -1,5 +1,5 @@
-//! Aggregates over one chronicle that storage tells by itself: by key columns and windows of
-//! time, with filters that the scan carries out.
+//! Aggregates over one chronicle, computed by storage: by key columns and time windows, with the
+//! filters of the scan.
 //!
 //! ```text
 //!   AggregateExec: partial                                    ChronicleAggregate
@@ -47,10 +47,10 @@ use crate::table::{
     aggregate::{ChronicleAggregate, Output},
 };
 
-/// Asks storage for aggregates where it can tell them.
+/// Asks storage for the aggregates that storage can compute.
 pub const TOLD_AGGREGATES: EachNode = EachNode::new("told_aggregates", told);
 
-/// Asks storage for the newest windows only, where a LIMIT wants no others.
+/// Asks storage for only the newest windows, if a LIMIT needs no other windows.
 pub const NEWEST_WINDOWS: EachNode = EachNode::new("newest_windows", newest);
 
 /// Nanoseconds of a day.
@@ -114,7 +114,7 @@ fn leaf(
     Arc::new(ChronicleAggregate::new(snapshot, request, outputs, schema, partitions))
 }
 
-/// The lookup of keys that a node reads.
+/// The key lookup below a node.
 fn lookup_of(input: &Arc<dyn ExecutionPlan>) -> Option<&KeyLookup> {
     match input.downcast_ref::<CooperativeExec>() {
         Some(cooperative) => cooperative.input().downcast_ref::<KeyLookup>(),
@@ -122,7 +122,7 @@ fn lookup_of(input: &Arc<dyn ExecutionPlan>) -> Option<&KeyLookup> {
     }
 }
 
-/// The scan that a node reads, if it reads every row of it as it is.
+/// The scan below a node, if the scan has no order, no limit and no conditions on values.
 pub fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
     let scan = match input.downcast_ref::<CooperativeExec>() {
         Some(cooperative) => cooperative.input().downcast_ref::<ChronicleScan>()?,
@@ -133,7 +133,7 @@ pub fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
         .then_some(scan)
 }
 
-/// What storage is asked for, what is made of its answer, and the columns that these are.
+/// The request to storage, the columns made from the answer, and the schema of the columns.
 type Told = (AggregateRequest, Vec<Output>, SchemaRef);
 
 fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Told>> {
@@ -148,7 +148,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
     let chronicle = &read.chronicle;
     let mut keys: Vec<usize> = Vec::new();
     let mut windows: Option<Windows> = None;
-    // Where each group expression is found: a key column by its place, or the window.
+    // The place of each group expression: a key column by position, or the window (`None`).
     let mut group_places: Vec<Option<usize>> = Vec::new();
     let mut fields: Vec<Arc<Field>> = Vec::new();
     for (expr, name) in groups.expr() {
@@ -187,7 +187,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
                 wanted.push(one);
                 wanted.len() - 1
             });
-            // The first part of two is how many values an average has.
+            // The first of an average's two parts is the number of values.
             outputs.push(match one.statistic == Statistic::Count && states.len() == 2 {
                 true => Output::Seen(first + place),
                 false => Output::Told(first + place),
@@ -199,14 +199,14 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
     Ok(Some((request, outputs, Arc::new(Schema::new(fields)))))
 }
 
-/// The column of the user that an expression is, by position.
+/// The position of the user's column that an expression names.
 pub fn column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
     let column = expr.downcast_ref::<Column>()?;
     let at = read.projection.get(column.index()).copied()?;
     (at < read.chronicle.columns.len()).then_some(at)
 }
 
-/// The statistics that make up the state of a function.
+/// The statistics for the state of a function.
 fn wanted_by(
     function: &AggregateFunctionExpr,
     read: &ScanRequest,
@@ -223,7 +223,7 @@ fn wanted_by(
         return (counts && types == [&DataType::Int64])
             .then(|| vec![Wanted { column: 0, statistic: Statistic::Rows }]);
     }
-    // Whole numbers are widened before they are added up.
+    // `sum` and `avg` widen whole numbers before the addition.
     let widened = argument.downcast_ref::<CastExpr>().map(|cast| (cast.expr(), cast.cast_type()));
     let (summed, wide) = widened.map_or((argument, None), |(expr, to)| (expr, Some(to)));
     let at = column(summed, read)?;
@@ -257,7 +257,7 @@ fn wanted_by(
     needed.iter().all(|one| Wanted::of_type(one.statistic, &data_type)).then_some(needed)
 }
 
-/// The windows that an expression puts times into, if it does so in one rhythm, of whole ticks.
+/// The time windows of an expression, if the windows have a constant width in whole ticks.
 fn windows_of(expr: &Arc<dyn PhysicalExpr>, scan: &ChronicleScan) -> Result<Option<Windows>> {
     let read = scan.request();
     let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else { return Ok(None) };
@@ -278,7 +278,7 @@ fn windows_of(expr: &Arc<dyn PhysicalExpr>, scan: &ChronicleScan) -> Result<Opti
             let days = i64::from(width.days).checked_mul(DAY_NS);
             days.and_then(|days| days.checked_add(width.nanoseconds))
         }
-        // Of one length in every zone are no days but those of UTC.
+        // Only in UTC do all days have the same length.
         ("date_trunc", width) if is_utc(call) && third.is_none() => {
             width.try_as_str().flatten().and_then(truncated)
         }
@@ -303,7 +303,7 @@ fn is_utc(call: &ScalarFunctionExpr) -> bool {
     zone.is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC" | "+00:00" | "GMT" | "Z"))
 }
 
-/// Nanoseconds of the units of date_trunc that are all of one length.
+/// Nanoseconds of the units of `date_trunc`, if the unit has a constant length.
 fn truncated(unit: &str) -> Option<i64> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "second" => 1_000_000_000,
@@ -315,12 +315,13 @@ fn truncated(unit: &str) -> Option<i64> {
     })
 }
 
-/// Nanoseconds of the unit in which the column shows times.
+/// Nanoseconds of the column's time unit.
 fn unit_of(scan: &ChronicleScan, tick: usize) -> Option<i64> {
     scan.request().chronicle.columns.get(tick)?.column_type.timestamp_unit_ns()
 }
 
-/// Windows in ticks; `None` when they do not begin with ticks, or with times as they are shown.
+/// Windows in ticks; `None` if a window would start between ticks, or between the times shown by
+/// the column.
 fn in_ticks(
     chronicle: &ChronicleDefinition,
     width_ns: i64,
@@ -340,7 +341,7 @@ fn in_ticks(
     Some(Windows { width: width_ns / granularity, origin: from_base / granularity })
 }
 
-/// Where the window of a time begins, in nanoseconds since 1970: the function itself says it.
+/// The start of the window of a time, in nanoseconds since 1970, computed by the function itself.
 fn start_of(
     expr: &Arc<dyn PhysicalExpr>,
     scan: &ChronicleScan,
@@ -368,7 +369,7 @@ fn start_of(
         row.collect::<Result<_>>()?,
         &options,
     )?;
-    // What is wrong with it, the rows will tell.
+    // The execution reports the errors of the expression.
     let Ok(found) = expr.evaluate(&row).and_then(|found| found.into_array(1)) else {
         return Ok(None);
     };
@@ -394,7 +395,7 @@ fn newest(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some)
 }
 
-/// `plan` with the newest windows alone, if `expr` is where the window begins.
+/// `plan` with only the newest windows, if `expr` is the start of the window.
 fn newest_below(
     plan: &Arc<dyn ExecutionPlan>,
     expr: &Arc<dyn PhysicalExpr>,
@@ -420,7 +421,7 @@ fn newest_below(
             None => return Ok(None),
         }
     } else if plan.downcast_ref::<AggregateExec>().is_some_and(|aggregate| {
-        // Its groups come first, in its input as well.
+        // The groups come first, also in the input.
         aggregate.group_expr().is_single()
             && column.index() < aggregate.group_expr().expr().len()
             && matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned)

@@ -1,4 +1,4 @@
-//! Booleans in `concat`, which writes them as the protocol does: `t` and `f`.
+//! Booleans in `concat`, written like in the protocol: `t` and `f`.
 
 use arrow::datatypes::DataType;
 use datafusion::{

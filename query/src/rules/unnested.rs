@@ -1,10 +1,10 @@
-//! Subqueries that name columns of the rows outside of them, made joins.
+//! Turns correlated subqueries, which name columns of the rows outside, into joins.
 //!
-//! DataFusion makes joins of the usual ones, where such columns are named in the WHERE of the
-//! subquery alone. These are left to it ([`plain`]). All others are computed here as in
-//! "Unnesting Arbitrary Queries" (Neumann, Kemper 2015): once for all rows outside, beside the
-//! values that it asks of them, which are what its aggregates group by, its windows are divided
-//! by and its limits count within.
+//! DataFusion itself turns the usual correlated subqueries into joins: only the WHERE of the
+//! subquery names outside columns. This rule leaves the usual subqueries alone ([`plain`]). It
+//! computes all other subqueries by the method of "Unnesting Arbitrary Queries" (Neumann, Kemper
+//! 2015): once for all outside rows, beside the outside values that the subquery names. Aggregates
+//! group by these values, windows partition by these values, and limits count within these values.
 //!
 //! ```text
 //!   Filter: a > (subquery of k)        Projection: the columns of t
@@ -15,7 +15,7 @@
 //!                                              the distinct k of t
 //! ```
 //!
-//! `t` is read twice: its rows must be the same both times.
+//! The plan reads `t` twice: both reads must return the same rows.
 
 mod asked;
 mod beside;
@@ -47,7 +47,7 @@ pub use self::one_row::too_many;
 use self::{beside::Beside, outside::Outside, plain::Place};
 use crate::errors::to_datafusion;
 
-/// Makes joins of subqueries. Runs when the types are settled.
+/// Turns subqueries into joins. Runs when all types are final.
 #[derive(Debug)]
 pub struct Unnested;
 
@@ -69,10 +69,10 @@ impl AnalyzerRule for Unnested {
     }
 }
 
-/// Begins the names of the keys of a subquery.
+/// Prefix of the names of subquery keys.
 pub(super) const KEY: &str = "__outside_";
 
-/// Whether a column is one that a subquery is computed by, which is told apart from all others.
+/// Whether a column is the key of a subquery. Keys distinguish all values.
 pub fn is_key(expr: &Expr) -> bool {
     match expr {
         Expr::Column(column) => column.name.starts_with(KEY),
@@ -81,11 +81,11 @@ pub fn is_key(expr: &Expr) -> bool {
     }
 }
 
-/// Nodes that one statement's subqueries may bring into its plan; each level of subqueries that
-/// name columns of the level above doubles them.
+/// Maximum number of nodes that the subqueries of one statement add to the plan. Each level of
+/// correlated subqueries doubles the nodes of the level above.
 const NODES_MAX: usize = 5_000;
 
-/// What one statement's subqueries share.
+/// State shared by the subqueries of one statement.
 #[derive(Debug, Default)]
 pub(super) struct Unnest {
     names: Cell<usize>,
@@ -93,7 +93,7 @@ pub(super) struct Unnest {
 }
 
 impl Unnest {
-    /// For a plan that may have names of an earlier time.
+    /// For a plan that may contain names from an earlier run.
     fn of(plan: &LogicalPlan) -> Result<Self> {
         let unnest = Self::default();
         plan.apply_with_subqueries(|node| {
@@ -109,12 +109,12 @@ impl Unnest {
         Ok(unnest)
     }
 
-    /// A number for the names of columns that no other has.
+    /// A unique number for column names.
     fn number(&self) -> usize {
         self.names.replace(self.names.get() + 1)
     }
 
-    /// Counts nodes that become part of the plan.
+    /// Counts nodes added to the plan.
     fn count(&self, plan: &LogicalPlan) -> Result<()> {
         plan.apply(|_| {
             self.nodes.set(self.nodes.get() + 1);
@@ -159,7 +159,7 @@ impl Unnest {
                 let (others, asking) = parted(filter.predicate, |condition| {
                     Ok(!is_subquery_in(condition)? && !condition.is_volatile())
                 })?;
-                // Subqueries are asked for the rows that are left.
+                // Evaluate the subqueries only for the remaining rows.
                 let input = filtered(filter.input, others)?;
                 let mut beside = Beside::of(self, input);
                 let conditions = asking
@@ -218,14 +218,14 @@ impl Unnest {
             LogicalPlan::Join(join) => return self.outer_conditions(join).map(Transformed::yes),
             other => return Ok(Transformed::yes(other)),
         };
-        // These let all columns of their input through.
+        // Filter, sort and window pass on all columns of their input.
         match changed {
             true => only(plan, columns.into_iter().map(Expr::Column)).map(Transformed::yes),
             false => Ok(Transformed::yes(plan)),
         }
     }
 
-    /// A subquery within an expression, with its own subqueries made joins.
+    /// Turns the nested subqueries of a subquery into joins.
     fn subquery_of(&self, expr: Expr) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::Exists(mut exists) => {
@@ -257,7 +257,7 @@ impl Unnest {
         })
     }
 
-    /// Conditions of an inner join that ask subqueries are asked of its rows.
+    /// Moves the conditions of an inner join that contain subqueries to a filter above the join.
     fn conditions(&self, mut join: Join) -> Result<Transformed<LogicalPlan>> {
         let (mut asking, mut others) = (Vec::new(), Vec::new());
         for condition in join.filter.take().map(split_conjunction_owned).unwrap_or_default() {
@@ -272,8 +272,8 @@ impl Unnest {
         self.node(LogicalPlan::Filter(Filter::try_new(asking, Arc::new(join))?))
     }
 
-    /// Subqueries in the conditions of an outer join are asked beside the rows of the side that they
-    /// name, before it is joined.
+    /// Evaluates the subqueries in the conditions of an outer join before the join, beside the rows
+    /// of the side that the subquery names.
     fn outer_conditions(&self, mut join: Join) -> Result<LogicalPlan> {
         let Some(filter) = join.filter.take() else { return Ok(LogicalPlan::Join(join)) };
         let mut left = Beside::of(self, Arc::clone(&join.left));
@@ -311,7 +311,7 @@ impl Unnest {
         }
     }
 
-    /// A join with rows that are computed for each row on the left.
+    /// A lateral join: the rows on the right are computed for each row on the left.
     fn lateral(&self, join: &Join) -> Result<Option<LogicalPlan>> {
         let left_joined = match join.join_type {
             JoinType::Inner => false,
@@ -337,7 +337,7 @@ impl Unnest {
     }
 }
 
-/// Conditions of the rows on the left of rows that are computed for each: before they are.
+/// Moves conditions on the left side of a lateral join below the join.
 fn before_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
     let LogicalPlan::Join(join) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
@@ -361,7 +361,7 @@ fn before_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     filtered(joined, others).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
 }
 
-/// The conditions of which something is so, and the others.
+/// Splits a conjunction into the conditions for which `is` holds, and the other conditions.
 fn parted(predicate: Expr, is: impl Fn(&Expr) -> Result<bool>) -> Result<(Vec<Expr>, Vec<Expr>)> {
     let (mut so, mut others) = (Vec::new(), Vec::new());
     for condition in split_conjunction_owned(predicate) {
@@ -380,7 +380,7 @@ fn filtered(rows: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<Logical
     })
 }
 
-/// The rows that an outer join leaves without partners would have to be asked for, too.
+/// Refuses the subquery: rows without a partner in the outer join would also need its answer.
 fn names_both_sides() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
@@ -394,7 +394,8 @@ fn only(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<Logica
     Ok(LogicalPlan::Projection(projection))
 }
 
-/// A sort whose input has the columns that its subqueries name and the select list does not.
+/// Adds columns to the input of a sort: the columns that the sort's subqueries name and the select
+/// list lacks.
 fn with_sorted_by(sort: Sort) -> Result<Sort> {
     let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(sort) };
     let mut missing = Vec::new();
@@ -423,7 +424,7 @@ fn named_of(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     plain::named(plan).into_iter().filter(|column| schema.has_column(column)).collect()
 }
 
-/// A join that takes NULLs for unknown.
+/// A join in which NULL equals nothing.
 fn joined(
     left: Arc<LogicalPlan>,
     right: LogicalPlan,
@@ -451,7 +452,7 @@ fn has_subquery(node: &LogicalPlan) -> Result<bool> {
     any_expression(node, is_subquery_in)
 }
 
-/// Whether something is so of any expression of a node, those below apart.
+/// Whether a property holds for any expression of a node, without the nodes below.
 pub fn any_expression(node: &LogicalPlan, is: impl Fn(&Expr) -> Result<bool>) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {

@@ -1,8 +1,8 @@
 //! Columns for computed keys and arguments of windows.
 //!
-//! DataFusion loses the order of some computed keys, such as `f(x) > 0` and `-f(x)`, on the way from
-//! the sort to the window, and then refuses the plan. A window computes its arguments for a whole batch,
-//! while a projection splits a batch of long values.
+//! DataFusion loses the order of some computed keys, for example `f(x) > 0` and `-f(x)`, on the way
+//! from the sort to the window, and then refuses the plan. A window computes its arguments for a
+//! whole batch, while a projection splits a batch of long values.
 //!
 //! ```text
 //!   Window: rank() OVER (ORDER BY f(x) > 0)      Projection: x, rank
@@ -45,7 +45,7 @@ impl AnalyzerRule for WindowKeys {
 }
 
 fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
-    // A plan that is analyzed a second time has the keys of the first time.
+    // A second analysis of a plan finds the keys of the first analysis.
     let is_own = |column: &&Column| column.name.starts_with(KEY_PREFIX);
     let first = window.input.schema().columns().iter().filter(is_own).count();
     let mut computed: Vec<Expr> = Vec::new();
@@ -74,15 +74,15 @@ fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(all)))
 }
 
-/// The begin of the names of keys; no user can write the name.
+/// The prefix of the names of keys; no user can write the name.
 const KEY_PREFIX: &str = "$window_key";
 
 fn key_name(at: usize) -> String {
     format!("{KEY_PREFIX}{at}")
 }
 
-/// Puts columns with the numbers from `first` on in the place of the computed keys and of the computed
-/// first argument of a call, which go to `computed`. Returns whether there are any.
+/// Replaces the computed keys and the computed first argument of a call by columns with numbers
+/// from `first` on, and moves the expressions to `computed`. Returns whether any expression moved.
 fn take_keys(call: &mut WindowFunction, first: usize, computed: &mut Vec<Expr>) -> bool {
     let params = &mut call.params;
     let sorts = params.order_by.iter_mut().map(|sort| &mut sort.expr);

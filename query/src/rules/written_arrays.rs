@@ -1,5 +1,5 @@
-//! `ARRAY[…]` in a subquery as a call of a function: the planner finds outer columns among the arguments of
-//! a function, and not among the elements of an array.
+//! `ARRAY[…]` in a subquery as a call of a function: the planner finds outer columns among the
+//! arguments of a function, but not among the elements of an array.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -29,13 +29,13 @@ use crate::{
 /// The name of the function; no user can write the name.
 const FUNCTION: &str = "$array";
 
-/// The function.
+/// The function with the name `$array`.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(WrittenArray { signature }))
 }
 
-/// Whether it is a call of the function.
+/// Whether `call` is a call of the function.
 pub fn is_array(call: &ScalarFunction) -> bool {
     call.func.inner().is::<WrittenArray>()
 }
@@ -81,7 +81,7 @@ impl Change for Arrays {
     }
 }
 
-/// Puts an array in the place of each call.
+/// Replaces each call by the original array.
 #[derive(Debug)]
 pub struct RestoredArrays {
     /// The function that makes arrays.

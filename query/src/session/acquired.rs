@@ -1,4 +1,4 @@
-//! What a session has acquired, and what its statements use (F8–F13).
+//! The chronicles acquired by a session, and used by its statements (F8–F13).
 
 use std::{
     pin::pin,
@@ -24,13 +24,13 @@ use crate::{
     table::projection::confined,
 };
 
-/// Others that an error tells of in full.
+/// Maximum number of other holders described in an error.
 const TOLD_MAX: usize = 5;
 
-/// Returns when it is time to look again.
+/// Waits for a change, or until the pause is over.
 pub async fn passed(pause: Pause) {
     let Pause { at_most, changed } = pause;
-    // Where nobody tells any more, something has changed, too.
+    // A dropped sender also counts as a change.
     match at_most {
         Some(at_most) => {
             let _ = tokio::time::timeout(at_most, changed).await;
@@ -41,28 +41,28 @@ pub async fn passed(pause: Pause) {
     }
 }
 
-/// What an ACQUIRE does where others are in the way.
+/// The behaviour of an ACQUIRE with other holders in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// It fails.
+    /// Fails at once.
     Not,
-    /// It waits for them, in its turn.
+    /// Waits in the queue for the other holders.
     InTurn,
 }
 
-/// A chronicle that a statement uses from now on.
+/// A chronicle in use by a statement.
 #[derive(Debug)]
 pub struct Entered {
-    /// The events that it sees and may write.
+    /// The ticks that the statement sees and may write.
     pub ticks: TickRange,
-    /// When the session acquired it: nanoseconds since 1970; `None` where it did not say ACQUIRE.
+    /// The acquisition time of the session: nanoseconds since 1970; `None` without an ACQUIRE.
     since_ns: Option<i64>,
-    /// Until the statement drops this; `None` until its block ends.
+    /// The use, until the statement drops it; `None` for a use until the end of the block.
     pub using: Option<Using>,
 }
 
 impl Entered {
-    /// Tells an append, before events are pushed, since when they are accepted.
+    /// Tells an append, before any events, the start of the accepted events.
     pub fn tell(&self, append: &mut dyn Append, chronicle: &ChronicleDefinition) {
         if chronicle.time_source.is_clocked() {
             append.acquired(chronicle.id, self.since_ns);
@@ -70,16 +70,16 @@ impl Entered {
     }
 }
 
-/// What a statement reads, and uses as long as it does.
+/// The snapshot of a statement, and the uses of chronicles during the read.
 #[derive(Debug, Clone)]
 pub struct Pinned {
-    /// The events: of what the session has acquired in part, no others; and of what is read AS OF SEALED,
-    /// those that can no longer change.
+    /// The events. A chronicle acquired in part shows only this part, and a chronicle read AS OF
+    /// SEALED shows only events that can no longer change.
     pub snapshot: Arc<dyn Snapshot>,
     uses: Option<Arc<[Using]>>,
 }
 
-/// Chronicles that a statement reads, and the parts to which it is confined.
+/// The chronicles that a statement reads, and the parts visible to the statement.
 struct Reading {
     uses: Option<Arc<[Using]>>,
     within: Vec<(ChronicleId, TickRange)>,
@@ -92,31 +92,32 @@ impl Reading {
 }
 
 impl Pinned {
-    /// What is to be held as long as rows are read.
+    /// The uses to hold while rows are read.
     pub fn uses(&self) -> Option<Arc<[Using]>> {
         self.uses.clone()
     }
 }
 
-/// A chronicle that is followed without an end: in use until this is dropped, whatever becomes of the
-/// block in which it began.
+/// A chronicle followed without an end: in use until the drop, even after the end of the block in
+/// which the statement began.
 #[derive(Debug)]
 pub struct Followed {
-    /// A result must not keep its session: the session's cursors keep results.
+    /// A weak reference: the session's cursors keep results, and a result must not keep its
+    /// session.
     session: Weak<Session>,
     using: Using,
 }
 
 impl Followed {
-    /// The events that are seen: what was acquired when it began.
+    /// The visible events: the acquired ticks at the start.
     pub fn ticks(&self) -> TickRange {
         self.using.ticks()
     }
 
-    /// Checks that the session may still read, before what comes next is looked at.
+    /// Checks that the session may still read. Call before each look at the next events.
     ///
     /// # Errors
-    /// `LeaseLost` when its lease has run out.
+    /// `LeaseLost` if the session's lease has run out.
     pub fn check(&self) -> Result<()> {
         self.using.check().map_err(|refusal| match self.session.upgrade() {
             Some(session) => session.refused(self.using.chronicle(), refusal),
@@ -130,23 +131,23 @@ impl Session {
         &self.parts().acquisitions
     }
 
-    /// Who acquires when this session does.
+    /// The holder of the chronicles that this session acquires.
     pub fn holder(&self) -> HolderId {
         self.holder
     }
 
-    /// What a statement reads that reads the chronicles `reads`, and of those in `sealed` what can no
-    /// longer change.
+    /// Pins the data of a statement that reads the chronicles `reads`. Chronicles in `sealed` show
+    /// only events that can no longer change.
     ///
     /// # Errors
-    /// As [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
+    /// The errors of [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
     pub(crate) async fn pin(
         &self,
         reads: &[ChronicleId],
         sealed: &[Arc<ChronicleDefinition>],
     ) -> Result<Pinned> {
         let store = self.store().as_ref();
-        // First: what is read through a lease that ran out must not be looked at.
+        // Check the leases first: data read through an expired lease must not be used.
         let mut reading = self.enter_all(reads)?;
         sealed.iter().for_each(|chronicle| self.rid(chronicle.id));
         sealed::seal(store, sealed)?;
@@ -155,10 +156,10 @@ impl Session {
         Ok(reading.of(snapshot))
     }
 
-    /// As [`Self::pin`], on a snapshot that the statement has.
+    /// Like [`Self::pin`], on an existing snapshot of the statement.
     ///
     /// # Errors
-    /// As [`Self::enter`].
+    /// The errors of [`Self::enter`].
     pub(crate) fn pin_over(
         &self,
         snapshot: Arc<dyn Snapshot>,
@@ -182,19 +183,19 @@ impl Session {
         Ok(Reading { uses: (!uses.is_empty()).then(|| uses.into()), within })
     }
 
-    /// A statement begins to follow a chronicle.
+    /// Begins to follow a chronicle.
     ///
     /// # Errors
-    /// As [`Self::enter`] to read.
+    /// The errors of [`Self::enter`] for a read.
     pub(crate) fn follow(&self, chronicle: ChronicleId) -> Result<Followed> {
         let using = self.enter_apart(chronicle)?;
         Ok(Followed { session: Weak::clone(&self.itself), using })
     }
 
-    /// What outlives a block begins to read chronicles.
+    /// Begins to read chronicles, for a reader that outlives the block.
     ///
     /// # Errors
-    /// As [`Self::enter`] to read.
+    /// The errors of [`Self::enter`] for a read.
     pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[Using]>> {
         reads.iter().map(|chronicle| self.enter_apart(*chronicle)).collect()
     }
@@ -204,12 +205,12 @@ impl Session {
         entered.map_err(|refusal| self.refused(chronicle, refusal))
     }
 
-    /// A statement begins to use a chronicle: as long as it takes, or its block.
+    /// Begins to use a chronicle, until the end of the statement or of its block.
     ///
     /// # Errors
-    /// `LeaseLost` when the session's lease on it has run out; when it is to be written to,
-    /// `ObjectNotInPrerequisiteState` while it is being dropped, and `LockNotAvailable` when another
-    /// one has acquired it, or waits to, EXCLUSIVE.
+    /// `LeaseLost` if the session's lease on the chronicle has run out. For a write:
+    /// `ObjectNotInPrerequisiteState` during a drop of the chronicle, and `LockNotAvailable` if
+    /// another session has acquired the chronicle EXCLUSIVE, or waits for an EXCLUSIVE acquisition.
     pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<Entered> {
         let what = match what {
             Use::Write if self.transaction.is_writing(chronicle) => Use::WriteOn,
@@ -224,8 +225,8 @@ impl Session {
         Ok(Entered { ticks, since_ns, using: self.transaction.hold(using) })
     }
 
-    /// Rids a chronicle of what others wrote to it, in blocks that are still open, through leases that ran out:
-    /// it will never be committed, and nobody is to wait for the keys and times that it holds.
+    /// Removes writes of other, still open blocks to a chronicle, if their leases have run out. The
+    /// writes can never be committed, and no session may wait for their keys and times.
     pub(super) fn rid(&self, chronicle: ChronicleId) {
         let holders = self.acquisitions().void(chronicle);
         if holders.is_empty() {
@@ -233,7 +234,7 @@ impl Session {
         }
         let open = self.service.sessions().open();
         let others = open.iter().filter(|session| session.process_id() != self.process_id());
-        // A block may be that of a twin.
+        // The block may belong to a twin.
         for other in others.filter(|session| holders.contains(&session.holder)) {
             if let Some((lost, refusal)) = other.transaction.void() {
                 other.transaction.lose(other.refused(lost, refusal));
@@ -241,8 +242,8 @@ impl Session {
         }
     }
 
-    /// Carries out what may wait for others who have written to a chronicle; those whose leases run out meanwhile are
-    /// in the way no longer.
+    /// Runs work that may wait for other writers of a chronicle. Writers whose leases run out
+    /// meanwhile are no longer in the way.
     pub(crate) async fn beside<T>(
         &self,
         chronicle: ChronicleId,
@@ -259,10 +260,10 @@ impl Session {
         work.await
     }
 
-    /// Acquires a chronicle; where others are in the way, a place among those who wait.
+    /// Acquires a chronicle. With other holders in the way, returns a place in the queue.
     ///
     /// # Errors
-    /// As ACQUIRE.
+    /// The errors of ACQUIRE.
     pub(crate) fn acquire(
         &self,
         chronicle: &ChronicleDefinition,
@@ -279,9 +280,9 @@ impl Session {
         acquired.map_err(|refusal| self.refused(chronicle.id, refusal))
     }
 
-    /// Checks, after a chronicle was acquired, that there is still somebody who has it: a session
-    /// that was closed meanwhile gave back what it had before. Nothing of those whose leases ran out is in
-    /// the way from here on.
+    /// Checks, after an ACQUIRE, that the holder still exists: a session closed in the meantime has
+    /// already released its chronicles. From here on, no writes through expired leases are in the
+    /// way.
     ///
     /// # Errors
     /// `ConnectionFailure`, `UndefinedTable`.
@@ -298,8 +299,8 @@ impl Session {
         Ok(())
     }
 
-    /// Whether nobody is left who gives back what is acquired: the session is closed, or that whose twin
-    /// it is.
+    /// Whether no open session remains to release the acquired chronicles: this session is closed,
+    /// or the original session of this twin.
     fn is_left(&self) -> bool {
         let is_closed = |session: &Session| session.closed.load(Ordering::Acquire);
         if self.holder.0 == self.process_id() {
@@ -309,7 +310,8 @@ impl Session {
         is_closed(self) || first.is_none_or(|first| is_closed(&first))
     }
 
-    /// The error of a chronicle that is not there, or only for the block that has made it.
+    /// The error for a missing chronicle. A chronicle that exists only for the block that made it
+    /// is also missing.
     pub(crate) fn gone(&self, chronicle: &ChronicleDefinition) -> Option<Error> {
         if self.parts().catalog.state().chronicle_by_id(chronicle.id).is_some() {
             return None;
@@ -319,12 +321,12 @@ impl Session {
         Some(error.with_detail("It was dropped meanwhile."))
     }
 
-    /// Begins to drop a chronicle: until what this returns is dropped, nobody acquires it or begins to
-    /// write to it.
+    /// Begins to drop a chronicle. During the lifetime of the returned value, no session acquires
+    /// the chronicle or begins to write to it.
     ///
     /// # Errors
-    /// `ObjectInUse` when others have acquired it, `LeaseLost` when the session's lease on it has run
-    /// out; with FORCE neither.
+    /// `ObjectInUse` if other sessions have acquired the chronicle, `LeaseLost` if the session's
+    /// lease on the chronicle has run out. No errors with FORCE.
     pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: Dropping) -> Result<Door> {
         if dropping == Dropping::Anyhow {
             return Ok(self.acquisitions().close(chronicle, self.holder));
@@ -343,10 +345,10 @@ impl Session {
         checked.map_err(|refusal| self.refused(chronicle, refusal))
     }
 
-    /// Gives a chronicle back.
+    /// Releases a chronicle.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` when the session has not acquired it.
+    /// `ObjectNotInPrerequisiteState` if the session has not acquired the chronicle.
     pub(crate) fn release(&self, chronicle: &ChronicleDefinition) -> Result<()> {
         if self.acquisitions().release(chronicle.id, self.holder) {
             return Ok(());
@@ -358,12 +360,12 @@ impl Session {
         .with_subject(chronicle.subject()))
     }
 
-    /// Gives back everything that the session has acquired.
+    /// Releases all chronicles acquired by the session.
     pub(crate) fn release_all(&self) {
         self.acquisitions().leave(self.holder);
     }
 
-    /// The error of a refusal.
+    /// The error for a refusal.
     pub(crate) fn refused(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
         let (name, subject) = self.named(chronicle);
         let error = match refusal {
@@ -417,7 +419,7 @@ impl Session {
         error.with_subject(subject)
     }
 
-    /// The name of a chronicle, and how programs find it in an error.
+    /// The name of a chronicle, and the subject of its errors for programs.
     fn named(&self, chronicle: ChronicleId) -> (String, Subject) {
         match self.seen.state().chronicle_by_id(chronicle) {
             Some(known) => (known.name.clone(), known.subject()),
@@ -425,7 +427,7 @@ impl Session {
         }
     }
 
-    /// The error of an ACQUIRE that has waited for `lock_timeout`.
+    /// The error of an ACQUIRE after a wait of `lock_timeout`.
     pub(crate) fn timed_out(
         &self,
         chronicle: &ChronicleDefinition,
@@ -436,7 +438,7 @@ impl Session {
             .with_subject(chronicle.subject())
     }
 
-    /// The error of a DROP of what others have acquired.
+    /// The error of a DROP of a chronicle acquired by other sessions.
     fn in_use(&self, chronicle: ChronicleId, others: &[Acquisition]) -> Error {
         let (name, subject) = self.named(chronicle);
         Error::new(
@@ -450,7 +452,7 @@ impl Session {
         .with_subject(subject)
     }
 
-    /// Who is in the way, in a few words.
+    /// The sessions in the way, in a few words.
     fn first(&self, others: &[Acquisition]) -> String {
         let Some(first) = others.first() else { return "others have it".to_string() };
         let does = match first.standing {
@@ -467,7 +469,7 @@ impl Session {
         format!("session {} {does}{more}", first.holder.session())
     }
 
-    /// Who is in the way, by name.
+    /// The sessions in the way, by name.
     fn all(&self, others: &[Acquisition]) -> String {
         let open = self.service.sessions().open();
         let told = others.iter().take(TOLD_MAX).map(|other| {
@@ -519,7 +521,7 @@ fn closed() -> Error {
     Error::new(ErrorKind::ConnectionFailure, "the session is closed")
 }
 
-/// The error of what others have.
+/// The error for a chronicle acquired by other sessions.
 fn taken(message: String, others: String) -> Error {
     Error::new(ErrorKind::LockNotAvailable, message).with_detail(others)
 }

@@ -1,4 +1,4 @@
-//! An exclusive hold of a chronicle, for one statement or a block: other sessions do not write.
+//! An exclusive hold of a chronicle, for a statement or a block: other sessions cannot write.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use stratalog_visor_core::{
 use super::Session;
 use crate::statement::acquire::wait_for;
 
-/// The hold. Until the drop other sessions read the chronicle, and do not write.
+/// The hold. Until the drop, other sessions can read the chronicle, but cannot write.
 #[derive(Debug)]
 pub struct Alone {
     chronicle: ChronicleId,
@@ -23,8 +23,9 @@ impl Session {
     /// Waits for sessions that write to a chronicle, and keeps new writers out.
     ///
     /// # Errors
-    /// `LockNotAvailable` after `lock_timeout`; `ObjectInUse` when this session has acquired the
-    /// chronicle; `FeatureNotSupported` when the open block has changed it; those of ACQUIRE.
+    /// `LockNotAvailable` after `lock_timeout`; `ObjectInUse` if this session has acquired the
+    /// chronicle; `FeatureNotSupported` if the open block has changed the chronicle; the errors of
+    /// ACQUIRE.
     pub(crate) async fn alone(&self, chronicle: &ChronicleDefinition) -> Result<Alone> {
         let id = chronicle.id;
         self.check_lease(id)?;
@@ -45,7 +46,7 @@ impl Session {
             .with_subject(chronicle.subject())
             .with_hint(format!("RELEASE CHRONICLE {} first", chronicle.name)));
         }
-        // A holder of its own: other sessions of the client must not write, either.
+        // A separate holder: other sessions of the client must not write, either.
         let holder = HolderId(self.process_id()).alone();
         let claim = Claim { mode: Mode::Exclusive, ticks: TickRange::ALL, lease_ns: None };
         let asked = acquisitions.ask(id, holder, claim);

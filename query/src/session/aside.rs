@@ -1,4 +1,4 @@
-//! Work that keeps a thread busy for as long as it takes: parsing and planning.
+//! Long work that keeps a thread busy: parsing and planning.
 
 use std::pin::pin;
 
@@ -7,13 +7,13 @@ use tokio::{
     task::block_in_place,
 };
 
-/// A runtime whose other tasks, and sockets, another thread can take over.
+/// A multi-threaded runtime: another thread can take over its other tasks, and sockets.
 fn runtime() -> Option<Handle> {
     let runtime = Handle::try_current().ok()?;
     (runtime.runtime_flavor() == RuntimeFlavor::MultiThread).then_some(runtime)
 }
 
-/// Runs `work`, which stops nobody else however long it takes.
+/// Runs `work` without blocking other tasks, for any duration of `work`.
 pub fn busy<T>(work: impl FnOnce() -> T) -> T {
     match runtime() {
         Some(_) => block_in_place(work),
@@ -21,7 +21,7 @@ pub fn busy<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs `future` to its end, as [`busy`].
+/// Runs `future` to its end, like [`busy`].
 pub async fn aside<T>(future: impl Future<Output = T>) -> T {
     match runtime() {
         Some(runtime) => {

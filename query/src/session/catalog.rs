@@ -17,10 +17,10 @@ use crate::{
     table::{ChronicleTable, Pin},
 };
 
-/// What names mean to the statement that is being planned.
+/// The meaning of names for the statement in planning.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// The catalog; one state for the whole statement.
+    /// The catalog; the same state for the whole statement.
     pub state: Arc<CatalogState>,
     /// The database.
     pub database: String,
@@ -28,16 +28,16 @@ pub struct Scope {
     pub search_path: Vec<String>,
     /// System columns that the statement mentions, by position.
     pub system_columns: Vec<usize>,
-    /// Whether the planner may know primary keys.
+    /// Whether the planner may use primary keys.
     pub keyed: bool,
-    /// Tables that exist for this statement alone, by their unqualified names.
+    /// Tables for this statement only, by their unqualified names.
     pub replaced: Vec<(String, Arc<dyn TableProvider>)>,
 }
 
-/// Schemas that show the system itself.
+/// Schemas that describe the system itself.
 #[derive(Debug)]
 pub struct SystemSchemas {
-    /// Name and tables of each.
+    /// The name and the tables of each schema.
     pub schemas: Vec<(String, Arc<dyn SchemaProvider>)>,
 }
 
@@ -47,10 +47,10 @@ impl SystemSchemas {
     }
 }
 
-/// The one database of a session.
+/// The only database of a session.
 #[derive(Debug)]
 pub struct SessionCatalog {
-    /// What queries call the database.
+    /// The name of the database in queries.
     name: String,
     database: String,
     scope: Arc<Mutex<Scope>>,
@@ -59,7 +59,7 @@ pub struct SessionCatalog {
 }
 
 impl SessionCatalog {
-    /// The catalog of `database`, which queries call `name`; `scope` and `pin` are set for each statement.
+    /// The catalog of `database`, named `name` in queries. Each statement sets `scope` and `pin`.
     pub fn new(
         name: String,
         database: String,
@@ -106,7 +106,7 @@ impl CatalogProvider for SessionCatalog {
     }
 }
 
-/// A list with the one catalog that a session sees.
+/// A list with the session's only catalog.
 #[derive(Debug)]
 pub struct SessionCatalogs(pub Arc<SessionCatalog>);
 
@@ -128,7 +128,7 @@ impl CatalogProviderList for SessionCatalogs {
     }
 }
 
-/// The chronicles of one schema.
+/// The chronicles of a schema.
 #[derive(Debug)]
 struct ChronicleSchema {
     database: String,
@@ -171,7 +171,7 @@ impl SchemaProvider for ChronicleSchema {
     }
 }
 
-/// The schemas in which unqualified names are looked up, in order.
+/// The schemas for the lookup of unqualified names, in order.
 #[derive(Debug)]
 struct SearchPath {
     replaced: Vec<(String, Arc<dyn TableProvider>)>,

@@ -1,4 +1,4 @@
-//! Commits of what uses chronicles.
+//! Commits of writes to chronicles.
 
 use std::{
     pin::Pin,
@@ -11,8 +11,9 @@ use tokio::runtime::Handle;
 
 use super::Session;
 
-/// A commit that goes to its end even if nobody waits for it: until then what it writes may become
-/// visible, and others must not be alone with the chronicles that it writes to.
+/// A commit that continues to its end, even if nobody waits for the result. Before the end, the
+/// written rows may become visible, and no other session may hold the written chronicles
+/// exclusively.
 pub struct Committing<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     began: bool,
@@ -20,11 +21,10 @@ pub struct Committing<T: Send + 'static> {
 }
 
 impl Session {
-    /// Commits what was written to the chronicles in use.
+    /// Commits the rows written to the chronicles in use.
     ///
     /// # Errors
-    /// `LeaseLost` when a lease has run out through which it was written: then
-    /// nothing is committed.
+    /// `LeaseLost` if a lease used for the writes has run out: then nothing is committed.
     pub(crate) fn committing<T: Send + 'static>(
         &self,
         mut uses: Vec<Using>,
@@ -57,7 +57,7 @@ impl<T: Send + 'static> Drop for Committing<T> {
     fn drop(&mut self) {
         let (Some(work), true) = (self.work.take(), self.began) else { return };
         let uses = std::mem::take(&mut self.uses);
-        // Without a runtime the process ends, and nobody acquires anything.
+        // Without a runtime the process ends, and no session acquires anything.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 work.await;

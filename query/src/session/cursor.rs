@@ -1,4 +1,4 @@
-//! A cursor of SQL: a result that is read piece by piece.
+//! An SQL cursor: a result that is read piece by piece.
 //!
 //! ```text
 //!   position   0     1 … n     n + 1
@@ -21,41 +21,41 @@ use tokio::{sync::OwnedMutexGuard, time::Instant};
 
 use crate::{Rows, errors::from_datafusion};
 
-/// Where FETCH goes from where the cursor stands.
+/// The direction of a FETCH, from the position of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// So many rows on, or to the end.
+    /// Forward by this number of rows, or to the end.
     Forward(Option<u64>),
-    /// So many rows back, or to the beginning.
+    /// Backward by this number of rows, or to the beginning.
     Backward(Option<u64>),
-    /// To one row by number: from the first, or, below 0, from the last.
+    /// To a row by number: counted from the first row, or, below 0, from the last row.
     Absolute(i64),
-    /// To one row by its distance.
+    /// To a row by distance.
     Relative(i64),
 }
 
-/// A result, and a place in it.
+/// A result, and a position in the result.
 #[derive(Debug)]
 pub struct SqlCursor {
     rows: Rows,
     ended: bool,
-    /// Why no more can be read.
+    /// The error that ended the read.
     failed: Option<Error>,
     position: u64,
-    /// Rows that were read from the result.
+    /// Number of rows read from the result.
     read: u64,
-    /// Those at hand, in order: all of them, or, without SCROLL, those behind the position.
+    /// The rows in memory, in order: all read rows, or, without SCROLL, the rows from the current
+    /// row on.
     kept: VecDeque<RecordBatch>,
-    /// Of a cursor that goes back as well.
+    /// The memory of a cursor with SCROLL.
     memory: Option<MemoryReservation>,
-    /// Until when a FETCH waits for rows that are still to come, of a result without an end: `None`
-    /// when it has got some, and does not wait for more.
+    /// The deadline of a FETCH that waits for future rows of an endless result. `None` after the
+    /// first rows: the FETCH waits no longer.
     until: Option<Instant>,
 }
 
 impl SqlCursor {
-    /// A cursor before the first of `rows`. It goes back when it has the memory for what it
-    /// has read.
+    /// A cursor before the first of `rows`. With memory for the read rows, the cursor can go back.
     pub fn new(rows: Rows, memory: Option<MemoryReservation>) -> Self {
         Self {
             rows,
@@ -69,22 +69,23 @@ impl SqlCursor {
         }
     }
 
-    /// Shape of the rows.
+    /// Schema of the rows.
     pub fn schema(&self) -> &SchemaRef {
         self.rows.schema()
     }
 
-    /// Whether it goes back.
+    /// Whether the cursor can go back.
     pub fn scrolls(&self) -> bool {
         self.memory.is_some()
     }
 
-    /// The rows of a FETCH; the cursor moves as they are taken. Of a result without an end those
-    /// that are there, or, if there are none, those that come within `wait`.
+    /// The rows of a FETCH; the cursor moves with each row taken. For an endless result, the
+    /// available rows, or, without any available rows, the rows that come within `wait`.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` for going back without SCROLL. The stream has those of the
-    /// query, and `OutOfMemory`.
+    /// `ObjectNotInPrerequisiteState` for a move back without SCROLL; `FeatureNotSupported` for a
+    /// row counted from the end of an endless result. The stream returns the errors of the query,
+    /// and `OutOfMemory`.
     pub async fn fetch(
         mut this: OwnedMutexGuard<Self>,
         direction: Direction,
@@ -126,7 +127,7 @@ impl SqlCursor {
                 return Ok(None);
             }
             let Some(batch) = this.next_rows(left).await? else { return Ok(None) };
-            // There are some.
+            // Rows are available: wait no longer.
             this.until = None;
             let left = left - batch.num_rows() as u64;
             Ok(Some((batch, (this, left))))
@@ -134,12 +135,12 @@ impl SqlCursor {
         .boxed()
     }
 
-    /// At most so many rows behind the position; none at the end.
+    /// At most `most` rows after the position; `None` at the end, or if no rows are available yet.
     async fn next_rows(&mut self, most: u64) -> Result<Option<RecordBatch>> {
         let first = self.position + 1;
         self.read_to(first).await?;
         if first > self.read {
-            // Behind the last row, unless others are still to come.
+            // At the end of the result, the position moves behind the last row.
             if self.ended {
                 self.position = self.read + 1;
             }
@@ -155,7 +156,7 @@ impl SqlCursor {
         Ok(Some(taken))
     }
 
-    /// Reads the result until a row is at hand, or it ends.
+    /// Reads the result until row `number` is in memory, or to the end.
     async fn read_to(&mut self, number: u64) -> Result<()> {
         while !self.ended && self.read < number {
             if let Some(failed) = &self.failed {
@@ -172,7 +173,7 @@ impl SqlCursor {
         Ok(())
     }
 
-    /// The next batch of the result, or its end; `None` for nothing yet.
+    /// The next batch of the result, or its end; `None` if no batch is available yet.
     async fn next_batch(&mut self) -> Option<Option<Result<RecordBatch>>> {
         if !self.rows.is_endless() {
             return Some(self.rows.next().await);
@@ -181,7 +182,7 @@ impl SqlCursor {
             return Some(next);
         }
         let next = tokio::time::timeout_at(self.until?, self.rows.next()).await.ok();
-        // What is there then is taken, and no more is waited for.
+        // The FETCH takes the available rows, and waits for no more rows.
         self.until = None;
         next
     }
@@ -205,7 +206,7 @@ impl SqlCursor {
         Ok(())
     }
 
-    /// The batch that has a row, and where.
+    /// The batch with a row, and the place of the row in the batch.
     fn find(&self, number: u64) -> Option<(&RecordBatch, usize)> {
         let mut behind = self.read;
         for batch in self.kept.iter().rev() {
@@ -223,7 +224,7 @@ impl SqlCursor {
         let mut before = self.read - held;
         while let Some(first) = self.kept.front() {
             let behind = before + first.num_rows() as u64;
-            // The row that the cursor stands on stays.
+            // The current row of the cursor stays.
             if behind >= self.position {
                 return;
             }
@@ -238,7 +239,7 @@ impl SqlCursor {
             count => count.unwrap_or(u64::MAX),
         };
         let mut left = count.min(self.position.saturating_sub(1));
-        // Before the first, when there are not so many.
+        // Before the first row, if fewer rows exist.
         let to = self.position.saturating_sub(count);
         let mut found = Vec::new();
         while left > 0 {
@@ -255,13 +256,13 @@ impl SqlCursor {
         Ok(found)
     }
 
-    /// To one row by number, which it returns.
+    /// Moves to a row by number, and returns the row.
     async fn go_to(&mut self, number: u64) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         if number <= self.position {
             self.check_scrolls()?;
         }
         self.pass_to(number).await?;
-        // It may be still to come.
+        // The row may come later.
         let found = self.current().filter(|_| self.ended || self.position == number);
         Ok(stream::iter(found.map(Ok)).boxed())
     }
@@ -279,7 +280,7 @@ impl SqlCursor {
         Ok(())
     }
 
-    /// The row that the cursor stands on, once more.
+    /// The current row of the cursor, once more.
     async fn stay(&mut self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         if self.position > 0 {
             self.check_scrolls()?;
@@ -312,7 +313,7 @@ fn lost() -> Error {
     Error::internal("a cursor has lost its row")
 }
 
-/// How many rows there are.
+/// The number of rows.
 pub async fn count(mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<u64> {
     let mut count = 0;
     while let Some(batch) = rows.next().await {
@@ -321,5 +322,5 @@ pub async fn count(mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<
     Ok(count)
 }
 
-/// A cursor that several may ask for, one at a time.
+/// A cursor for several users, one at a time.
 pub type SharedCursor = Arc<tokio::sync::Mutex<SqlCursor>>;

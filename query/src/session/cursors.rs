@@ -13,7 +13,7 @@ use super::{
     work::Work,
 };
 
-/// Cursors that a session has open at a time.
+/// Maximum number of open cursors of a session.
 const CURSORS_MAX: usize = 1_000;
 
 /// The open cursors.
@@ -26,14 +26,14 @@ struct Open {
     declared: u64,
 }
 
-/// What a session knows of a cursor.
+/// The session's information about a cursor.
 #[derive(Debug, Clone)]
 pub struct OpenCursor {
     /// The cursor.
     pub cursor: SharedCursor,
-    /// Shape of its rows.
+    /// Schema of the rows.
     pub schema: SchemaRef,
-    /// What its query does.
+    /// The work of the query.
     pub work: Arc<Work>,
     /// The statement that declared it.
     pub statement: String,
@@ -43,17 +43,17 @@ pub struct OpenCursor {
     pub scrolls: bool,
     /// BINARY.
     pub is_binary: bool,
-    /// Nanoseconds since 1970 of its declaration.
+    /// Declaration time: nanoseconds since 1970.
     pub declared_ns: i64,
-    /// What its query reads.
+    /// The chronicles read by the query.
     pub reads: Reads,
-    /// Cursors that were declared before it.
+    /// The number of the cursor, counted from 1 in the order of declaration.
     number: u64,
-    /// The block that declared it has not ended.
+    /// The declaring block has not ended.
     in_block: bool,
 }
 
-/// What the query of a cursor reads.
+/// The chronicles read by the query of a cursor.
 #[derive(Debug, Clone)]
 pub struct Reads {
     /// The chronicles.
@@ -62,13 +62,13 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// These chronicles; `uses` are those of a cursor that outlives the block in which it is declared.
+    /// `uses` belong to a cursor that outlives the declaring block.
     pub fn new(chronicles: &[ChronicleId], uses: Option<Arc<[Using]>>) -> Self {
         Self { chronicles: chronicles.into(), _uses: uses }
     }
 }
 
-/// How a cursor is declared.
+/// The kind of a declared cursor.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// WITH HOLD.
@@ -80,7 +80,7 @@ pub struct Kind {
 }
 
 impl Cursors {
-    /// Takes a new cursor.
+    /// Adds a new cursor.
     ///
     /// # Errors
     /// `DuplicateCursor`, `LimitExceeded`.
@@ -112,15 +112,15 @@ impl Cursors {
         Ok(())
     }
 
-    /// Checks that a cursor of that name could be declared.
+    /// Checks that a cursor with this name can be declared.
     ///
     /// # Errors
-    /// As [`Self::declare`].
+    /// The errors of [`Self::declare`].
     pub fn check_free(&self, name: &str) -> Result<()> {
         check_free(&self.0.lock(), name)
     }
 
-    /// The cursor of a name.
+    /// The cursor with a name.
     ///
     /// # Errors
     /// `InvalidCursorName`.
@@ -128,7 +128,7 @@ impl Cursors {
         self.0.lock().by_name.get(name).cloned().ok_or_else(|| unknown(name))
     }
 
-    /// CLOSE; whether there was one.
+    /// CLOSE. Returns whether the cursor existed.
     pub fn close(&self, name: &str) -> bool {
         self.0.lock().by_name.remove(name).is_some()
     }
@@ -138,19 +138,20 @@ impl Cursors {
         self.0.lock().by_name.clear();
     }
 
-    /// The block ends: what does not hold is closed, and what it declared in vain.
+    /// Ends the block. Of the cursors declared in the block, only cursors WITH HOLD stay, and only
+    /// after a commit.
     pub fn end(&self, committed: bool) {
         let mut open = self.0.lock();
         open.by_name.retain(|_, cursor| !cursor.in_block || cursor.holds && committed);
         open.by_name.values_mut().for_each(|cursor| cursor.in_block = false);
     }
 
-    /// A place for [`Self::go_back`].
+    /// A mark for [`Self::go_back`].
     pub fn mark(&self) -> u64 {
         self.0.lock().declared
     }
 
-    /// Closes what was declared since.
+    /// Closes the cursors declared after the mark.
     pub fn go_back(&self, mark: u64) {
         self.0.lock().by_name.retain(|_, cursor| cursor.number <= mark);
     }

@@ -1,4 +1,4 @@
-//! What an open block defines.
+//! The definitions of an open block.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,25 +11,25 @@ use stratalog_visor_core::{
 
 use super::alone::Alone;
 
-/// Commands that COMMIT carries out, and what they leave, for the block alone. Dropped instead,
-/// they leave nothing.
+/// Commands for COMMIT, and their result in the view of the block. A drop instead of COMMIT leaves
+/// nothing behind.
 #[derive(Debug, Clone)]
 pub struct Definition {
     commands: Vec<Command>,
     state: Arc<CatalogState>,
     made: Vec<Arc<Made>>,
-    /// The chronicles that get columns.
+    /// The chronicles with new columns.
     extended: BTreeSet<ChronicleId>,
-    /// The version of everybody's catalog that `state` builds on.
+    /// The version of the common catalog below `state`.
     everybodys: u64,
-    /// Of the chronicles that it drops: nobody acquires them meanwhile.
+    /// The doors of the dropped chronicles: no session acquires these chronicles meanwhile.
     doors: Vec<Arc<Door>>,
     /// Exclusive holds of the chronicles made anew, against writes of other sessions.
     alone: Vec<Arc<Alone>>,
 }
 
-/// A chronicle that is there for its block alone. When the block ends without having made it, its
-/// events are forgotten.
+/// A chronicle that exists only for its block. If the block ends without making the chronicle, the
+/// store forgets its events.
 #[derive(Debug)]
 struct Made {
     id: ChronicleId,
@@ -38,11 +38,11 @@ struct Made {
 }
 
 impl Definition {
-    /// `before`, if any, and after it `commands`, which change something in the state `seen`: that
-    /// of `before`, or everybody's.
+    /// `before`, if any, followed by `commands`, which change the state `seen`: the state of
+    /// `before`, or the common state.
     ///
     /// # Errors
-    /// What is wrong with a command, or the catalog's log: an id is set aside for each new
+    /// Errors of the commands, or of the catalog's log: the log reserves an id for each new
     /// chronicle.
     pub async fn after(
         before: Option<Definition>,
@@ -54,7 +54,7 @@ impl Definition {
     ) -> Result<Definition> {
         let mut made = Vec::new();
         let mut fixed = Vec::with_capacity(commands.len());
-        // What names mean now, they mean at COMMIT.
+        // Fix the current meaning of names for COMMIT.
         for command in commands {
             match command {
                 Command::CreateChronicle(new) => {
@@ -62,7 +62,8 @@ impl Definition {
                         continue;
                     }
                     let id = catalog.reserve().await?;
-                    // By COMMIT, one of that name is another table: what was written is not in it.
+                    // At COMMIT, a chronicle with the same name is another table, without the
+                    // written rows.
                     let new = NewChronicle { if_not_exists: false, ..new };
                     fixed.push(Command::CreateReserved { id, created_ns: now_ns, new });
                     let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
@@ -103,7 +104,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// The same, which holds these doors shut until it ends.
+    /// Adds doors that stay shut until the definition ends.
     pub fn behind(mut self, doors: Vec<Door>) -> Definition {
         self.doors.extend(doors.into_iter().map(Arc::new));
         self
@@ -128,15 +129,16 @@ impl Definition {
         self
     }
 
-    /// Whether others have defined something since, as of this version of everybody's catalog.
+    /// Whether other sessions have changed the common catalog, which now has the version
+    /// `everybodys`.
     pub fn is_behind(&self, everybodys: u64) -> bool {
         self.everybodys != everybodys
     }
 
-    /// The same, in what others have defined meanwhile.
+    /// The definition, based on the current common catalog.
     ///
     /// # Errors
-    /// What is wrong with a command by now.
+    /// Errors of commands that no longer apply.
     pub fn caught_up(self, catalog: &Arc<Catalog>) -> Result<Definition> {
         let now = catalog.state();
         let state = preview(catalog, &now, &self.commands)?;
@@ -145,7 +147,7 @@ impl Definition {
         Ok(caught_up)
     }
 
-    /// Tells the catalog of the chronicles that were made.
+    /// Tells the catalog about the new chronicles.
     fn tell(&self, catalog: &Catalog) {
         self.made.iter().for_each(|made| self.tell_of(made.id, catalog));
     }
@@ -156,22 +158,22 @@ impl Definition {
         }
     }
 
-    /// Seals the new chronicles with ticks by the clock: a new chronicle may replace a chronicle whose
-    /// sealed tick was reported to readers.
+    /// Seals the new chronicles with ticks by the clock: a new chronicle may replace a chronicle
+    /// whose sealed tick was reported to readers.
     pub fn seal_made(&self, store: &dyn EventStore) {
         let made = self.made.iter().filter_map(|made| self.state.chronicle_by_id(made.id));
         for chronicle in made.filter(|chronicle| chronicle.time_source.is_clocked()) {
-            // A chronicle that was dropped again has nothing to seal.
+            // A chronicle that was dropped again needs no seal.
             let _ = store.seal(chronicle);
         }
     }
 
-    /// The catalog as the block sees it.
+    /// The catalog in the block's view.
     pub fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state)
     }
 
-    /// The commands.
+    /// The commands for COMMIT.
     pub fn commands(&self) -> &[Command] {
         &self.commands
     }

@@ -1,4 +1,4 @@
-//! Blocks that nobody began: of the statements of a message, or of a pipeline.
+//! Implicit blocks, without BEGIN: for the statements of a message, or of a pipeline.
 
 use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::Result;
@@ -15,15 +15,15 @@ impl Session {
         self.transaction.is_implicit()
     }
 
-    /// A statement comes that is one of several of a message, or of a pipeline: what can be
-    /// is one block, which ends with [`Session::end_implicit`]. One that must be by itself ends
-    /// the block before. `more` when others follow.
+    /// Prepares for the next of several statements of a message, or of a pipeline. The statement
+    /// joins the implicit block if possible; [`Session::end_implicit`] ends the block. A statement
+    /// that must run alone first ends the block. `more` is true if other statements follow.
     ///
     /// # Errors
-    /// As [`Session::end_implicit`].
+    /// The errors of [`Session::end_implicit`].
     pub async fn enter_implicit(&self, parsed: &Parsed, more: bool) -> Result<()> {
         match parsed.statement() {
-            // These end the block themselves, or are wrong in it.
+            // These statements end the block themselves, or are errors in the block.
             Statement::StartTransaction { .. }
             | Statement::Commit { .. }
             | Statement::Rollback { .. }
@@ -31,7 +31,7 @@ impl Session {
             | Statement::ReleaseSavepoint { .. }
             | Statement::Update(_)
             | Statement::Merge(_) => Ok(()),
-            // A block is numbered as a whole, and has no gsn's before it ends.
+            // A producer numbers a block as a whole, and a block has no gsn's before its end.
             _ if parsed.kind() == StatementKind::Write
                 && (insert::is_numbered(self) || parsed.mentions(&["_gsn", "_toid"])) =>
             {
@@ -59,7 +59,8 @@ impl Session {
                 }
                 Ok(())
             }
-            // As the one that it names; one that does not exist is wrong in the block.
+            // Treated like the prepared statement. A missing prepared statement is an error in the
+            // block.
             Statement::Execute { name: Some(name), .. } => match self.kept(&names::single(name)?) {
                 Some(kept) => Box::pin(self.enter_implicit(kept.parsed(), more)).await,
                 None => Ok(()),
@@ -68,11 +69,11 @@ impl Session {
         }
     }
 
-    /// Ends the block of [`Session::enter_implicit`], if it is open: commits, or, when a
-    /// statement has failed, rolls back.
+    /// Ends the block of [`Session::enter_implicit`], if open: commits, or rolls back after a
+    /// failed statement.
     ///
     /// # Errors
-    /// What committing says: nothing of the block is stored then.
+    /// The errors of the commit: nothing of the block is stored then.
     pub async fn end_implicit(&self) -> Result<()> {
         match self.is_implicit() {
             true => transaction::commit(self).await.map(drop),

@@ -1,4 +1,4 @@
-//! What names mean to a session.
+//! The meaning of names in a session.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use stratalog_visor_core::CatalogState;
 use super::Session;
 use crate::{QueryService, statement::names};
 
-/// Schemas that only the system writes to.
+/// Schemas written only by the system.
 const SYSTEM_SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "stratalog"];
 
 impl Session {
-    /// The catalog as the session sees it: with what its block defines.
+    /// The catalog in the session's view: with the definitions of its block.
     pub(crate) fn catalog(&self) -> Arc<CatalogState> {
         self.seen.state()
     }
 
-    /// The chronicle of a name, for a statement that changes it.
+    /// The chronicle with a name, for a statement that changes the chronicle.
     ///
     /// # Errors
     /// `UndefinedTable`, `InsufficientPrivilege` for a system table.
@@ -29,10 +29,10 @@ impl Session {
         self.chronicle_named(schema.as_deref(), &table)
     }
 
-    /// As [`Self::chronicle`], of names as they are stored.
+    /// Like [`Self::chronicle`], for names in their stored form.
     ///
     /// # Errors
-    /// As [`Self::chronicle`].
+    /// The errors of [`Self::chronicle`].
     pub(crate) fn chronicle_named(
         &self,
         schema: Option<&str>,
@@ -65,11 +65,11 @@ impl Session {
         }
     }
 
-    /// The schema in which a table with an unqualified name is made: the first of the search
-    /// path that exists.
+    /// The schema for a new table with an unqualified name: the first existing schema of the search
+    /// path.
     ///
     /// # Errors
-    /// `UndefinedSchema` when none does.
+    /// `UndefinedSchema` if no schema of the search path exists.
     pub(crate) fn creation_schema(&self) -> Result<String> {
         let state = self.catalog();
         self.variables()
@@ -82,25 +82,25 @@ impl Session {
             })
     }
 
-    /// The service of which it is a session.
+    /// The service of the session.
     pub(crate) fn service(&self) -> &Arc<QueryService> {
         &self.service
     }
 
-    /// Where plans run.
+    /// The execution of plans.
     pub(crate) fn execution(&self) -> &crate::service::Execution {
         self.service.execution()
     }
 
-    /// Whether another session is in a database.
+    /// Whether an open session uses a database.
     pub(crate) fn database_is_open(&self, name: &str) -> bool {
         self.service.sessions().open().iter().any(|session| session.database() == name)
     }
 
-    /// This session, to be held by what outlives a call.
+    /// This session, for an owner that outlives a call.
     ///
     /// # Errors
-    /// `ConnectionFailure` when the session is closing.
+    /// `ConnectionFailure` if the session is closing.
     pub(crate) fn shared(&self) -> Result<Arc<Session>> {
         self.itself
             .upgrade()

@@ -1,4 +1,4 @@
-//! DataFusion's state for one session: planning and starting plans.
+//! DataFusion's state for a session, to plan statements and to start plans.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -61,13 +61,13 @@ impl std::fmt::Debug for Planner {
 }
 
 impl Planner {
-    /// A planner over `state`, whose catalog reads `scope` and whose tables read `pin`.
+    /// A planner over `state`. The catalog of `state` reads `scope`, and the tables read `pin`.
     pub fn new(state: SessionState, scope: Arc<Mutex<Scope>>, pin: Arc<Pin>) -> Self {
         let tasks = tasks_of(&state);
         Self { state, tasks, scope, pin, time_zone: String::new(), style: TextStyle::default() }
     }
 
-    /// Sets what names and times mean to the statement planned next.
+    /// Sets the meaning of names and times for the next statement.
     pub fn enter(&mut self, scope: Scope, style: TextStyle, now_ns: i64) {
         let now_ns = statement_time(now_ns);
         *self.scope.lock() = scope;
@@ -89,13 +89,13 @@ impl Planner {
         properties.query_execution_start_time = Some(now);
     }
 
-    /// Whether the statement planned next may select columns that the primary keys of its
-    /// tables determine, though it does not group by them.
+    /// Sets whether the next statement may select columns determined by the primary keys of its
+    /// tables, without grouping by these columns.
     pub fn with_keys(&self, keyed: bool) {
         self.scope.lock().keyed = keyed;
     }
 
-    /// Puts a table in the place of an unqualified name, for the statement planned next.
+    /// Replaces an unqualified name by a table, for the next statement.
     pub fn replace(&self, name: &str, table: Arc<dyn TableProvider>) {
         self.scope.lock().replaced.push((name.to_string(), table));
     }
@@ -103,7 +103,7 @@ impl Planner {
     /// The logical plan of a query.
     ///
     /// # Errors
-    /// What is wrong with it; `FeatureNotSupported` when it is no query.
+    /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
         let which = match merged::shows_all(statement) {
             true => Some(Which::All),
@@ -117,7 +117,9 @@ impl Planner {
         Box::pin(self.with_merged_columns(statement)).await
     }
 
-    /// A column that a join merges is ambiguous to the planner where it is a condition.
+    /// Plans a query. If the planner reports an ambiguous column, plans again with the merged
+    /// columns of joins written out: the planner takes a merged column in a condition for
+    /// ambiguous.
     async fn with_merged_columns(&self, statement: &Statement) -> Result<LogicalPlan> {
         match Box::pin(self.logical_as_written(statement)).await {
             Err(error)
@@ -132,11 +134,10 @@ impl Planner {
         }
     }
 
-    /// The logical plan of a query without joins that merge columns other than PostgreSQL
-    /// does.
+    /// The logical plan of a query whose joins merge columns like PostgreSQL's joins.
     ///
     /// # Errors
-    /// As [`Self::logical`].
+    /// The errors of [`Self::logical`].
     pub async fn logical_as_written(&self, statement: &Statement) -> Result<LogicalPlan> {
         let has_parameters = parameters::count(statement)? > 0;
         let mut plan = Box::pin(self.typed_plan(statement)).await?;
@@ -153,7 +154,8 @@ impl Planner {
         Ok(plan)
     }
 
-    /// The planner's plan, in which CASE has PostgreSQL's type wherever the type matters already.
+    /// The planner's plan, with PostgreSQL's type of CASE in all places in which the type already
+    /// matters.
     async fn typed_plan(&self, statement: &Statement) -> Result<LogicalPlan> {
         let mut statement = statement.clone();
         written_arrays::as_calls(&mut statement);
@@ -168,7 +170,7 @@ impl Planner {
         }
         cases::as_calls(&mut statement);
         let typed = self.first_plan(statement).await;
-        // Where both forms fail, the error of the written form counts.
+        // If both forms fail, report the error of the written form.
         if typed.is_err() && planned.is_err() { planned } else { typed }
     }
 
@@ -180,7 +182,7 @@ impl Planner {
         Ok(plan)
     }
 
-    /// The table of events that a text names.
+    /// The table of events named by a text.
     ///
     /// # Errors
     /// `UndefinedTable`, `WrongObjectType`.
@@ -189,8 +191,8 @@ impl Planner {
         table_of_regclass(&scope.state, &scope.database, &scope.search_path, name)
     }
 
-    /// The schema and the name of the table that a name with these parts means. The table need
-    /// not exist where the name has a schema.
+    /// The schema and the name of the table meant by a name with these parts. A table named with
+    /// its schema need not exist.
     pub fn identity(&self, parts: &[String]) -> Option<(String, String)> {
         let (database, path) = {
             let scope = self.scope.lock();
@@ -215,7 +217,7 @@ impl Planner {
         }
     }
 
-    /// The column of a table's ticks, which are never NULL; `None` for what is no table of events.
+    /// The tick column of a table, never NULL; `None` for other tables than tables of events.
     pub fn tick_column(&self, parts: &[String]) -> Option<String> {
         let (schema, table) = self.identity(parts)?;
         let scope = self.scope.lock();
@@ -224,35 +226,35 @@ impl Planner {
         Some(tick.name.clone())
     }
 
-    /// Whether this is the name of the database that the session uses.
+    /// Whether `name` is the name of the session's database.
     pub fn is_database(&self, name: &str) -> bool {
         self.scope.lock().database == name
     }
 
-    /// Whether there is an aggregate of this name, in lower case.
+    /// Whether an aggregate with this name, in lower case, exists.
     pub fn is_aggregate(&self, name: &str) -> bool {
         self.state.aggregate_functions().contains_key(name)
     }
 
-    /// Whether there is a window function of this name, in lower case.
+    /// Whether a window function with this name, in lower case, exists.
     pub fn is_window(&self, name: &str) -> bool {
         self.state.window_functions().contains_key(name)
     }
 
-    /// Whether there is a function of values of this name, in lower case.
+    /// Whether a scalar function with this name, in lower case, exists.
     pub fn is_scalar(&self, name: &str) -> bool {
         self.state.scalar_functions().contains_key(name)
     }
 
-    /// How the session reads text.
+    /// The session's style for reading text.
     pub fn style(&self) -> &TextStyle {
         &self.style
     }
 
-    /// The logical plan with its types settled.
+    /// The logical plan with final types.
     ///
     /// # Errors
-    /// Types that do not go together.
+    /// Errors of types that do not match.
     pub fn analyze(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         let options = Arc::clone(self.state.config_options());
         let analyzer = self.state.analyzer();
@@ -266,7 +268,7 @@ impl Planner {
             .map_err(from_datafusion)
     }
 
-    /// The physical form of an expression whose types are settled, over `columns`.
+    /// The physical form of an expression with final types, over `columns`.
     pub fn compile(&self, expr: Expr, columns: &DFSchema) -> Option<Arc<dyn PhysicalExpr>> {
         create_physical_expr(
             &expr,
@@ -277,10 +279,10 @@ impl Planner {
         .ok()
     }
 
-    /// The value of an expression whose types are settled; `None` if it names columns.
+    /// The value of an expression with final types; `None` if the expression names columns.
     ///
     /// # Errors
-    /// What computing it says.
+    /// Errors of the computation.
     pub fn value_of(&self, expr: &Expr) -> Result<Option<ScalarValue>> {
         if !expr.column_refs().is_empty() {
             return Ok(None);
@@ -300,7 +302,7 @@ impl Planner {
         }
     }
 
-    /// The physical plan of a logical one, on a snapshot.
+    /// The physical plan of a logical plan, on a snapshot.
     pub async fn physical(
         &self,
         plan: &LogicalPlan,
@@ -317,14 +319,14 @@ impl Planner {
         planned
     }
 
-    /// What starting a plan needs.
+    /// The context for the start of a plan.
     pub fn tasks(&self) -> Arc<TaskContext> {
         Arc::clone(&self.tasks)
     }
 }
 
-/// What `now()` says at a time: whole microseconds, as in PostgreSQL, whose clients read no
-/// more digits. In nanoseconds.
+/// The value of `now()` at a time, in nanoseconds: whole microseconds, like in PostgreSQL, whose
+/// clients read no more digits.
 pub fn statement_time(now_ns: i64) -> i64 {
     now_ns - now_ns.rem_euclid(1_000)
 }

@@ -1,4 +1,4 @@
-//! The planner of a session: made when a statement needs one, let go when the session rests.
+//! The planner of a session: created on demand, dropped when the session rests.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::{
 };
 
 impl Session {
-    /// A planner in which names and times mean what they mean to this session now.
+    /// A planner with the session's current meaning of names and times.
     ///
     /// # Errors
-    /// When the functions of the session cannot be registered.
+    /// Fails if the functions of the session cannot be registered.
     pub(crate) async fn enter_planner(
         &self,
         system_columns: &[usize],
@@ -40,8 +40,8 @@ impl Session {
         Ok(planner)
     }
 
-    /// Lets go of what the session makes anew when it needs it: its planner and the plans of texts
-    /// that come again. For sessions that have nothing to do.
+    /// Drops the parts of the session that can be created anew: the planner, and the cached plans
+    /// of repeated texts. For idle sessions.
     pub fn rest(&self) {
         if let Ok(mut planner) = self.planner.try_lock() {
             *planner = None;

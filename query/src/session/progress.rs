@@ -1,10 +1,10 @@
-//! How far a COPY has come, for `pg_stat_progress_copy`.
+//! The progress of a COPY, for `pg_stat_progress_copy`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stratalog_model::ChronicleId;
 
-/// How far one COPY has come. Those who carry it out count; others look.
+/// The progress of a COPY. The tasks of the COPY update the counts; other sessions read the counts.
 #[derive(Debug)]
 pub struct CopyProgress {
     command: &'static str,
@@ -30,22 +30,22 @@ impl CopyProgress {
         self.table
     }
 
-    /// Counts bytes of data that came in or went out.
+    /// Adds bytes of received or sent data.
     pub fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Counts rows that were taken or sent.
+    /// Adds accepted or sent rows.
     pub fn add_rows(&self, rows: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// How many rows are left out so far.
+    /// Sets the number of rows excluded until now.
     pub fn set_excluded(&self, rows: u64) {
         self.excluded.store(rows, Ordering::Relaxed);
     }
 
-    /// Bytes, rows, and rows that were left out.
+    /// Bytes, rows, and excluded rows.
     pub fn counts(&self) -> (u64, u64, u64) {
         let [bytes, rows, excluded] =
             [&self.bytes, &self.rows, &self.excluded].map(|count| count.load(Ordering::Relaxed));

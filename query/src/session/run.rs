@@ -27,16 +27,17 @@ use crate::{
     statement_bytes,
 };
 
-/// Plans that a session keeps for texts that come again.
+/// Maximum number of plans kept for repeated texts.
 const CACHED_PLANS_MAX: usize = 64;
 
-/// Longest text that is worth keeping a plan for, in bytes.
+/// Longest text, in bytes, with a cached plan.
 const CACHED_TEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// Longest text that is parsed and planned without giving way to others, unless it is a query.
+/// Longest text, in bytes, that is parsed and planned without giving way to other tasks. The
+/// planning of a query always gives way.
 const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 
-/// Plans by text and told types, the oldest first out.
+/// Plans by text and given types. The oldest plan leaves first.
 #[derive(Debug, Default)]
 pub struct PlanCache {
     plans: HashMap<CacheKey, Cached>,
@@ -44,12 +45,12 @@ pub struct PlanCache {
     pub(super) shapes: Shapes,
 }
 
-/// The message of the error of a prepared statement whose columns are no longer those of its preparation.
+/// The error message of a prepared statement whose columns changed after the preparation.
 pub const CACHED_PLAN_CHANGED: &str = "cached plan must not change result type";
 
 type CacheKey = (String, Vec<Option<ColumnType>>);
 
-/// A plan, and the memory that it takes.
+/// A plan, and its memory.
 #[derive(Debug)]
 struct Cached {
     prepared: Arc<Prepared>,
@@ -57,7 +58,7 @@ struct Cached {
 }
 
 impl PlanCache {
-    /// Forgets everything.
+    /// Removes all plans and shapes.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -78,7 +79,7 @@ impl PlanCache {
     }
 }
 
-/// What becomes of a statement whose columns are no longer those that it was prepared with.
+/// The handling of a statement whose columns changed after the preparation.
 #[derive(Clone, Copy)]
 enum Altered {
     Refused,
@@ -86,7 +87,7 @@ enum Altered {
 }
 
 impl Session {
-    /// The statements of a string; none for an empty one.
+    /// The statements of a string; no statements for an empty string.
     ///
     /// # Errors
     /// `SyntaxError` with the position, `LimitExceeded`, `StatementTooComplex`.
@@ -108,7 +109,8 @@ impl Session {
         Ok(trees?.into_iter().map(parsed).collect())
     }
 
-    /// The memory of a long text; the limit of a text's own length comes first.
+    /// The memory of a long text. A text beyond the length limit holds no memory: the parser
+    /// refuses the text.
     fn hold_text(&self, sql: &str) -> Result<Option<Arc<Held>>> {
         if sql.len() <= SHORT_TEXT_BYTES_MAX || sql.len() > self.settings().statement_bytes_max {
             return Ok(None);
@@ -120,10 +122,11 @@ impl Session {
         held.map(|held| Some(Arc::new(held)))
     }
 
-    /// As [`Session::prepare`], for a caller that tries other types next: no block fails.
+    /// Like [`Session::prepare`], for a caller that tries other types next: an error does not fail
+    /// the block.
     ///
     /// # Errors
-    /// What is wrong with the statement, taken so.
+    /// Errors of the statement with these types.
     pub async fn try_prepare(
         &self,
         parsed: &Arc<Parsed>,
@@ -132,11 +135,11 @@ impl Session {
         self.prepare_statement(parsed, types).await
     }
 
-    /// Finds the parameters' types and the result's shape. `types` are those that the
-    /// client told; fewer than there are parameters is fine.
+    /// Finds the types of the parameters and the shape of the result. `types` are the types given
+    /// by the client, possibly fewer types than parameters.
     ///
     /// # Errors
-    /// What is wrong with the statement. In a block, the block fails.
+    /// Errors of the statement. In a block, an error fails the block.
     pub async fn prepare(
         &self,
         parsed: &Arc<Parsed>,
@@ -153,7 +156,7 @@ impl Session {
     /// [`Prepared::parameter_types`].
     ///
     /// # Errors
-    /// What is wrong with the statement or its values. In a block, the block fails.
+    /// Errors of the statement or its values. In a block, an error fails the block.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -162,11 +165,11 @@ impl Session {
         self.execute_prepared(prepared, parameters, Altered::Refused).await
     }
 
-    /// As [`Session::execute`], for a statement whose columns the client was told a moment ago: if
-    /// somebody has altered a table since, the result is as it was told.
+    /// Like [`Session::execute`], for a statement whose columns were just reported to the client:
+    /// if a table was altered since, the result still has the reported columns.
     ///
     /// # Errors
-    /// As [`Session::execute`].
+    /// The errors of [`Session::execute`].
     pub async fn execute_as_told(
         &self,
         prepared: &Arc<Prepared>,
@@ -192,10 +195,10 @@ impl Session {
         outcome.map_err(|error| prepared.parsed.place(error))
     }
 
-    /// Prepares without parameters, and runs.
+    /// Prepares a statement without parameters, and runs the statement.
     ///
     /// # Errors
-    /// As [`Session::prepare`] and [`Session::execute`].
+    /// The errors of [`Session::prepare`] and [`Session::execute`].
     pub async fn run(&self, parsed: &Arc<Parsed>) -> Result<Outcome> {
         let prepared = self.prepare(parsed, &[]).await?;
         if !prepared.parameter_types.is_empty() {
@@ -333,7 +336,7 @@ impl Session {
             }
             Statement::Execute { name: Some(name), .. } => {
                 let name = crate::statement::names::single(name)?;
-                // One that does not exist yet is an error when the statement is executed.
+                // A missing prepared statement is an error at execution.
                 prepared.result = self.kept(&name).and_then(|kept| kept.result().cloned());
             }
             Statement::Delete(tree) => {
@@ -379,7 +382,7 @@ impl Session {
         Ok(())
     }
 
-    // What runs is boxed: a session that has nothing to do must not keep room for the largest of it.
+    // The futures are boxed: an idle session must not keep room for the largest future.
     async fn execute_statement(
         &self,
         prepared: &Arc<Prepared>,
@@ -477,7 +480,7 @@ impl Session {
             Statement::Close { cursor } => cursor::close(self, cursor),
             Statement::Lock(tree) => lock::run(self, tree),
             Statement::Truncate(tree) => work.guard(delete::truncate::run(self, tree, work)).await,
-            // Nobody listens.
+            // No session listens.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
             other if ddl::is_definition(other) => {
@@ -487,7 +490,7 @@ impl Session {
         }
     }
 
-    /// The statement planned anew if the catalog or the settings have changed since.
+    /// The statement, planned anew if the catalog or the settings have changed.
     async fn refresh(&self, prepared: &Arc<Prepared>, altered: Altered) -> Result<Arc<Prepared>> {
         if matches!(prepared.plan, Plan::Tree)
             || prepared.catalog_version == self.catalog().version()
@@ -511,7 +514,7 @@ impl Session {
         };
         match altered {
             _ if same => Ok(fresh),
-            // As a query that was running when the table was altered.
+            // Like a query that was running during the change of the table.
             Altered::AsTold => Ok(Arc::clone(prepared)),
             Altered::Refused => {
                 Err(Error::new(ErrorKind::FeatureNotSupported, CACHED_PLAN_CHANGED))
@@ -532,7 +535,8 @@ impl Session {
         if !is_of_the_session(parsed.statement()) {
             clock_is_usable()?;
         }
-        // What others define, a block with definitions sees as well, or fails of.
+        // A block with definitions also sees the definitions of other sessions, or fails on a
+        // conflict.
         let catalog = &self.parts().catalog;
         if !ends_block
             && let Some(behind) = self.transaction.definition_behind(catalog.state().version())
@@ -542,7 +546,7 @@ impl Session {
         Ok(())
     }
 
-    /// Registers a statement that starts now, so that it can be cancelled.
+    /// Registers a statement that starts now, for a later cancel request.
     pub(crate) fn start_work(&self, text: &str) -> Arc<Work> {
         let work = Work::within(self.variables.parsed().statement_timeout_ms, self.memory_pool());
         let mut running = self.running.lock();
@@ -560,12 +564,13 @@ impl Session {
     }
 }
 
-/// Whether PostgreSQL takes a snapshot for a statement: it settles the modes of its block.
+/// Whether PostgreSQL takes a snapshot for a statement: the snapshot makes the modes of the block
+/// final.
 fn reads_or_writes(prepared: &Prepared) -> bool {
     !matches!(prepared.plan, Plan::Tree) || !is_of_the_session(prepared.parsed.statement())
 }
 
-/// Whether a statement changes the session alone: no plan, no snapshot, and no time of the machine.
+/// Whether a statement changes only the session: no plan, no snapshot, and no time of the machine.
 fn is_of_the_session(statement: &Statement) -> bool {
     matches!(
         statement,
@@ -585,7 +590,8 @@ fn is_of_the_session(statement: &Statement) -> bool {
     )
 }
 
-/// DataFusion notes when a plan begins, and panics when the machine's clock shows a time before 1970.
+/// Checks the machine's clock: DataFusion records the start of a plan, and panics if the clock
+/// shows a time before 1970.
 fn clock_is_usable() -> Result<()> {
     if std::time::SystemTime::now() >= std::time::UNIX_EPOCH {
         return Ok(());
@@ -597,7 +603,7 @@ fn clock_is_usable() -> Result<()> {
     .with_hint("set the machine's clock right; nothing was changed"))
 }
 
-/// The schema of one text column.
+/// The schema of a single text column.
 pub(crate) fn text_schema(name: &str) -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, true)]))
 }

@@ -1,4 +1,4 @@
-//! Queries that a session is sent again with other constants: planned once by their shape.
+//! Repeated queries with other constants: planned once by their shape.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,28 +19,27 @@ use crate::{
     },
 };
 
-/// Shapes that a session remembers.
+/// Maximum number of shapes in a session.
 const SHAPES_MAX: usize = 64;
 
-/// Longest text whose shape is looked for before it is parsed, in bytes.
+/// Longest text, in bytes, with a lookup of its shape before parsing.
 const SHAPED_TEXT_BYTES_MAX: usize = 4 * 1024;
 
-/// Shapes by their text, the oldest first out.
+/// Shapes by text. The oldest shape leaves first.
 #[derive(Debug, Default)]
 pub struct Shapes {
     known: HashMap<String, Known>,
     order: VecDeque<String>,
 }
 
-/// What is known of a shape.
+/// The known state of a shape.
 #[derive(Debug, Clone)]
 enum Known {
-    /// It came once.
+    /// The shape came once.
     Seen,
-    /// It is planned with its constants in their places, under these versions of catalog and
-    /// settings.
+    /// The query must be planned with its constants, under these versions of catalog and settings.
     Unfit(u64, u64),
-    /// Its plan.
+    /// The plan.
     Planned(Arc<Prepared>),
 }
 
@@ -58,8 +57,8 @@ impl Shapes {
 }
 
 impl Session {
-    /// The plan of a query's shape, and the values of its constants; `None` for what comes for
-    /// the first time, and for what must be planned as it is.
+    /// The plan of a query's shape, and the values of its constants. `None` for a new shape, and
+    /// for a query that must be planned with its constants.
     pub(super) async fn shaped(
         &self,
         parsed: &Arc<Parsed>,
@@ -102,14 +101,14 @@ impl Session {
             return None;
         }
         let values = shape.constants.iter().zip(types).map(|(constant, of)| {
-            // What is wrong with a constant, planning it as it is will tell.
+            // A plan with the constant in place reports the error of the constant.
             let value = parse_value(Some(constant), of, &style).ok()?;
             scalar_of(&value).ok()
         });
         Some((Arc::clone(&planned), values.collect::<Option<_>>()?))
     }
 
-    /// A query whose shape is planned, without parsing it.
+    /// A query with a planned shape, without parsing.
     pub(super) fn known_shape(&self, sql: &str) -> Option<Parsed> {
         let begins = sql.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
         let most = self.settings().statement_bytes_max.min(SHAPED_TEXT_BYTES_MAX);
@@ -129,10 +128,10 @@ impl Session {
         }
     }
 
-    /// The statement with a tree of its own.
+    /// The statement with its own syntax tree.
     ///
     /// # Errors
-    /// As [`Session::parse`].
+    /// The errors of [`Session::parse`].
     pub(super) fn whole(&self, parsed: &Arc<Parsed>) -> Result<Arc<Parsed>> {
         if parsed.shape().is_none() {
             return Ok(Arc::clone(parsed));
@@ -143,7 +142,7 @@ impl Session {
         Ok(Arc::new(Parsed::new(tree)))
     }
 
-    /// Plans a shape; `None` where its constants are no parameters of one scan.
+    /// Plans a shape; `None` if the constants are not parameters of a single scan.
     async fn plan_shape(&self, text: &str) -> Option<Arc<Prepared>> {
         let most = self.settings().statement_bytes_max;
         let [tree] = <[_; 1]>::try_from(parse::statements(text, most).ok()?).ok()?;

@@ -1,4 +1,4 @@
-//! The prepared statements of a session, by name: those of PREPARE and of protocols.
+//! The prepared statements of a session, by name: from PREPARE and from protocols.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use stratalog_pg_catalog::{PreparedRow, PreparedView, type_oid};
 
 use crate::{Held, Prepared};
 
-/// The statements that are kept under a name.
+/// The prepared statements by name.
 #[derive(Debug, Default)]
 pub struct Statements(Mutex<BTreeMap<String, Kept>>);
 
@@ -20,12 +20,12 @@ struct Kept {
     _held: Held,
 }
 
-/// How a statement was prepared.
+/// The origin of a prepared statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreparedBy {
-    /// By PREPARE, of this text.
+    /// PREPARE, with this text.
     Sql(String),
-    /// By a message of a protocol, with these oids as types of the parameters.
+    /// A message of a protocol, with these oids for the types of the parameters.
     Protocol(Vec<u32>),
 }
 
@@ -36,7 +36,7 @@ impl PreparedBy {
 }
 
 impl Statements {
-    /// Keeps a statement; of those of PREPARE, `most` at most.
+    /// Stores a statement. A session stores at most `most` statements from PREPARE.
     ///
     /// # Errors
     /// `DuplicatePreparedStatement`, `LimitExceeded`.
@@ -67,17 +67,17 @@ impl Statements {
         Ok(())
     }
 
-    /// The statement kept under a name.
+    /// The statement stored under a name.
     pub fn find(&self, name: &str) -> Option<Arc<Prepared>> {
         self.0.lock().get(name).map(|kept| Arc::clone(&kept.prepared))
     }
 
-    /// Drops the statement kept under a name; whether there was one.
+    /// Drops the statement stored under a name. Returns whether the statement existed.
     pub fn forget(&self, name: &str) -> bool {
         self.0.lock().remove(name).is_some()
     }
 
-    /// Drops all of them.
+    /// Drops all statements.
     pub fn forget_all(&self) {
         self.0.lock().clear();
     }

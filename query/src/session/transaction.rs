@@ -7,9 +7,9 @@
 //!            SAVEPOINT: a mark in the append
 //!   COMMIT ─► the append, at once and whole
 //! ```
-//! Only the block sees what the block defines, until COMMIT: one record of the catalog decides about
-//! definitions and rows (RFC 0023). After ADD COLUMN to an existing table the block inserts no row into
-//! that table: another block may give the same schema version to other columns.
+//! Until COMMIT, only the block sees its definitions: a single record of the catalog decides about
+//! definitions and rows (RFC 0023). After ADD COLUMN to an existing table, the block inserts no row
+//! into the table: another block may give the same schema version to other columns.
 
 mod defining;
 mod lost;
@@ -31,46 +31,48 @@ use self::lost::missing;
 pub use self::modes::{Isolation, Modes};
 use super::{TransactionState, definition::Definition, variables::Marked};
 
-/// Savepoints that a block has at a time.
+/// Maximum number of savepoints of a block at a time.
 const SAVEPOINTS_MAX: usize = 1 << 16;
 
-/// Where a session stands, and what its block holds.
+/// The transaction state of a session, and the contents of its block.
 #[derive(Default)]
 pub struct Transaction(Mutex<Block>);
 
 #[derive(Default)]
 struct Block {
     state: TransactionState,
-    /// Nobody said BEGIN: it lasts as long as a message or a pipeline.
+    /// An implicit block, without BEGIN: ends with its message or pipeline.
     implicit: bool,
     modes: Modes,
     snapshot: Option<Arc<dyn Snapshot>>,
-    /// What was written; lent out while a statement writes or reads it.
+    /// The written rows; lent out while a statement writes or reads the rows.
     append: Option<Box<dyn Append>>,
     /// Whether a producer numbers the append.
     numbered: bool,
     written: Arc<BTreeSet<ChronicleId>>,
-    /// The chronicles that statements began to write to, statements that were rolled back included, and
-    /// the highest schema version of a write.
+    /// The chronicles that statements began to write to, including rolled-back statements, and the
+    /// highest schema version of a write.
     touched: BTreeMap<ChronicleId, SchemaVersion>,
-    /// What the block sees of `snapshot` and `append`, until it writes again.
+    /// The block's view of `snapshot` and `append`, until the next write.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
-    /// The chronicles that its statements use, each once for reading and once for writing.
+    /// The chronicles used by the block's statements, each at most once for reading and once for
+    /// writing.
     uses: Vec<Using>,
-    /// Dropped after what was written to its tables.
+    /// Dropped after the rows written to its tables.
     definition: Option<Definition>,
-    /// What was written is lost, with a lease, and dropped: what a statement is told that needs it.
+    /// Set after a lease ran out: the written rows are lost and dropped. The error for each
+    /// statement that needs the rows.
     lost: Option<Error>,
     began_ns: Option<i64>,
-    /// A statement that reads or writes has begun: the modes of the block are settled.
+    /// A statement that reads or writes has begun: the modes of the block are final.
     queried: bool,
 }
 
-/// A place to come back to.
+/// A savepoint.
 struct Savepoint {
     name: String,
-    /// Where, in the append; `None` when there was none.
+    /// The mark in the append; `None` without an append.
     mark: Option<usize>,
     written: Arc<BTreeSet<ChronicleId>>,
     definition: Option<Definition>,
@@ -78,27 +80,27 @@ struct Savepoint {
     marks: Marks,
 }
 
-/// The settings of then, and how many cursors had been declared.
+/// The settings at a savepoint, and the number of cursors declared before.
 pub type Marks = (Marked, u64);
 
-/// What a block held when it ended: to be carried out by COMMIT, dropped by ROLLBACK.
+/// The contents of a block at its end: carried out by COMMIT, dropped by ROLLBACK.
 pub struct Ended {
-    /// Where the session stood.
+    /// The transaction state before the end.
     pub state: TransactionState,
     /// Whether rows were written or deleted: the append exists, or the rows are lost.
     pub wrote: bool,
-    /// The rows that were written.
+    /// The written rows.
     pub append: Option<Box<dyn Append>>,
-    /// What was defined.
+    /// The definitions.
     pub definition: Option<Definition>,
-    /// The chronicles that it used.
+    /// The chronicles used by the block.
     pub uses: Vec<Using>,
-    /// Why the rows that were written can not be committed.
+    /// The reason why the written rows cannot be committed.
     pub lost: Option<Error>,
 }
 
-/// The append of a block, in the hands of one statement; or that of a statement by itself.
-/// Dropped unfinished, it makes the block fail.
+/// The append of a block, lent to one statement; or the append of a statement outside of a block. A
+/// drop without `finish` fails the block.
 pub struct Lent {
     append: Option<Box<dyn Append>>,
     home: Option<Arc<Transaction>>,
@@ -111,12 +113,12 @@ impl std::fmt::Debug for Transaction {
 }
 
 impl Transaction {
-    /// Where the session stands.
+    /// The transaction state.
     pub fn state(&self) -> TransactionState {
         self.0.lock().state
     }
 
-    /// Opens a block; false when one is open. An implicit one becomes one that is not.
+    /// Opens a block; false if a block is open. An implicit block becomes an explicit block.
     pub fn begin(&self, implicit: bool, modes: Modes, now_ns: i64) -> bool {
         let mut block = self.0.lock();
         if block.state == TransactionState::Block && block.implicit && !implicit {
@@ -136,20 +138,20 @@ impl Transaction {
         true
     }
 
-    /// Whether a block is open that nobody began.
+    /// Whether the open block is implicit.
     pub fn is_implicit(&self) -> bool {
         self.0.lock().implicit
     }
 
-    /// How the open block reads and writes.
+    /// The modes of the open block.
     pub fn modes(&self) -> Modes {
         self.0.lock().modes
     }
 
-    /// Changes how the open block reads and writes.
+    /// Changes the modes of the open block.
     ///
     /// # Errors
-    /// `ActiveTransaction` for another isolation level, or for READ WRITE in a block that is READ ONLY,
+    /// `ActiveTransaction` for another isolation level, or for READ WRITE in a READ ONLY block,
     /// after the first query of the block or a savepoint.
     pub fn set_modes(&self, modes: Modes) -> Result<()> {
         let mut block = self.0.lock();
@@ -158,19 +160,19 @@ impl Transaction {
         Ok(())
     }
 
-    /// A statement that reads or writes begins.
+    /// Records the start of a statement that reads or writes.
     pub fn note_query(&self) {
         let mut block = self.0.lock();
         block.queried |= block.state == TransactionState::Block;
     }
 
-    /// When the open block began.
+    /// The start of the open block.
     pub fn began_ns(&self) -> Option<i64> {
         self.0.lock().began_ns
     }
 
-    /// An error in a block: what it holds is dropped, unless there are savepoints to go back
-    /// to, and only its end is accepted, or going back.
+    /// Handles an error in a block. Drops the contents of the block, unless a savepoint exists.
+    /// Afterwards only the end of the block, or a return to a savepoint, is accepted.
     pub fn fail(&self) {
         let mut block = self.0.lock();
         if block.state != TransactionState::Block {
@@ -196,11 +198,12 @@ impl Transaction {
         }
     }
 
-    /// The snapshot that a statement uses now which reads the chronicles `reads`: one of what
-    /// is committed, and, where the block wrote to one of them, of its own rows over that.
+    /// The current snapshot for a statement that reads the chronicles `reads`: the committed
+    /// events, and, if the block wrote to any of these chronicles, the block's own rows over the
+    /// committed events.
     ///
     /// # Errors
-    /// Those of [`Append::over`]; `LeaseLost` when what the block wrote is lost.
+    /// The errors of [`Append::over`]; `LeaseLost` if the rows written by the block are lost.
     pub async fn snapshot(
         self: &Arc<Self>,
         store: &dyn EventStore,
@@ -237,7 +240,7 @@ impl Transaction {
         own
     }
 
-    /// The chronicles that the block wrote to.
+    /// The chronicles written by the block.
     pub fn written(&self) -> Vec<ChronicleId> {
         self.0.lock().written.iter().copied().collect()
     }
@@ -261,24 +264,24 @@ impl Transaction {
         Ok(())
     }
 
-    /// The catalog as the block sees it; `None` as everybody does.
+    /// The catalog in the block's view; `None` for the common catalog.
     pub fn catalog(&self) -> Option<Arc<CatalogState>> {
         self.0.lock().definition.as_ref().map(Definition::state)
     }
 
-    /// What the block has defined so far.
+    /// The definitions of the block until now.
     pub fn definition(&self) -> Option<Definition> {
         self.0.lock().definition.clone()
     }
 
-    /// What the block has defined, if others have defined something since: as of this version of
-    /// everybody's catalog.
+    /// The definitions of the block, if other sessions have changed the common catalog since.
+    /// `everybodys` is the current version of the common catalog.
     pub fn definition_behind(&self, everybodys: u64) -> Option<Definition> {
         let block = self.0.lock();
         block.definition.as_ref().filter(|definition| definition.is_behind(everybodys)).cloned()
     }
 
-    /// The block has defined more.
+    /// Sets the definitions of the block.
     pub fn define(&self, definition: Definition) {
         let mut block = self.0.lock();
         if block.state == TransactionState::Block {
@@ -286,7 +289,7 @@ impl Transaction {
         }
     }
 
-    /// Checks that no block is open, for a statement that cannot be part of one.
+    /// Checks that no block is open, for a statement that cannot be part of a block.
     ///
     /// # Errors
     /// `ActiveTransaction`.
@@ -301,12 +304,12 @@ impl Transaction {
         }
     }
 
-    /// The append for a statement that writes: the block's, or a new one. `numbered` when the
-    /// statement's producer numbers it.
+    /// Lends the append to a statement that writes: the append of the block, or a new append.
+    /// `numbered` is true if the statement's producer numbers the append.
     ///
     /// # Errors
-    /// What `begin` says; `FeatureNotSupported` for a number within a block; `LeaseLost` when what the
-    /// block wrote is lost.
+    /// The errors of `begin`; `FeatureNotSupported` for a number within a block; `LeaseLost` if the
+    /// rows written by the block are lost.
     pub fn lend(
         self: &Arc<Self>,
         numbered: bool,
@@ -371,7 +374,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// RELEASE: forgets a savepoint and those after it.
+    /// RELEASE: removes a savepoint and all later savepoints.
     ///
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`.
@@ -380,7 +383,7 @@ impl Transaction {
         let block = &mut *block;
         block.check_open("RELEASE SAVEPOINT")?;
         let at = block.find(name)?;
-        // Modes that were set after the savepoint end with it, as in PostgreSQL.
+        // Like in PostgreSQL, modes set after the savepoint end with the savepoint.
         if let Some(savepoint) = block.savepoints.drain(at..).next() {
             block.modes = savepoint.modes;
         }
@@ -391,11 +394,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// ROLLBACK TO: what came after a savepoint is undone. Returns what was marked then.
+    /// ROLLBACK TO: undoes all changes since a savepoint. Returns the marks of the savepoint.
     ///
     /// # Errors
-    /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`; `LeaseLost` when what was written before
-    /// the savepoint is lost.
+    /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`; `LeaseLost` if rows written
+    /// before the savepoint are lost.
     pub fn roll_back_to(&self, name: &str) -> Result<Marks> {
         let mut block = self.0.lock();
         let block = &mut *block;
@@ -405,7 +408,7 @@ impl Transaction {
         let Some(savepoint) = block.savepoints.last() else { return Err(no_savepoint(name)) };
         match (&mut block.append, savepoint.mark) {
             (Some(append), Some(mark)) => append.roll_back_to(mark),
-            // What stands before the savepoint must not be forgotten.
+            // Rows written before the savepoint must not be forgotten.
             (None, Some(_)) => return Err(missing(block.lost.as_ref())),
             (append, None) => *append = None,
         }
@@ -428,20 +431,20 @@ impl Block {
         }
     }
 
-    /// The last savepoint of a name.
+    /// The place of the last savepoint with a name.
     fn find(&self, name: &str) -> Result<usize> {
         let at = self.savepoints.iter().rposition(|savepoint| savepoint.name == name);
         at.ok_or_else(|| no_savepoint(name))
     }
 
-    /// The append comes home from a statement.
+    /// Takes back the append from a statement.
     fn take_back(&mut self, append: Box<dyn Append>, wrote: Option<ChronicleId>) {
         match self.state {
-            // It was lost meanwhile, and goes.
+            // The rows were lost meanwhile: drop the append.
             TransactionState::Block if self.lost.is_some() => {}
             TransactionState::Failed if self.lost.is_some() => return,
             TransactionState::Block => self.append = Some(append),
-            // What there is to go back to.
+            // Keep the append for a return to a savepoint.
             TransactionState::Failed if !self.savepoints.is_empty() => self.append = Some(append),
             TransactionState::Failed | TransactionState::Idle => return,
         }
@@ -456,13 +459,13 @@ impl Lent {
     /// The append.
     ///
     /// # Errors
-    /// `Internal` when it was given back.
+    /// `Internal` if the append was given back.
     pub fn append(&mut self) -> Result<&mut Box<dyn Append>> {
         self.append.as_mut().ok_or_else(lent_out)
     }
 
-    /// The statement has written all its rows, to a chronicle: they are the block's. Outside
-    /// of a block it gets the append, to be committed.
+    /// Ends a statement that has written all its rows to a chronicle: the rows belong to the block.
+    /// Outside of a block, returns the append for the commit.
     pub fn finish(mut self, chronicle: ChronicleId) -> Option<Box<dyn Append>> {
         let append = self.append.take()?;
         let Some(home) = &self.home else { return Some(append) };
@@ -479,7 +482,7 @@ impl Drop for Lent {
     }
 }
 
-/// The append of a block is in other hands: a defect.
+/// The error for an append lent to another statement: a defect.
 pub fn lent_out() -> Error {
     Error::internal("another statement of the block is writing")
 }

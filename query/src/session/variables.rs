@@ -1,6 +1,6 @@
-//! The settings of a session: what SET changes and SHOW shows.
+//! The settings of a session, changed by SET and shown by SHOW.
 //!
-//! A setting whose change would have no effect is refused, not accepted.
+//! SET refuses a change that would have no effect, except for hints to PostgreSQL's planner.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -24,10 +24,10 @@ use super::{
 };
 use crate::Notice;
 
-/// By name: that of [`SETTINGS`], or, of a setting of the client's own, in lower case.
+/// Values by name: a name of [`SETTINGS`], or the lower-case name of a client's own setting.
 type Values = BTreeMap<Cow<'static, str>, String>;
 
-/// Settings of one session, shared with the functions that read them.
+/// The settings of a session, shared with the functions that read settings.
 #[derive(Debug)]
 pub struct Variables {
     inner: Mutex<Inner>,
@@ -35,56 +35,57 @@ pub struct Variables {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Holds the modes of an open block, which `transaction_read_only` and `transaction_isolation` show.
+    /// Holds the modes of an open block, shown by `transaction_read_only` and
+    /// `transaction_isolation`.
     transaction: Arc<Transaction>,
-    /// What the session started with; RESET goes back to it.
+    /// The values at the start of the session, restored by RESET.
     initial: Values,
-    /// Settings of the client's own.
+    /// The client's own settings.
     custom: custom::Known,
-    /// Notices of what has no effect.
+    /// Notices about settings without effect.
     told: Vec<Notice>,
-    /// SET.
+    /// Values of SET.
     session: Arc<Values>,
-    /// SET LOCAL, until the block ends.
+    /// Values of SET LOCAL, until the end of the block.
     local: Arc<Values>,
-    /// `session` as it was when the block began.
+    /// The value of `session` at the start of the block.
     before_block: Option<Arc<Values>>,
-    /// Reported settings as the client knows them.
+    /// The reported settings known to the client.
     reported: BTreeMap<&'static str, String>,
-    /// `version` when that was found out.
+    /// The `version` of `reported`.
     reported_version: u64,
     version: u64,
-    /// Read once per statement, so kept ready.
+    /// Kept ready, because each statement reads the settings.
     parsed: Parsed,
 }
 
-/// What was set at a savepoint.
+/// The settings at a savepoint.
 #[derive(Debug, Clone)]
 pub struct Marked {
     session: Arc<Values>,
     local: Arc<Values>,
 }
 
-/// Settings in the form in which they are used.
+/// The settings in a parsed form, ready for use.
 #[derive(Debug, Clone)]
 pub struct Parsed {
     /// Text form of values.
     pub style: TextStyle,
-    /// 0: none.
+    /// 0: no timeout.
     pub statement_timeout_ms: u64,
-    /// 0: none.
+    /// 0: no timeout.
     pub lock_timeout_ms: u64,
-    /// 0: none.
+    /// 0: no timeout.
     pub idle_in_transaction_ms: u64,
-    /// 0: none.
+    /// 0: no timeout.
     pub idle_session_ms: u64,
-    /// How long a FETCH from a SUBSCRIBE waits for its first row.
+    /// How long a FETCH from a SUBSCRIBE waits for the first row.
     pub subscribe_wait_ms: u64,
     /// Schemas for unqualified names, in order.
     pub search_path: Vec<String>,
-    /// Least severe messages that the client gets: 0 = notice, 1 = warning, 2 = none.
+    /// Lowest severity of messages for the client: 0 = notice, 1 = warning, 2 = none.
     pub messages_from: u8,
-    /// What the client measured; 0: nothing.
+    /// The round trip measured by the client; 0: not measured.
     pub round_trip_us: u64,
     /// Digits of a second's fraction in results as text.
     pub fraction_digits: u32,
@@ -108,10 +109,10 @@ impl Default for Parsed {
 }
 
 impl Variables {
-    /// Settings of a new session; `initial` overrides the defaults, by name.
+    /// The settings of a new session; `initial` overrides the defaults, by name.
     ///
     /// # Errors
-    /// As [`Variables::set`].
+    /// The errors of [`Variables::set`].
     pub fn new(
         user: &str,
         initial: &[(String, String)],
@@ -138,7 +139,7 @@ impl Variables {
         Some(inner.value(name).to_string())
     }
 
-    /// Every setting, by name; those of the client's own come last.
+    /// All settings, by name; the client's own settings come last.
     pub fn all(&self) -> Vec<Listed> {
         let inner = self.inner.lock();
         let listed = |name: &str, page: Option<&'static SettingPage>| Listed {
@@ -151,10 +152,10 @@ impl Variables {
         SETTINGS.iter().map(|page| listed(page.name, Some(page))).chain(own).collect()
     }
 
-    /// Checks that a setting can have a value, or, without one, that there is such a setting.
+    /// Checks that a setting exists, and, if `value` is given, that the setting accepts the value.
     ///
     /// # Errors
-    /// As [`Variables::set`].
+    /// The errors of [`Variables::set`].
     pub fn check(&self, name: &str, value: Option<&str>) -> Result<()> {
         let mut inner = self.inner.lock();
         match value {
@@ -166,9 +167,10 @@ impl Variables {
     /// SET, or SET LOCAL.
     ///
     /// # Errors
-    /// `UndefinedObject` for an unknown name, `InvalidName`, `CannotChangeNow` for a fixed
-    /// setting, `InvalidParameterValue` or `FeatureNotSupported` for the value, `LimitExceeded` for
-    /// too much of the client's own.
+    /// `UndefinedObject` for an unknown name, `InvalidName`, `CannotChangeNow` for a fixed setting,
+    /// `InvalidParameterValue` or `FeatureNotSupported` for the value, `ActiveTransaction` for a
+    /// mode of the open block, `LimitExceeded` for too many or too large own settings of the
+    /// client.
     pub fn set(&self, name: &str, value: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let (name, value) = inner.checked(name, value)?;
@@ -204,7 +206,8 @@ impl Variables {
         inner.parse()
     }
 
-    /// What SET LOCAL set outside of a block lasted as long as its statement.
+    /// Undoes the SET LOCAL of an earlier statement outside of a block: the value lasted for its
+    /// statement.
     pub fn end_statement(&self) {
         let mut inner = self.inner.lock();
         if inner.local.is_empty() {
@@ -226,26 +229,26 @@ impl Variables {
         inner.parse()
     }
 
-    /// A block begins: its changes are undone if it rolls back.
+    /// Begins a block. A rollback undoes the changes of the block.
     pub fn begin(&self) {
         let mut inner = self.inner.lock();
         inner.before_block = Some(Arc::clone(&inner.session));
     }
 
-    /// What is set now, for a savepoint.
+    /// The current settings, for a savepoint.
     pub fn mark(&self) -> Marked {
         let inner = self.inner.lock();
         Marked { session: Arc::clone(&inner.session), local: Arc::clone(&inner.local) }
     }
 
-    /// Goes back to what was set at a savepoint.
+    /// Returns to the settings of a savepoint.
     pub fn go_back(&self, marked: Marked) {
         let mut inner = self.inner.lock();
         (inner.session, inner.local) = (marked.session, marked.local);
         inner.parse_again("a savepoint");
     }
 
-    /// The block ends.
+    /// Ends the block.
     pub fn end(&self, committed: bool) {
         let mut inner = self.inner.lock();
         let before = inner.before_block.take();
@@ -260,18 +263,18 @@ impl Variables {
         inner.parse_again("a block");
     }
 
-    /// Differs after each change: what depends on settings is cached under it.
+    /// A version that differs after each change, for caches that depend on settings.
     pub fn version(&self) -> u64 {
         let inner = self.inner.lock();
         inner.version.wrapping_mul(8).wrapping_add(inner.modes().code())
     }
 
-    /// The modes of a block that names none.
+    /// The modes of a block without explicit modes.
     pub fn default_modes(&self) -> Modes {
         self.inner.lock().default_modes()
     }
 
-    /// The settings in the form in which they are used.
+    /// The settings in a parsed form, ready for use.
     pub fn parsed(&self) -> Parsed {
         self.inner.lock().parsed.clone()
     }
@@ -295,7 +298,7 @@ impl Variables {
     }
 }
 
-/// A mode of the block that is a setting too.
+/// A mode of the block that is also a setting.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     ReadOnly,
@@ -303,7 +306,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// The mode that the setting `name` shows.
+    /// The mode shown by the setting `name`.
     fn of_setting(name: &str) -> Option<Self> {
         match name {
             "transaction_read_only" => Some(Self::ReadOnly),
@@ -313,21 +316,21 @@ impl Mode {
     }
 }
 
-/// A setting as SHOW ALL and `pg_settings` list it.
+/// A setting for SHOW ALL and `pg_settings`.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: String,
-    /// What RESET goes back to.
+    /// The value after RESET.
     pub initial: String,
-    /// What it is; `None` for one of the client's own.
+    /// The documentation; `None` for a client's own setting.
     pub page: Option<&'static SettingPage>,
 }
 
 impl Listed {
-    /// What it does.
+    /// A description of the setting.
     pub fn does(&self) -> &'static str {
         self.page.map_or("a setting of the client's own", |page| page.does)
     }
@@ -349,7 +352,8 @@ impl Inner {
         }
     }
 
-    /// Changes a mode of the open block. Outside of a block the change would end with its statement.
+    /// Changes a mode of the open block. Outside of a block, the change would end with its
+    /// statement.
     fn set_mode(&self, mode: Mode, value: &str) -> Result<()> {
         if self.transaction.state() == TransactionState::Idle {
             return Ok(());
@@ -377,7 +381,7 @@ impl Inner {
         initial.or_else(|| find(name).map(|setting| setting.default)).unwrap_or("")
     }
 
-    /// The name under which a setting is kept.
+    /// The stored name of a setting.
     fn known(&mut self, name: &str) -> Result<Cow<'static, str>> {
         match find(name) {
             Some(setting) => Ok(setting.name.into()),
@@ -385,7 +389,7 @@ impl Inner {
         }
     }
 
-    /// The name under which a setting is kept, and the canonical form of a value for it.
+    /// The stored name of a setting, and the canonical form of a value.
     fn checked(&mut self, name: &str, value: &str) -> Result<(Cow<'static, str>, String)> {
         let Some(setting) = find(name) else {
             let name = self.custom.admit(name)?;
@@ -404,7 +408,7 @@ impl Inner {
         Ok((setting.name.into(), value))
     }
 
-    /// Whether a value of the client's own has room beside the others.
+    /// Checks that a client's own value has room beside the other values.
     fn check_room(&self, name: &str, value: &str) -> Result<()> {
         let maps = [&self.initial, &*self.session, &*self.local];
         let all = maps.into_iter().flat_map(BTreeMap::iter);
@@ -412,7 +416,7 @@ impl Inner {
         custom::check_room(name, value, held.map(|(name, value)| name.len() + value.len()).sum())
     }
 
-    /// After going back to what was valid before `what`, and still is.
+    /// Parses again after a return to the values before `what`, which are still valid.
     fn parse_again(&mut self, what: &str) {
         if let Err(error) = self.parse() {
             tracing::error!(%error, "settings of before {what}");

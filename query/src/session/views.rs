@@ -1,4 +1,4 @@
-//! What the system tables see of sessions and settings.
+//! The system tables' view of sessions and settings.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::service::Sessions;
 
-/// The catalog as one session sees it: with what its open block defines.
+/// The catalog in a session's view: with the definitions of its open block.
 #[derive(Debug)]
 pub struct SeenCatalog {
-    /// Everybody's.
+    /// The common catalog.
     pub catalog: Arc<Catalog>,
     /// The session's block.
     pub transaction: Arc<Transaction>,
@@ -89,7 +89,7 @@ impl SessionsView for OpenSessions {
     }
 }
 
-/// The settings of one session.
+/// The settings of a session.
 #[derive(Debug)]
 pub struct SessionSettings(pub Arc<Variables>);
 
@@ -129,7 +129,7 @@ impl SettingsView for SessionSettings {
     }
 }
 
-/// What a rule says of the values of a setting.
+/// The description of a rule's values.
 fn told(rule: Rule, default: &str) -> SettingRow {
     let of = |kind| SettingRow { kind, ..SettingRow::default() };
     match rule {

@@ -1,5 +1,5 @@
-//! What a statement waits for that others do, for as long as they like: release what they have acquired, commit
-//! events.
+//! A statement's waits for other sessions, without a time limit of their own: for a release of
+//! acquired chronicles, or for a commit of events.
 
 use std::{sync::Arc, task::Poll};
 
@@ -11,36 +11,37 @@ use super::Session;
 /// The waits of a session's statements.
 #[derive(Debug)]
 pub struct Waits {
-    /// How many there are now.
+    /// The number of open waits.
     open: watch::Sender<usize>,
-    /// Whether they are to end.
+    /// Whether the waits must end.
     ending: watch::Receiver<bool>,
 }
 
 impl Waits {
-    /// None so far; they end when `ending` says so.
+    /// No open waits; `ending` tells later waits to end.
     pub fn new(ending: watch::Receiver<bool>) -> Self {
         Self { open: watch::Sender::new(0), ending }
     }
 
-    /// Waits for what others do, unless the server is to end: its shutdown lets statements finish, and would wait
-    /// for this one in vain.
+    /// Waits for the work of other sessions, unless the server is ending: a shutdown lets
+    /// statements finish, and would wait for this statement in vain.
     ///
     /// # Errors
-    /// `Shutdown`; those of `what`.
+    /// `Shutdown`; the errors of `what`.
     pub async fn wait<T>(&self, what: impl Future<Output = Result<T>>) -> Result<T> {
         self.open.send_modify(|open| *open += 1);
         let _open = Open(&self.open);
         let mut ending = self.ending.clone();
         let ended = async move {
-            // Also when the service is gone.
+            // Also if the service is gone.
             let _ = ending.wait_for(|ending| *ending).await;
         };
         let mut what = std::pin::pin!(what);
         if let Poll::Ready(done) = futures::poll!(what.as_mut()) {
             return done;
         }
-        // Before what comes of the end itself, as what a session had acquired that has just been ended.
+        // Check the shutdown first: the shutdown also ends other sessions, and thus completes waits
+        // for their chronicles.
         tokio::select! {
             biased;
             () = ended => Err(Error::new(
@@ -53,12 +54,12 @@ impl Waits {
 
     async fn begun(&self) {
         let mut open = self.open.subscribe();
-        // It does not fail as long as the sender is there.
+        // Never fails during the lifetime of the sender.
         let _ = open.wait_for(|open| *open > 0).await;
     }
 }
 
-/// A wait; it is over when this is dropped.
+/// An open wait, until the drop.
 struct Open<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Open<'_> {
@@ -68,13 +69,14 @@ impl Drop for Open<'_> {
 }
 
 impl Session {
-    /// The waits of its statements.
+    /// The waits of the session's statements.
     pub(crate) fn waits(&self) -> &Arc<Waits> {
         &self.waits
     }
 
-    /// Ends when a statement waits for others that may be ended for want of a client: not one of a block that nobody
-    /// began, and that has written. Who sent that may go without waiting for it to be committed.
+    /// Returns when a statement waits for other sessions, if the statement may be ended for lack of
+    /// a client. A statement of an implicit block with written rows may not be ended: its client
+    /// may leave without waiting for the commit.
     pub async fn waiting(&self) {
         self.waits.begun().await;
         if self.transaction.is_implicit() && !self.transaction.written().is_empty() {

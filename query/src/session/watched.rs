@@ -1,4 +1,4 @@
-//! The rows of a statement, as its session follows them.
+//! The rows of a statement, watched by its session.
 
 use std::{
     pin::Pin,
@@ -14,8 +14,7 @@ use stratalog_visor_core::acquisition::Using;
 use super::{Session, transaction::Transaction};
 
 impl Session {
-    /// A stream whose error makes an open block fail, and that uses chronicles as long as it is
-    /// there.
+    /// A stream that fails the open block on an error, and uses chronicles during its lifetime.
     pub(crate) fn watch(
         &self,
         stream: BoxStream<'static, Result<RecordBatch>>,

@@ -1,5 +1,5 @@
-//! What a statement is doing, so that it can be stopped: by a cancel request, by
-//! `statement_timeout`, by shutdown, or by its result being dropped.
+//! The work of a running statement, with several ways to stop the statement: a cancel request,
+//! `statement_timeout`, shutdown, or the drop of its result.
 
 use std::{
     pin::Pin,
@@ -23,10 +23,10 @@ use crate::service::{
     share::Share,
 };
 
-/// The longest time that an error waits for the tasks of its statement.
+/// Maximum time that an error waits for the tasks of its statement.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Why a statement is stopped.
+/// The reason for the stop of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// A cancel request.
@@ -35,13 +35,13 @@ pub enum Stop {
     Shutdown = 2,
     /// The session ends.
     Closed = 3,
-    /// Another session ended this one.
+    /// Another session ended this session.
     Terminated = 4,
-    /// The server's memory is used up, and this statement has most of it.
+    /// The memory of the server is used up, and this statement has most of the memory.
     Memory = 5,
 }
 
-/// One running statement.
+/// A running statement, or a part of a running statement.
 #[derive(Debug)]
 pub struct Work {
     stopped: AtomicU8,
@@ -49,27 +49,27 @@ pub struct Work {
     stop: Arc<Notify>,
     deadline: Option<Instant>,
     timeout_ms: u64,
-    /// Whether it is carried out is the log's to say now.
+    /// Whether the statement is committing: only the log decides whether the statement succeeds.
     committing: AtomicBool,
-    /// The statement that this is a part of.
+    /// The whole statement, if this is a part.
     whole: Option<Arc<Work>>,
-    /// `None` without a budget.
+    /// The budget for values; `None` without a budget.
     values: Option<Arc<Share>>,
-    /// What the statement takes, with all of its parts.
+    /// The resources of the statement, with all of its parts.
     usage: Arc<Usage>,
 }
 
-/// What a statement takes.
+/// The resources of a statement.
 #[derive(Debug, Default)]
 struct Usage {
-    /// Bytes that the statement's threads allocated, less the bytes that the threads freed or handed
-    /// on. Memory that other threads free still counts, so the number is an estimate.
+    /// Bytes that the statement's threads allocated, minus bytes that the threads freed or handed
+    /// on. Memory freed by other threads still counts: the number is an estimate.
     bytes: AtomicIsize,
-    /// Tasks that work for the statement.
+    /// Number of tasks working for the statement.
     tasks: AtomicUsize,
-    /// Notified when the last task has ended.
+    /// Notified at the end of the last task.
     alone: Notify,
-    /// Whether [`real`] has the statement in its list.
+    /// Whether the list of [`real`] contains the statement.
     known: AtomicBool,
     /// The statement itself.
     whole: Weak<Work>,
@@ -99,7 +99,7 @@ impl Governor for Work {
     }
 
     fn rests(&self) -> bool {
-        // The end of a statement frees memory, so an ending statement needs no turn.
+        // An ending statement frees memory, and therefore needs no turn.
         real::takes_turns()
             && self.bytes() >= real::RESTING_BYTES_MIN
             && !real::has_turn(self.address())
@@ -119,13 +119,13 @@ impl Governor for Work {
 }
 
 impl Work {
-    /// A statement that starts now and may take `timeout_ms`; 0 means no limit.
+    /// A statement that starts now, with a timeout of `timeout_ms`; 0 means no limit.
     #[cfg(test)]
     pub fn start(timeout_ms: u64) -> Arc<Self> {
         Self::begin(timeout_ms, None)
     }
 
-    /// As `start`, with the budget of values.
+    /// Like `start`, with a budget for values.
     pub fn within(timeout_ms: u64, pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
         Self::begin(timeout_ms, Some(Share::new("values of expressions", pool)))
     }
@@ -144,19 +144,20 @@ impl Work {
         })
     }
 
-    /// An estimate of the statement's bytes: the larger of the bytes that the threads allocated and
-    /// the bytes that the pool granted.
+    /// An estimate of the statement's bytes: the larger of the bytes allocated by the threads and
+    /// the bytes granted by the pool.
     pub fn bytes(&self) -> usize {
         let allocated = usize::try_from(self.usage.bytes.load(Ordering::Relaxed)).unwrap_or(0);
         allocated.max(self.values.as_ref().map_or(0, |values| values.size()))
     }
 
-    /// The same number for all parts of a statement, and another for each running statement.
+    /// An identifier of the statement: the same for all parts of a statement, different for each
+    /// running statement.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.usage).addr()
     }
 
-    /// Takes the bytes of rows that leave the statement out of the statement's count.
+    /// Subtracts the bytes of rows that leave the statement from the statement's count.
     pub fn hand_on(&self, bytes: usize) {
         if self.usage.known.load(Ordering::Relaxed) {
             let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
@@ -164,13 +165,13 @@ impl Work {
         }
     }
 
-    /// Whether nothing stops the statement any more, or something already has.
+    /// Whether nothing can stop the statement any more, or a stop has already happened.
     pub fn is_ending(&self) -> bool {
         self.is_committing() || self.whole_is_committing() || self.stop_error().is_some()
     }
 
-    /// Returns when the tasks that work for the statement have ended and their memory is free; after
-    /// [`PATIENCE`] in any case.
+    /// Waits until the statement's tasks have ended and their memory is free, at most for
+    /// [`PATIENCE`].
     pub async fn alone(&self) {
         if self.usage.tasks.load(Ordering::Acquire) == 0 {
             return;
@@ -187,12 +188,12 @@ impl Work {
         let _late = tokio::time::timeout(PATIENCE, ended).await;
     }
 
-    /// The statement as the functions of its expressions see it.
+    /// The governor for the functions of the statement's expressions.
     pub fn governor(self: &Arc<Self>) -> Arc<dyn Governor> {
         Arc::clone(self) as Arc<dyn Governor>
     }
 
-    /// A part of the statement: it ends with it, and can be stopped alone.
+    /// A part of the statement. The part ends with the statement, and can be stopped alone.
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         Arc::new(Self {
             stopped: AtomicU8::new(0),
@@ -206,18 +207,18 @@ impl Work {
         })
     }
 
-    /// Stops the statement; it ends with an error the next time it is polled.
+    /// Stops the statement. The next poll ends the statement with an error.
     pub fn stop(&self, reason: Stop) {
         // The first reason stays.
         let _ = self.stopped.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
         self.stop.notify_waiters();
     }
 
-    /// From here on nothing stops the statement: what it wrote may be durable at any moment,
-    /// and whoever is told that it was cancelled would write it again.
+    /// From here on nothing stops the statement. The written rows may be durable at any moment, and
+    /// a client that receives a cancel error would write the rows again.
     ///
     /// # Errors
-    /// As [`Self::check`]; then nothing may be committed.
+    /// The errors of [`Self::check`]; nothing may be committed then.
     pub fn commit(&self) -> Result<()> {
         self.check()?;
         self.committing.store(true, Ordering::Release);
@@ -228,16 +229,16 @@ impl Work {
         self.committing.load(Ordering::Acquire)
     }
 
-    /// Whether the statement that this is a part of commits: then the part goes on, past the deadline too,
-    /// unless the part itself is stopped.
+    /// Whether the whole statement of this part is committing. The part then continues, even past
+    /// the deadline, unless the part itself is stopped.
     fn whole_is_committing(&self) -> bool {
         self.whole.as_ref().is_some_and(|whole| whole.is_committing())
     }
 
-    /// The error of a statement that was stopped or has run too long.
+    /// Checks that the statement was not stopped and has not run too long.
     ///
     /// # Errors
-    /// `QueryCanceled` or `Shutdown`.
+    /// `QueryCanceled`, `Shutdown` or `OutOfMemory`.
     pub fn check(&self) -> Result<()> {
         if self.is_committing() {
             return Ok(());
@@ -253,7 +254,7 @@ impl Work {
         }
     }
 
-    /// Runs `future` unless the statement is stopped first.
+    /// Runs `future`, unless the statement is stopped first.
     pub async fn guard<T>(self: &Arc<Self>, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.check()?;
         let result = tokio::select! {
@@ -262,13 +263,13 @@ impl Work {
             result = governed(self.governor(), future) => result,
         };
         if result.is_err() {
-            // A client that receives the error finds the memory free.
+            // Free the memory before the client receives the error.
             self.alone().await;
         }
         result
     }
 
-    /// Passes the batches of `stream` on until the statement is stopped.
+    /// Passes on the batches of `stream` until the statement is stopped.
     pub fn guard_stream(
         self: &Arc<Self>,
         stream: BoxStream<'static, Result<RecordBatch>>,
@@ -278,7 +279,7 @@ impl Work {
         Box::pin(Guarded { work: Arc::clone(self), stopped, stream: Some(stream), failing: None })
     }
 
-    /// Ends when the statement is to be stopped.
+    /// Waits for a stop of the statement.
     pub async fn stopped(&self) -> Error {
         loop {
             let notified = self.stop.notified();
@@ -337,23 +338,22 @@ impl Work {
     }
 }
 
-/// The error of a session that another one ended.
+/// The error of a session terminated by another session.
 pub fn terminated() -> Error {
     Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
 }
 
-/// A stream that ends with an error when its statement is stopped, and then drops what it
-/// was reading from.
+/// A stream that ends with an error on a stop of its statement, and then drops its source.
 struct Guarded {
     work: Arc<Work>,
     stopped: BoxFuture<'static, Error>,
     stream: Option<BoxStream<'static, Result<RecordBatch>>>,
-    /// The error, which waits until the tasks of the statement have ended.
+    /// The error, while waiting for the end of the statement's tasks.
     failing: Option<BoxFuture<'static, Error>>,
 }
 
 impl Guarded {
-    /// Ends with an error, once the memory of the statement is free.
+    /// Ends with an error, after the memory of the statement is free.
     fn fail(
         &mut self,
         error: Error,

@@ -1,4 +1,4 @@
-//! Which of several functions of one name a call means: the manual of PostgreSQL, 10.3.
+//! Chooses between several functions of one name: PostgreSQL's manual, section 10.3.
 
 use stratalog_functions::literal::numeric_type;
 use stratalog_model::ColumnType;
@@ -6,18 +6,18 @@ use stratalog_model::ColumnType;
 use super::signatures::{Overload, Parameter};
 use crate::rules::common_types::{Given, common_type};
 
-/// The function that a call means.
+/// The chosen function of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The type that each argument is brought to; `None` leaves it as it is.
+    /// The target type of each argument; `None` leaves the argument unchanged.
     pub wanted: Vec<Option<ColumnType>>,
-    /// What the call gives; `None` leaves it to the function.
+    /// The result type of the call; `None` leaves the choice to the function.
     pub gives: Option<ColumnType>,
-    /// The function that it calls, where that is another one.
+    /// The function to call in place of the named function.
     pub calls: Option<&'static str>,
 }
 
-/// Kinds of types, within which one is preferred.
+/// Type categories. Each category except `Other` has a preferred type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Category {
     Number,
@@ -49,12 +49,12 @@ fn is_preferred(parameter: &Parameter) -> bool {
     )
 }
 
-/// How a value fits a parameter.
+/// How well a value fits a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Exact,
     Cast,
-    /// It has no type of its own.
+    /// The value has no type of its own.
     Open,
 }
 
@@ -69,7 +69,7 @@ fn same(given: &ColumnType, taken: &ColumnType) -> bool {
     }
 }
 
-/// Whether values of one type become those of another without being told.
+/// Whether values of one type convert to another type implicitly.
 fn casts(given: &ColumnType, taken: &ColumnType) -> bool {
     use ColumnType as T;
     let rank = |of: &ColumnType| match of {
@@ -117,8 +117,8 @@ impl Overload {
     }
 }
 
-/// The one of `overloads` that a call with these arguments means; `None` when it is none, or
-/// several are as good.
+/// Chooses the overload for a call with these arguments. `None` if no overload fits, or if several
+/// overloads fit equally well.
 pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
     if given.contains(&Given::Other) {
         return None;
@@ -150,7 +150,7 @@ pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
     }
 }
 
-/// Keeps those that fit well at the most places.
+/// Keeps the overloads with the highest number of well-fitting arguments.
 fn keep_best(
     left: &mut Vec<&Overload>,
     given: &[Given],
@@ -167,8 +167,9 @@ fn keep_best(
     left.retain(|overload| score(overload) == most);
 }
 
-/// At a place without a type, text is what is meant if one takes it, else the one kind that all
-/// take, and within it the type that is preferred.
+/// Narrows the overloads at a place whose argument has no type. Text wins if any overload takes
+/// text there; otherwise the category common to all overloads wins. Within the category, the
+/// preferred type wins.
 fn keep_category(left: &mut Vec<&Overload>, at: usize) -> Option<()> {
     let categories: Vec<Category> =
         left.iter().map(|overload| category(overload.parameter(at))).collect();
@@ -185,7 +186,8 @@ fn keep_category(left: &mut Vec<&Overload>, at: usize) -> Option<()> {
     Some(())
 }
 
-/// What has no type is taken for what all others are.
+/// Assumes for arguments without a type the common type of all other arguments. Keeps the only
+/// overload that takes this type at every place, if exactly one does.
 fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[Given]) {
     let mut known = given.iter().filter_map(|given| match given {
         Given::Typed(known, _) => Some(known),
@@ -204,7 +206,7 @@ fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[Given]) {
     }
 }
 
-/// The types of the arguments of the one that is left.
+/// The choice of the last remaining overload.
 fn chosen(overload: &Overload, given: &[Given]) -> Option<Choice> {
     let element = element(overload, given)?;
     let wanted = given.iter().enumerate().map(|(at, given)| {
@@ -213,7 +215,7 @@ fn chosen(overload: &Overload, given: &[Given]) -> Option<Choice> {
             (Parameter::Type(ColumnType::Numeric { .. }), given) => numeric(given),
             (Parameter::Type(ColumnType::Text), Given::Text(_)) => None,
             (Parameter::Type(taken), Given::Typed(given, _)) if same(given, taken) => {
-                // A constant is narrowed to what it is.
+                // The planner holds an integer constant in a bigint: narrow the constant.
                 matches!(given, ColumnType::Integer).then(|| taken.clone())
             }
             (Parameter::Type(taken), _) => Some(taken.clone()),
@@ -232,7 +234,7 @@ fn chosen(overload: &Overload, given: &[Given]) -> Option<Choice> {
     Some(Choice { wanted: wanted.collect(), gives: overload.gives.clone(), calls: overload.calls })
 }
 
-/// A numeric with the digits of the value.
+/// A numeric type with the digits of the value.
 fn numeric(given: &Given) -> Option<ColumnType> {
     let whole = |precision| Some(ColumnType::Numeric { precision, scale: 0 });
     match given {
@@ -245,7 +247,8 @@ fn numeric(given: &Given) -> Option<ColumnType> {
     }
 }
 
-/// The common type of the elements; `Some(None)` where there are none, or all are as they are.
+/// The common type of the elements. `Some(None)` if the call has no elements, or if all elements
+/// keep their types; `None` if the elements have no common type.
 #[expect(clippy::option_option, reason = "none is not the same as no common type")]
 fn element(overload: &Overload, given: &[Given]) -> Option<Option<ColumnType>> {
     let mut elements = Vec::new();

@@ -1,37 +1,37 @@
-//! PostgreSQL's functions by name: what they take, and what they give where that is not what
-//! the function itself says.
+//! PostgreSQL's functions by name: the parameters, and the result type if it differs from the
+//! result type of the implementing function.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use stratalog_model::ColumnType;
 
-/// What a parameter takes.
+/// The values of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parameter {
-    /// Values of this type; numerics of any digits, times of any precision.
+    /// Values of this type: numerics of any precision and scale, times of any precision.
     Type(ColumnType),
-    /// An array of what the other such parameters take.
+    /// An array of the element type common to all parameters `Array` and `Element` of the call.
     Array,
-    /// What the elements of [`Parameter::Array`] are.
+    /// A value of the element type of [`Parameter::Array`].
     Element,
-    /// Anything, as it comes.
+    /// A value of any type, without a cast.
     Any,
 }
 
 /// One function of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overload {
-    /// What it takes.
+    /// The parameters.
     pub takes: Vec<Parameter>,
-    /// Whether the last parameter is taken any number of times.
+    /// Whether a call may repeat the last parameter.
     pub variadic: bool,
-    /// What it gives; `None` leaves it to the function.
+    /// The result type; `None` leaves the choice to the function.
     pub gives: Option<ColumnType>,
-    /// The function that it calls, where that is another one.
+    /// The function to call in place of the named function.
     pub calls: Option<&'static str>,
 }
 
-/// `names: parameters [-> result] [=> function] | parameters …`, a line for each.
+/// Lines of the form `names: parameters [-> result] [=> function] | parameters …`.
 const SIGNATURES: &str = "
 abs: int2 | int4 | int8 | numeric | float4 | float8
 ceil, floor, exp, ln, log10, sqrt: float8 | numeric
@@ -119,7 +119,7 @@ static BY_NAME: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|
         .collect()
 });
 
-/// The functions of a name, as DataFusion calls it.
+/// The overloads of a function, by DataFusion's name.
 pub fn of(name: &str) -> &'static [Overload] {
     BY_NAME.get(name).map_or(&[], Vec::as_slice)
 }

@@ -1,5 +1,5 @@
-//! Arithmetic of floats as in PostgreSQL: a result that leaves the range of its type is an
-//! error, and each NaN is the positive one.
+//! Float arithmetic with PostgreSQL's rules: a result outside the range of its type is an error,
+//! and every NaN becomes the positive NaN.
 
 use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum, PrimitiveArray},
@@ -11,10 +11,11 @@ use stratalog_model::{Error, ErrorKind};
 use super::Operation;
 use crate::{errors::to_datafusion, rules::float_keys::with_one_nan};
 
-/// `result` of floats, checked against its operands; a result of another type as it is.
+/// Checks the `result` of a float operation against the operands. Results of other types pass
+/// unchecked.
 ///
 /// # Errors
-/// `NumericOutOfRange` for a result that is infinite or zero by its size alone.
+/// `NumericOutOfRange` for an overflow to infinity, or an underflow to zero.
 pub(super) fn in_range(
     operation: Operation,
     left: &dyn Datum,
@@ -74,7 +75,7 @@ fn out_of_range(message: &str) -> datafusion::error::DataFusionError {
     to_datafusion(Error::new(ErrorKind::NumericOutOfRange, message))
 }
 
-/// One side of an operation: a value for each row, or one for all.
+/// One side of an operation: a value for each row, or a constant for all rows.
 struct Operand<'a, T: ArrowPrimitiveType> {
     values: &'a PrimitiveArray<T>,
     is_constant: bool,

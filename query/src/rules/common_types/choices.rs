@@ -1,4 +1,4 @@
-//! Expressions that give one of their arguments.
+//! Expressions that return one of their arguments.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ use crate::{
     },
 };
 
-/// `function` that takes arguments of any types, if it is one that gives one of them. What
-/// is planned with it is replaced before it runs.
+/// `function` with arguments of any types, if `function` returns one of its arguments. A rewrite
+/// replaces the planned function before execution.
 pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     if !gives_an_argument(function.name()) {
         return function;
@@ -38,12 +38,12 @@ pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     layers::scalar(function, Unified { signature })
 }
 
-/// Whether a function of this name gives one of its arguments.
+/// Whether the function `name` returns one of its arguments.
 pub fn gives_an_argument(name: &str) -> bool {
     matches!(name, "coalesce" | "greatest" | "least" | "nullif")
 }
 
-/// Gives such arguments their common type. Runs before type coercion.
+/// Casts the choices of an expression to their common type. Runs before type coercion.
 #[derive(Debug)]
 pub struct CommonTypes;
 
@@ -113,7 +113,7 @@ impl FunctionRewrite for CommonTypes {
                     Given::Typed(wanted, _) => wanted,
                     _ => return Ok(Transformed::no(subquery)),
                 };
-                // The value of a subquery lacks the metadata that makes text a jsonb.
+                // The value of a subquery lacks the jsonb metadata of its text.
                 let changed = wanted == ColumnType::Jsonb;
                 let value = if changed { typed(subquery, &wanted) } else { subquery };
                 Ok(Transformed::new_transformed(value, changed))
@@ -172,14 +172,14 @@ impl FunctionRewrite for CommonTypes {
     }
 }
 
-/// Whether a real is compared with a value of another type, in double precision.
+/// Whether `nullif` compares a real with a value of another type, in double precision.
 fn compares_real(first: &ColumnType, given: &[Given]) -> bool {
     let is_other = |given: &Given| matches!(given, Given::Typed(of, _) if *of != ColumnType::Real);
     *first == ColumnType::Real && given.iter().any(is_other)
 }
 
-/// The type of `nullif`, where PostgreSQL compares values of both types as they are: that of the first. `None`
-/// where both are brought to their common type.
+/// The type of `nullif`, if PostgreSQL compares both values in their own types: usually the type of
+/// the first value. `None` if PostgreSQL casts both values to their common type.
 fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
     use ColumnType as T;
     let [Given::Typed(first, true), Given::Typed(second, true)] = given else { return None };
@@ -193,7 +193,7 @@ fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
     if is_floating(first) && is_exact(second) {
         return Some(first.clone());
     }
-    // An operator of real and integer or numeric takes the latter as a double precision.
+    // An operator between an exact number and a float takes the exact number as a double precision.
     if is_exact(first) && is_floating(second) {
         return Some(T::Double);
     }
@@ -201,7 +201,7 @@ fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
     is_kept.then(|| first.clone())
 }
 
-/// A function as it is planned: its type is the common type of its arguments.
+/// A function during planning: the result type is the common type of the arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Unified {
     signature: Signature,

@@ -49,8 +49,8 @@ impl AnalyzerRule for SetTypes {
     }
 }
 
-/// Whether a join is an INTERSECT or EXCEPT: before optimization, other semi-joins and anti-joins take NULLs for
-/// different.
+/// Whether a join is an INTERSECT or EXCEPT: before optimization, other semi-joins and anti-joins
+/// treat NULLs as different.
 pub fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
         && join.null_equality == NullEquality::NullEqualsNull
@@ -61,7 +61,7 @@ pub fn sides(join: &Join) -> [(Vec<Expr>, Arc<LogicalPlan>); 2] {
     [columns_of(written(&join.left)), columns_of(written(&join.right))]
 }
 
-/// A side below what the planner puts on top.
+/// A side, below the nodes added by the planner.
 fn written(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     match side.as_ref() {
         LogicalPlan::Distinct(Distinct::All(input)) => match input.as_ref() {
@@ -95,7 +95,7 @@ fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalP
     LogicalPlan::Join(join).recompute_schema().map(Transformed::yes)
 }
 
-/// A side with the columns in the wanted types; `None` where nothing changes.
+/// A side with the columns in the wanted types; `None` if nothing changes.
 fn in_types(
     side: &Arc<LogicalPlan>,
     given: &[Given],

@@ -1,5 +1,5 @@
-//! Values whose SQL type their Arrow type does not tell: uuid and jsonb. What gives one of
-//! its arguments forgets it.
+//! Values with an SQL type that the Arrow type does not show: uuid and jsonb. A function that
+//! returns one of its arguments loses the SQL type.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use stratalog_model::{ColumnType, Error};
 
 use crate::errors::to_datafusion;
 
-/// `expr`, which is of this type, and says so.
+/// Adds the SQL type to `expr`, a value of this type.
 pub(super) fn typed(expr: Expr, column_type: &ColumnType) -> Expr {
     let name = match column_type {
         ColumnType::Uuid => "typed_uuid",
@@ -27,7 +27,7 @@ pub(super) fn typed(expr: Expr, column_type: &ColumnType) -> Expr {
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
-/// Whether [`typed`] made it of what [`typed`] made.
+/// Whether the call and its argument both come from [`typed`].
 pub(super) fn is_typed_twice(call: &ScalarFunction) -> bool {
     let inner = match call.args.as_slice() {
         [Expr::ScalarFunction(inner)] => inner,
@@ -59,7 +59,7 @@ impl ScalarUDFImpl for Typed {
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let given = arguments.arg_fields.first();
         let field = self.column_type.arrow_field(self.name, true);
-        // Text comes in several Arrow types.
+        // Text has several Arrow types.
         Ok(Arc::new(match given {
             Some(given) => field.with_data_type(given.data_type().clone()),
             None => field,

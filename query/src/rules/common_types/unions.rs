@@ -23,7 +23,7 @@ use stratalog_text::TextStyle;
 use super::{Given, common_type, in_type};
 use crate::errors::to_datafusion;
 
-/// Gives the columns of a UNION their common types, and the integers of VALUES PostgreSQL's.
+/// Gives the columns of a UNION their common types, and the integers of VALUES PostgreSQL's types.
 /// Runs before type coercion.
 #[derive(Debug)]
 pub struct UnionTypes;
@@ -46,8 +46,8 @@ impl AnalyzerRule for UnionTypes {
     }
 }
 
-/// Changes the nodes of a plan from the bottom up, except for the terms of recursive queries, whose
-/// types were settled when the planner brought the second term to the types of the first.
+/// Changes the nodes of a plan from the bottom up, except in the terms of recursive queries: the
+/// planner has settled their types by a cast of the second term to the types of the first.
 pub fn outside_recursion(
     plan: LogicalPlan,
     change: impl FnMut(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
@@ -62,7 +62,7 @@ pub fn outside_recursion(
     plan.transform_down_up_with_subqueries(stop, change).map(|plan| plan.data)
 }
 
-/// Checks the recursive queries of a plan as it was planned, before casts become functions.
+/// Checks the recursive queries of the planner's original plan, before casts become functions.
 ///
 /// # Errors
 /// `DatatypeMismatch` and `FeatureNotSupported`; see [`check_terms`].
@@ -76,7 +76,8 @@ pub fn check_recursion(plan: &LogicalPlan) -> Result<()> {
     .map(|_| ())
 }
 
-/// Refuses a second term whose values the types of the first do not hold: the planner has cast them.
+/// Refuses a second term if the types of the first term cannot hold the values of the second: the
+/// planner has cast the values.
 fn check_terms(query: &RecursiveQuery) -> Result<()> {
     let (exprs, input) = columns_of(&query.recursive_term);
     for (at, (expr, field)) in exprs.iter().zip(query.static_term.schema().fields()).enumerate() {
@@ -107,8 +108,8 @@ fn check_terms(query: &RecursiveQuery) -> Result<()> {
     Ok(())
 }
 
-/// Whether the second type holds values that a cast to the first would round or cut. The widths of
-/// integers are no matter: the cast of too large an integer fails.
+/// Whether the second type holds values that a cast to the first type would round or cut. The
+/// widths of integers do not matter: the cast of too large an integer fails.
 fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
     use ColumnType as T;
     matches!(
@@ -141,7 +142,7 @@ fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPla
         }
     }
     if !changed {
-        // Constants that were narrowed are of a type that the union does not know of yet.
+        // The union does not know the types of narrowed constants yet.
         let agree = union.inputs.iter().all(|input| {
             let fields = input.schema().fields().iter().zip(union.schema.fields());
             fields.clone().all(|(input, union)| input.data_type() == union.data_type())
@@ -161,7 +162,7 @@ fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPla
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
-/// The columns of an input, and what they are columns of.
+/// The columns of an input, and the plan that provides the columns.
 pub fn columns_of(input: &Arc<LogicalPlan>) -> (Vec<Expr>, Arc<LogicalPlan>) {
     match input.as_ref() {
         LogicalPlan::Projection(projection) => {
@@ -171,7 +172,7 @@ pub fn columns_of(input: &Arc<LogicalPlan>) -> (Vec<Expr>, Arc<LogicalPlan>) {
     }
 }
 
-/// The expression that an alias names.
+/// The expression below an alias.
 pub fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
@@ -179,7 +180,7 @@ pub fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// An expression in a type, without the alias; `None` where the expression has the type.
+/// An expression in a type, without the alias; `None` if the expression already has the type.
 pub(super) fn retyped(
     expr: &Expr,
     given: &Given,
@@ -207,7 +208,7 @@ fn retype(
     Ok(true)
 }
 
-/// Integers that all fit are integers, and not bigints.
+/// A column of VALUES with only small integers has the type integer, and not bigint.
 fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     for at in 0..values.schema.fields().len() {
@@ -237,8 +238,8 @@ fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
 }
 
-/// Gives the cells of VALUES one type again, where an expression among the cells has another type than when
-/// VALUES was planned. Runs after the functions have their types.
+/// Gives the cells of VALUES a common type again, if an expression in a cell got another type after
+/// the planning of VALUES. Runs after the functions have their types.
 #[derive(Debug)]
 pub struct ValuesTypes;
 
@@ -256,7 +257,7 @@ impl AnalyzerRule for ValuesTypes {
                 other => Transformed::no(other),
             };
             changed |= node.transformed;
-            // Of what lies above, the types have changed, too.
+            // The types of the nodes above have changed, too.
             if changed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
         })
         .map(|plan| plan.data)
@@ -299,7 +300,8 @@ fn cuts(column: &DataType, given: &DataType) -> bool {
     }
 }
 
-/// What the planner has cast to the type of its column: its casts name no type.
+/// The value below a cast that the planner added for the type of the column: the planner's cast
+/// names no type.
 fn uncast(cell: &Expr) -> &Expr {
     match cell {
         Expr::Cast(Cast { expr, field })

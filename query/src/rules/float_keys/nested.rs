@@ -1,4 +1,4 @@
-//! Arrays and rows of floats, which DataFusion compares by their bits everywhere.
+//! Keys of arrays and rows of floats. DataFusion compares their bits everywhere.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|known| is_nested(&known))
 }
 
-/// The key of an array or row; other values as they are.
+/// The key of an array or row; other values unchanged.
 fn keyed(keys: &FloatKeys, expr: Expr, schema: &DFSchema) -> Expr {
     match is_nested(&expr, schema) && !keys.is_key(&expr, schema) {
         true => keys.key(expr),
@@ -32,7 +32,7 @@ fn keyed(keys: &FloatKeys, expr: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// Comparisons, and functions that look for an element.
+/// Comparisons, and functions that search for an element.
 pub(super) fn of_expression(
     keys: &FloatKeys,
     expr: Expr,
@@ -73,7 +73,7 @@ fn is_equality(op: Operator) -> bool {
     )
 }
 
-/// Functions of an array, and of a value that elements are compared with.
+/// Whether a function searches an array for a value.
 fn looks_for_element(name: &str) -> bool {
     const NAMES: [&str; 6] = [
         "array_position",
@@ -106,7 +106,7 @@ pub(super) fn of_distinct(
     Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(keyed)))))
 }
 
-/// A join whose columns are compared by their keys.
+/// A join that compares the keys of its columns.
 pub(super) fn of_join(keys: &FloatKeys, mut join: Join) -> Transformed<LogicalPlan> {
     let mut changed = false;
     for (left, right) in &mut join.on {
@@ -119,7 +119,7 @@ pub(super) fn of_join(keys: &FloatKeys, mut join: Join) -> Transformed<LogicalPl
     Transformed::new_transformed(LogicalPlan::Join(join), changed)
 }
 
-/// Groups that are told apart by their keys.
+/// Groups that are distinguished by their keys.
 pub(super) fn of_groups(keys: &FloatKeys, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
     let LogicalPlan::Aggregate(mut aggregate) = node else { return Ok(Transformed::no(node)) };
@@ -138,7 +138,7 @@ pub(super) fn of_groups(keys: &FloatKeys, node: LogicalPlan) -> Result<Transform
         };
         *group = keyed.data;
     }
-    // Names and types stay, and with them the schema.
+    // Names and types stay, and therefore also the schema.
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 

@@ -1,4 +1,4 @@
-//! Comparisons of one value with several: BETWEEN, IN, ANY, `CASE v WHEN …`.
+//! Comparisons of one value with several values: BETWEEN, IN, ANY, `CASE v WHEN …`.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> DataType {
     expr.get_type(schema).unwrap_or(DataType::Null)
 }
 
-/// Brings a float and the values beside the float to real if real holds all values, else to double precision.
-/// The comparison of two reals is the same in both types.
+/// Casts a float and the values beside the float to real if real holds all values, otherwise to
+/// double precision. The comparison of two reals has the same result in both types.
 fn beside_float(value: &mut Expr, others: &mut [&mut Expr], schema: &DFSchema) {
     let given = type_of(value, schema);
     let kept = |other: &Expr| match type_of(other, schema) {
@@ -42,7 +42,7 @@ fn beside_float(value: &mut Expr, others: &mut [&mut Expr], schema: &DFSchema) {
     }
 }
 
-/// BETWEEN, which is two comparisons.
+/// BETWEEN, a pair of comparisons.
 pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed<Expr> {
     let value = type_of(&between.expr, schema);
     let (low, high) = (type_of(&between.low, schema), type_of(&between.high, schema));
@@ -66,8 +66,8 @@ pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed
     })
 }
 
-/// IN of a list. As in PostgreSQL, several values without columns are an array in the common type of these values
-/// and the left side; each other value is compared alone.
+/// IN with a list. Like in PostgreSQL, several values without columns form an array in the common
+/// type of these values and the left side; each other value is compared alone.
 pub(super) fn of_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     let value = type_of(&list.expr, schema);
     let types: Vec<DataType> = list.list.iter().map(|other| type_of(other, schema)).collect();
@@ -153,7 +153,7 @@ fn single(expr: Expr, given: &DataType) -> Expr {
     }
 }
 
-/// Whether a value of a list can differ between the rows of the query that the list stands in.
+/// Whether a value of a list can differ between the rows of the query around the list.
 fn reads_row(value: &Expr) -> bool {
     let reads = value.exists(|part| {
         Ok(match part {
@@ -167,7 +167,8 @@ fn reads_row(value: &Expr) -> bool {
     reads.unwrap_or(true)
 }
 
-/// A value and the column of a query that the value is compared with; whether they changed.
+/// Aligns the types of a value and of the query column compared with the value. Returns whether a
+/// type changed.
 pub(super) fn of_subquery(
     value: &mut Expr,
     subquery: &mut Subquery,
@@ -194,7 +195,8 @@ pub(super) fn of_subquery(
     Ok(true)
 }
 
-/// The arguments of `array_has`, which are an array and a value; whether they changed.
+/// Aligns the types of the arguments of `array_has`, an array and a value. Returns whether a type
+/// changed.
 pub(super) fn of_array(arguments: &mut [Expr], schema: &DFSchema) -> bool {
     let [array, value] = arguments else { return false };
     let DataType::List(item) = type_of(array, schema) else { return false };
@@ -218,7 +220,7 @@ pub(super) fn of_array(arguments: &mut [Expr], schema: &DFSchema) -> bool {
     true
 }
 
-/// `CASE v WHEN …`, which compares the value with each condition by itself.
+/// Aligns the types of `CASE v WHEN …`, which compares the value with each condition separately.
 pub(super) fn of_case(mut case: Case, schema: &DFSchema) -> Transformed<Case> {
     let Some(base) = &mut case.expr else { return Transformed::no(case) };
     let value = type_of(base, schema);

@@ -1,4 +1,4 @@
-//! The shortest or longest of one group's intervals, also over a window that moves.
+//! The shortest or longest interval of a group, also over a sliding window.
 
 use std::collections::VecDeque;
 
@@ -13,16 +13,16 @@ use datafusion::{
 
 use super::{super::lengths, null, totals::only};
 
-/// Candidates: each beats all that came before it, and those were not yet dropped. Of
-/// intervals of one length the last counts, as in PostgreSQL.
+/// A queue of candidates: no later interval beats a candidate, and no candidate has left the
+/// window. Among intervals of equal length the last wins, like in PostgreSQL.
 #[derive(Debug)]
 pub(super) struct Extreme {
     largest: bool,
-    /// Number of the interval, and the interval.
+    /// The number of the interval, and the interval.
     candidates: VecDeque<(u64, IntervalMonthDayNano)>,
     added: u64,
     dropped: u64,
-    /// Whether intervals are dropped again; else one candidate is enough.
+    /// Whether intervals leave the window; otherwise a single candidate is enough.
     moves: bool,
 }
 
@@ -31,7 +31,7 @@ impl Extreme {
         Self { largest, candidates: VecDeque::new(), added: 0, dropped: 0, moves: false }
     }
 
-    /// An accumulator for windows that move.
+    /// An accumulator for sliding windows.
     pub(super) fn moving(largest: bool) -> Self {
         Self { moves: true, ..Self::new(largest) }
     }

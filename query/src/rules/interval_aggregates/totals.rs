@@ -1,5 +1,5 @@
-//! The sum or average of one group's intervals, also over a window that moves. Months, days
-//! and time are added apart, as in PostgreSQL.
+//! The sum or average of a group's intervals, also over a sliding window. Months, days and time are
+//! added separately, like in PostgreSQL.
 
 use std::collections::HashMap;
 
@@ -21,10 +21,10 @@ use crate::errors::to_datafusion;
 
 const PART: DataType = DataType::Decimal128(38, 0);
 
-/// Months, days, nanoseconds and number of rows; wide enough for any number of them.
+/// Months, days, nanoseconds and number of rows; wide enough for any number of rows.
 pub(super) const STATE: [DataType; 4] = [PART, PART, PART, PART];
 
-/// The first array, or the error that there is none.
+/// The first array, or an error for an empty list.
 pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("an aggregate needs an argument")))
 }
@@ -71,7 +71,7 @@ impl Sum {
     }
 }
 
-/// All intervals of a group.
+/// The sum of all intervals of a group.
 #[derive(Debug)]
 pub(super) struct Total {
     averages: bool,
@@ -134,7 +134,7 @@ impl Accumulator for Total {
     }
 }
 
-/// The intervals of different length in a group, of each length the first.
+/// The intervals of different lengths in a group: the first interval of each length.
 #[derive(Debug)]
 pub(super) struct Distinct {
     averages: bool,

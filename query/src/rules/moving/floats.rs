@@ -14,7 +14,7 @@ use stratalog_model::Error;
 use super::frame::{Fold, Frame, no_partial_results};
 use crate::errors::to_datafusion;
 
-/// What is asked of the values.
+/// The aggregate function of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::rules) enum Kind {
     Sum,
@@ -27,7 +27,7 @@ pub(in crate::rules) enum Kind {
 }
 
 impl Kind {
-    /// What the function of this name asks.
+    /// The kind of the function `name`; `None` for other functions.
     pub(in crate::rules) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "sum" => Self::Sum,
@@ -41,8 +41,8 @@ impl Kind {
     }
 }
 
-/// Some values: their number, their sum and the sum of the squares of their distances from
-/// the average.
+/// Statistics of some values: their number, their sum, and the sum of the squares of their
+/// distances from the average.
 #[derive(Debug, Default, Clone, Copy)]
 pub(in crate::rules) struct Part {
     pub(in crate::rules) count: f64,
@@ -51,7 +51,7 @@ pub(in crate::rules) struct Part {
 }
 
 impl Part {
-    /// These values and one more, by the method of Youngs and Cramer.
+    /// Adds a value, by the method of Youngs and Cramer.
     pub(in crate::rules) fn and(self, value: f64) -> Self {
         if self.count == 0.0 {
             let squares = if value.is_finite() { 0.0 } else { f64::NAN };
@@ -63,7 +63,7 @@ impl Part {
         Self { count, sum, squares }
     }
 
-    /// These values and those after them.
+    /// Combines the statistics with the statistics of later values.
     pub(in crate::rules) fn with(self, other: Self) -> Self {
         if self.count == 0.0 {
             return other;
@@ -112,7 +112,7 @@ impl Fold for Values {
     }
 }
 
-/// The values of the window that are not NULL.
+/// The non-NULL values of the window.
 #[derive(Debug)]
 pub(super) struct Floats {
     kind: Kind,

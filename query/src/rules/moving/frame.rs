@@ -1,4 +1,4 @@
-//! The rows of a window, and partial results of them.
+//! The rows of a window, and partial results of the rows.
 
 use std::{collections::VecDeque, fmt::Debug};
 
@@ -7,17 +7,17 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// How rows become partial results.
+/// How to combine rows into partial results.
 pub(super) trait Fold: Debug {
-    /// What is kept of a row.
+    /// The stored form of a row.
     type Row: Debug;
-    /// The partial result of some rows; by default, of none.
+    /// The partial result of some rows; the default is the result of no rows.
     type Part: Debug + Default;
 
-    /// Rows that are aggregated anew for each result, at most.
+    /// Maximum number of rows that are aggregated anew for each result.
     const NARROW: usize;
 
-    /// A part, and the rows after it.
+    /// Adds rows after a part.
     fn and<'a>(
         &self,
         part: &Self::Part,
@@ -26,18 +26,18 @@ pub(super) trait Fold: Debug {
     where
         Self::Row: 'a;
 
-    /// A row, and the part after it.
+    /// Adds a row before a part.
     fn before(&self, row: &Self::Row, part: &Self::Part) -> Result<Self::Part>;
 }
 
-/// The rows of a window, which come on the right and leave on the left.
+/// The rows of a window. Rows enter on the right, and leave on the left.
 #[derive(Debug)]
 pub(super) struct Frame<F: Fold> {
     pub(super) fold: F,
     rows: VecDeque<F::Row>,
-    /// For each of the first rows: it and those after it, up to where `newest` begins.
+    /// For each of the first rows: the result from this row up to the start of `newest`.
     oldest: VecDeque<F::Part>,
-    /// The rows after those, `newest_count` of them.
+    /// The result of the following `newest_count` rows.
     newest: F::Part,
     newest_count: usize,
 }
@@ -53,10 +53,10 @@ impl<F: Fold> Frame<F> {
         self.rows.extend(rows);
     }
 
-    /// Takes rows from the left.
+    /// Removes rows on the left.
     pub(super) fn leave(&mut self, rows: usize) -> Result<()> {
         for _ in 0..rows {
-            // A window that stays narrow needs no partial results.
+            // A permanently narrow window needs no partial results.
             if self.oldest.is_empty() && self.rows.len() > F::NARROW {
                 self.turn()?;
             } else if self.oldest.is_empty() {
@@ -69,7 +69,7 @@ impl<F: Fold> Frame<F> {
         Ok(())
     }
 
-    /// Lets the rows on the right take the place of those on the left.
+    /// Turns all rows into rows on the left: a partial result for each row, and an empty `newest`.
     fn turn(&mut self) -> Result<()> {
         self.newest = F::Part::default();
         self.newest_count = 0;
@@ -84,12 +84,12 @@ impl<F: Fold> Frame<F> {
         Ok(())
     }
 
-    /// The rows of a narrow window.
+    /// The rows of a narrow window; `None` for a wide window.
     pub(super) fn narrow(&self) -> Option<&VecDeque<F::Row>> {
         (self.rows.len() <= F::NARROW).then_some(&self.rows)
     }
 
-    /// The two parts that make up the window.
+    /// The two parts of the window.
     pub(super) fn parts(&mut self) -> Result<(Option<&F::Part>, &F::Part)> {
         let known = (self.oldest.len() + self.newest_count).min(self.rows.len());
         if known < self.rows.len() {
@@ -99,7 +99,7 @@ impl<F: Fold> Frame<F> {
         Ok((self.oldest.front(), &self.newest))
     }
 
-    /// Bytes of rows and parts, by the bytes that one of each has.
+    /// Bytes of all rows and parts, from the bytes of each row and of each part.
     pub(super) fn size(
         &self,
         of_row: impl Fn(&F::Row) -> usize,
@@ -109,8 +109,7 @@ impl<F: Fold> Frame<F> {
     }
 }
 
-/// What an aggregate over a window says when it is asked for its state: windows are never
-/// aggregated in parts of a plan.
+/// The error for a request of partial results: a plan never aggregates a window in parts.
 pub(super) fn no_partial_results<T>() -> Result<T> {
     Err(to_datafusion(Error::internal("a window has no partial results")))
 }

@@ -1,4 +1,4 @@
-//! Any aggregate over a window whose start moves, from partial results of its own.
+//! Any aggregate over a sliding window, from partial results of the aggregate itself.
 
 use arrow::array::ArrayRef;
 use datafusion::{
@@ -10,12 +10,12 @@ use super::{
     Maker,
     frame::{Fold, Frame, no_partial_results},
 };
-/// The arguments in one row.
+/// The arguments in a row.
 type Row = Vec<ScalarValue>;
 
 impl Fold for Maker {
     type Row = Row;
-    /// What the function itself takes for a partial result; of no rows, nothing.
+    /// The function's own partial state; empty for no rows.
     type Part = Vec<ScalarValue>;
 
     const NARROW: usize = 16;
@@ -47,7 +47,7 @@ pub(super) struct Parts(Frame<Maker>);
 
 impl Parts {
     pub(super) fn new(maker: Maker) -> Result<Self> {
-        // What cannot be made is found out at once.
+        // Report an unsupported aggregate at once.
         maker.make()?;
         Ok(Self(Frame::new(maker)))
     }

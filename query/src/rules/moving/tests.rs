@@ -2,7 +2,7 @@ use super::*;
 use arrow::array::{ArrayRef, Float64Array};
 use datafusion::common::ScalarValue;
 
-/// Frames of changing width, some narrow and some wide, give what their values give.
+/// Frames of changing width, some narrow and some wide, give the results of their values alone.
 #[test]
 fn frames_are_aggregated_as_if_alone() {
     let value = |at: usize| match at % 97 {

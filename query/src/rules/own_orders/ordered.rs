@@ -50,7 +50,7 @@ impl Ordered {
         Self { function, keys, arguments, result, is_distinct, ignores_nulls, signature }
     }
 
-    /// The sorted rows of the columns of which the first are keys.
+    /// The sorted rows of the columns. The first columns are keys.
     fn rows(&self, columns: &[ArrayRef]) -> Result<Option<Rows>> {
         let compared = match self.is_distinct {
             true => columns,
@@ -83,7 +83,8 @@ impl Ordered {
     }
 }
 
-/// The columns as rows in PostgreSQL's order; `None` without columns. Columns beyond the keys ascend.
+/// The columns as rows in PostgreSQL's order; `None` without columns. Columns beyond the keys
+/// ascend.
 fn rows_of(columns: &[ArrayRef], keys: &[(bool, bool)]) -> Result<Option<Rows>> {
     if columns.is_empty() {
         return Ok(None);
@@ -101,7 +102,8 @@ fn to_error(error: arrow::error::ArrowError) -> datafusion::error::DataFusionErr
     to_datafusion(from_arrow(error))
 }
 
-/// Values for a `string_agg` without a delimiter: a delimiter stands before each value but the first.
+/// Values for a `string_agg` without a delimiter: a delimiter stands before each value except the
+/// first.
 fn pieces(values: &ArrayRef, delimiters: &ArrayRef) -> Result<ArrayRef> {
     let values = cast(values, &DataType::Utf8)?;
     let delimiters = cast(delimiters, &DataType::Utf8)?;

@@ -1,13 +1,13 @@
-//! IN lists of one expression, kept from being merged.
+//! IN lists over the same expression, protected from merging.
 //!
-//! The simplifier merges two lists that stand on both sides of AND or OR. The merged list is
-//! right where each value is a constant and the result is not NULL, or where NULL is as good as
-//! false: in the condition of a filter, for lists that are not negated. Any other list is put
-//! behind `as_written`, if the expression has another one that it could be merged with.
+//! The simplifier merges two lists on both sides of AND or OR. The merge is correct if each value
+//! is a constant and the result is not NULL. The merge is also correct if NULL has the same effect
+//! as false: in the condition of a filter, for lists without negation. The rule puts any other list
+//! behind `as_written`, if the expression contains another list for a merge.
 //!
-//! The simplifier computes constants, removes casts and turns comparisons into lists before it
-//! merges. Hence two lists are taken for lists of one expression if their expressions share a
-//! column, and a chain of comparisons counts as the list that the simplifier makes of the chain.
+//! Before merging, the simplifier computes constants, removes casts and turns comparisons into
+//! lists. Hence two lists count as lists over the same expression if their expressions share a
+//! column, and a chain of comparisons counts as the list made by the simplifier.
 
 use std::collections::HashSet;
 
@@ -21,17 +21,17 @@ use datafusion::{
 
 use super::Guard;
 
-/// What the operators around a list make of it.
+/// The operators around a list.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Only AND, OR and NOT of a filter's condition are around.
+    /// Only AND, OR and NOT of a filter's condition surround the list.
     filters: bool,
-    /// Only AND is.
+    /// Only AND surrounds the list.
     is_conjunct: bool,
     negated: bool,
 }
 
-/// A list, or a chain of `column = constant OR …` that becomes one.
+/// A list, or a chain of `column = constant OR …` that becomes a list.
 #[derive(Debug)]
 struct Member {
     of: Expr,
@@ -41,13 +41,13 @@ struct Member {
 }
 
 impl Member {
-    /// Whether the simplifier may find that both lists are of one expression.
+    /// Whether the simplifier may treat both lists as lists over the same expression.
     fn may_merge_with(&self, other: &Member) -> bool {
         self.of == other.of || !self.columns.is_disjoint(&other.columns)
     }
 }
 
-/// `expr` with lists that must not be merged apart.
+/// `expr` with protection for the lists that must not be merged.
 pub(super) fn kept_apart(
     expr: Expr,
     schema: &DFSchema,
@@ -80,7 +80,7 @@ fn must_stay(member: &Member, members: &[Member], schema: &DFSchema) -> bool {
         && (!filters || negated && !is_conjunct && several_negated)
 }
 
-/// The expression that a list is of, and whether all its values are constants.
+/// The expression tested by a list, and whether all values of the list are constants.
 fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
     match expr {
         Expr::InList(InList { expr, list, .. }) => {
@@ -95,8 +95,8 @@ fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
     }
 }
 
-/// Whether a value is a literal, or a cast of one that becomes a literal. Of floats the cast may give
-/// either zero.
+/// Whether a value is a literal, or a cast that becomes a literal. A cast to a float does not
+/// count, because the result may be either zero.
 fn is_constant(value: &Expr) -> bool {
     match value {
         Expr::Literal(..) => true,
@@ -107,7 +107,7 @@ fn is_constant(value: &Expr) -> bool {
     }
 }
 
-/// Whether nothing within an expression differs between rows.
+/// Whether an expression has the same value in all rows.
 fn may_become_literal(expr: &Expr) -> bool {
     let differs = expr.exists(|part| {
         Ok(matches!(
@@ -118,7 +118,7 @@ fn may_become_literal(expr: &Expr) -> bool {
     matches!(differs, Ok(false)) && !expr.is_volatile()
 }
 
-/// As [`list_of`], of the comparisons that are joined by OR; of their negations, if `negated`.
+/// Like [`list_of`], for the comparisons joined by OR; for their negations, if `negated`.
 fn alternatives(expr: &Expr, negated: bool) -> Option<(&Expr, bool)> {
     let (joins, compares) = match negated {
         false => (Operator::Or, Operator::Eq),
@@ -174,7 +174,7 @@ fn collect(expr: &Expr, place: Place, guard: &Guard, members: &mut Vec<Member>) 
     Ok(())
 }
 
-/// In the order of [`collect`].
+/// Visits the lists in the order of [`collect`].
 fn rewrite(
     expr: Expr,
     guard: &Guard,

@@ -1,4 +1,4 @@
-//! An expression whose result is short, of values that can be long.
+//! An expression with a short result, computed from values of any length.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use stratalog_functions::{
 
 use super::{constants, halves, is_out_of_memory, rows_max};
 
-/// Evaluates an expression for a whole batch, or, where that does not fit, for parts of it.
+/// Evaluates an expression for a whole batch, or for parts of a batch too large for memory.
 #[derive(Debug)]
 pub struct Sliced {
     inner: Arc<dyn PhysicalExpr>,

@@ -1,7 +1,7 @@
-//! Charges for the batches that a node holds.
+//! Memory charges for the batches held by a node.
 //!
-//! Windows ask no memory pool, neither for input nor for results. A join asks the pool for the left
-//! side, and then copies the left side into one batch without a request.
+//! Windows request no memory from the pool, neither for input nor for results. A join requests
+//! memory for the left side, and then copies the left side into a single batch without a request.
 
 use std::{fmt, sync::Arc};
 
@@ -27,22 +27,22 @@ use stratalog_model::Error;
 
 use crate::errors::{from_datafusion, to_datafusion};
 
-/// Smaller columns do not count.
+/// Minimum bytes of a column; smaller columns do not count.
 const COLUMN_BYTES_MIN: usize = 8 << 10;
 
-/// How the batches count.
+/// How to charge the batches.
 #[derive(Debug, Clone, Copy)]
 pub enum Count {
-    /// Each batch for itself: the node lets go of what it has passed.
+    /// Each batch separately: the node releases earlier batches.
     Window,
-    /// As `Window`, and so many bytes for each row until the end: the node computes values for all rows
-    /// at once.
+    /// Like `Window`, and this number of bytes for each row until the end: the node computes values
+    /// for all rows at once.
     WholeWindow(usize),
     /// A copy of each batch.
     Copy,
 }
 
-/// The rows of a plan, whose memory counts until the last user drops it.
+/// The rows of a plan, with a memory charge until the last user drops the rows.
 #[derive(Debug)]
 pub struct HeldInput {
     input: Arc<dyn ExecutionPlan>,
@@ -50,7 +50,7 @@ pub struct HeldInput {
 }
 
 impl HeldInput {
-    /// `input`, whose batches count.
+    /// `input`, with charged batches.
     pub fn new(input: Arc<dyn ExecutionPlan>, count: Count) -> Self {
         Self { input, count }
     }
@@ -131,7 +131,7 @@ impl ExecutionPlan for HeldInput {
     }
 }
 
-/// The memory pool itself, without the bound for one statement.
+/// The memory pool itself, without the limit for a statement.
 #[derive(Debug)]
 struct Pool(Option<MemoryReservation>);
 
@@ -152,7 +152,8 @@ impl Governor for Pool {
     }
 }
 
-/// The batch, charged to the statement. A window also writes its input out once more.
+/// The batch, charged to the statement. The charge is double, because a window also copies its
+/// input to the output.
 fn held(batch: &RecordBatch) -> Result<RecordBatch> {
     charged(batch, |column| {
         let bytes = governor::value_bytes(column).saturating_mul(2);
@@ -162,7 +163,7 @@ fn held(batch: &RecordBatch) -> Result<RecordBatch> {
     })
 }
 
-/// The batch, charged with a copy. Copied texts stay where they are.
+/// The batch, charged for a copy. The copy shares the texts of view columns.
 fn copied(batch: &RecordBatch, pool: &Arc<dyn Governor>) -> Result<RecordBatch> {
     charged(batch, |column| {
         let bytes = match column.data_type() {

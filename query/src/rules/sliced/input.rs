@@ -1,5 +1,5 @@
-//! Batches of few rows, for a node that writes long constants out in every row, or of lists with few
-//! elements, for one that makes a row of each element.
+//! Smaller batches: batches with few rows, for a node that writes long constants in every row; or
+//! batches with few list elements, for a node that makes a row of each element.
 
 use std::{fmt, sync::Arc};
 
@@ -21,22 +21,23 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// How large a batch may be.
+/// The maximum size of a batch.
 #[derive(Debug, Clone)]
 pub enum BatchLimit {
-    /// Rows, at most.
+    /// Maximum number of rows.
     Rows(usize),
-    /// Elements of the lists of these columns, at most; one row can have more.
+    /// Maximum number of elements in the lists of these columns; a single row may have more
+    /// elements.
     Elements {
         /// Positions of the columns.
         columns: Vec<usize>,
-        /// Elements of the longest list of each row, together.
+        /// Elements of the longest list of each row, added up.
         elements_max: usize,
     },
 }
 
 impl BatchLimit {
-    /// The parts of a batch: the first row of each, and how many rows.
+    /// The parts of a batch: the first row and the number of rows of each part.
     fn parts(&self, batch: &RecordBatch) -> Vec<(usize, usize)> {
         let rows = batch.num_rows();
         match self {

@@ -30,7 +30,7 @@ use stratalog_model::{Error, ErrorKind};
 use super::{constant_list_bytes, constants, halves, is_out_of_memory, nested_bytes, rows_max};
 use crate::errors::to_datafusion;
 
-/// A [`ProjectionExec`] that splits its batches.
+/// A [`ProjectionExec`] over split batches.
 #[derive(Debug)]
 pub struct SlicedProjection {
     projection: Arc<dyn ExecutionPlan>,
@@ -38,7 +38,7 @@ pub struct SlicedProjection {
 }
 
 impl SlicedProjection {
-    /// Of a [`ProjectionExec`].
+    /// Wraps a [`ProjectionExec`].
     pub fn new(projection: Arc<dyn ExecutionPlan>) -> Self {
         Self { projection, metrics: ExecutionPlanMetricsSet::new() }
     }
@@ -126,11 +126,11 @@ struct Slices {
     input: SendableRecordBatchStream,
     columns: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
-    /// Parts of the last batch, the next one at the end.
+    /// Parts of the last batch, the next part at the end.
     pending: Vec<RecordBatch>,
-    /// Rows of the next part, at most.
+    /// Maximum rows of the next part.
     rows_max: usize,
-    /// Bound of `rows_max`.
+    /// Upper bound of `rows_max`.
     rows_limit: usize,
 }
 
@@ -187,7 +187,7 @@ impl Slices {
     }
 }
 
-/// Refuses a long constant that a batch would have in each of many rows.
+/// Refuses a long constant repeated in many rows of a batch.
 fn check_constant(value: &ColumnarValue, rows: usize) -> Result<()> {
     let ColumnarValue::Scalar(value) = value else { return Ok(()) };
     let text = value.try_as_str().flatten().map_or(0, str::len);

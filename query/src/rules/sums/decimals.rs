@@ -1,4 +1,4 @@
-//! Sums of numerics, added up in 256 bits: no number of rows can overflow them.
+//! Sums of numerics, computed in 256 bits: no number of rows can overflow a sum.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,7 +22,8 @@ pub(super) struct Decimals {
 }
 
 impl Decimals {
-    /// Of an argument and a result of these fields; `None` where they are no numerics.
+    /// The type for an argument and a result with these fields; `None` for other types than
+    /// numerics.
     pub(super) fn of(arguments: &[FieldRef], result: &FieldRef) -> Option<Self> {
         match (arguments.first()?.data_type(), result.data_type()) {
             (DataType::Decimal128(_, of), DataType::Decimal128(precision, scale))
@@ -43,7 +44,7 @@ impl Decimals {
         DataType::Decimal256(76, self.scale)
     }
 
-    /// The field of a partial sum, or of the values that a sum of distinct values has seen.
+    /// The field of a partial sum, or of the values seen by a sum of distinct values.
     pub(super) fn state_field(self, name: &str, is_distinct: bool) -> Field {
         match is_distinct {
             true => {
@@ -88,7 +89,7 @@ fn total(arrays: &[ArrayRef]) -> Result<(i256, u64)> {
     Ok((sum, (values.len() - values.null_count()) as u64))
 }
 
-/// The sum of one group, also over a window that moves.
+/// The sum of one group, also over a sliding window.
 #[derive(Debug)]
 pub(super) struct Single {
     decimals: Decimals,
@@ -146,7 +147,7 @@ impl Accumulator for Single {
     }
 }
 
-/// How often each value occurs, and the sum of the values.
+/// The number of occurrences of each value, and the sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct Distinct {
     decimals: Decimals,
@@ -215,7 +216,7 @@ impl Accumulator for Distinct {
     }
 }
 
-/// One sum for each group; `seen` says whether it has any rows.
+/// A sum for each group; `seen` marks the groups with values.
 #[derive(Debug)]
 pub(super) struct Groups {
     decimals: Decimals,
@@ -247,7 +248,7 @@ impl Groups {
     }
 }
 
-/// The values of the rows that `filter` lets through.
+/// The values of the rows that pass `filter`.
 fn passing<'a>(
     values: &'a Decimal128Array,
     filter: Option<&'a BooleanArray>,

@@ -1,4 +1,4 @@
-//! The sum of one group's distinct values, also over a window that moves.
+//! The sum of a group's distinct values, also over a sliding window.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use super::{
     single::{integers, only},
 };
 
-/// How often each value occurs, and the sum of the values.
+/// The number of occurrences of each value, and the sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct Distinct {
     shown: Shown,

@@ -17,7 +17,7 @@ use super::{
     single::{integers, only},
 };
 
-/// One sum for each group; `seen` says whether it has any rows.
+/// A sum for each group; `seen` marks the groups with values.
 #[derive(Debug)]
 pub(super) struct Sums {
     shown: Shown,
@@ -25,7 +25,7 @@ pub(super) struct Sums {
     seen: Vec<bool>,
 }
 
-/// Whether `filter` lets row `row` through.
+/// Whether a row passes `filter`.
 pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

@@ -1,4 +1,4 @@
-//! The sum of one group, also over a window that moves.
+//! The sum of one group, also over a sliding window.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},
@@ -14,7 +14,7 @@ use stratalog_model::Error;
 use super::Shown;
 use crate::errors::to_datafusion;
 
-/// Sum and number of the rows that are not NULL.
+/// Sum and number of the non-NULL rows.
 #[derive(Debug)]
 pub(super) struct Single {
     shown: Shown,
@@ -28,12 +28,12 @@ impl Single {
     }
 }
 
-/// The first array, or the error that there is none.
+/// The first array, or an error for an empty list.
 pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("sum needs an argument")))
 }
 
-/// The values that are added up, as bigints.
+/// The summands as bigints.
 pub(super) fn integers(arrays: &[ArrayRef]) -> Result<Int64Array> {
     let values = cast(only(arrays)?, &DataType::Int64)?;
     Ok(values.as_primitive::<Int64Type>().clone())

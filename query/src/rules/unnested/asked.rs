@@ -1,5 +1,5 @@
-//! IN, ANY and ALL of a subquery as one row with one value, which says with PostgreSQL's three
-//! truths whether any of its rows, or all, compare.
+//! IN, ANY and ALL of a subquery as one row with one value. In PostgreSQL's three-valued logic, the
+//! value says whether the comparison holds for any row of the subquery, or for all rows.
 
 use std::sync::Arc;
 
@@ -24,27 +24,27 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// `value IN (rows)`, or NOT IN, among rows of `schema`.
+    /// `value IN (rows)` or NOT IN, for outside rows of `schema`.
     ///
     /// # Errors
-    /// Columns that are not there.
+    /// Fails if a column does not exist.
     pub fn is_member(membership: InSubquery, schema: &DFSchema) -> Result<Self> {
         let InSubquery { expr, subquery, negated } = membership;
         let plan = compared(*expr, Operator::Eq, &subquery, SetQuantifier::Any, schema)?;
         Ok(Self { plan, negated })
     }
 
-    /// `value < ANY (rows)` and its like, among rows of `schema`.
+    /// `value < ANY (rows)` and similar comparisons, for outside rows of `schema`.
     ///
     /// # Errors
-    /// Columns that are not there.
+    /// Fails if a column does not exist.
     pub fn compares(comparison: SetComparison, schema: &DFSchema) -> Result<Self> {
         let SetComparison { expr, subquery, op, quantifier } = comparison;
         let plan = compared(*expr, op, &subquery, quantifier, schema)?;
         Ok(Self { plan, negated: false })
     }
 
-    /// The answer, as the value of a subquery.
+    /// The answer as a scalar subquery.
     pub fn into_scalar(self) -> Expr {
         let outer_ref_columns = self.plan.all_out_ref_exprs();
         let subquery = Arc::new(self.plan);
@@ -78,7 +78,7 @@ fn compared(
     let of_row = Expr::Column(Column::from((table, field)));
     let compares = binary_expr(from_outside(value, schema)?, operator, of_row).alias(COMPARED);
     let column = |name: &str| Expr::Column(Column::new_unqualified(name));
-    // One such row decides.
+    // A single deciding row settles the answer.
     let (deciding, decided) = match quantifier {
         SetQuantifier::Any => (column(COMPARED), true),
         SetQuantifier::All => (!column(COMPARED), false),
@@ -95,7 +95,7 @@ fn compared(
     Projection::try_new(vec![answer.alias(COMPARED)], counted).map(LogicalPlan::Projection)
 }
 
-/// An expression over rows outside, as the subquery names it.
+/// An expression over the outside rows, with outer references for the subquery.
 fn from_outside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform_up(|expr| match expr {
         Expr::Column(column) => {

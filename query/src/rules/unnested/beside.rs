@@ -1,4 +1,4 @@
-//! Answers of subqueries beside the rows that they are asked for.
+//! Answers of subqueries beside the outside rows.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl<'a> Beside<'a> {
             .collect()
     }
 
-    /// One of the conditions that all must hold.
+    /// Rewrites one condition of a conjunction.
     pub fn condition(&mut self, condition: Expr) -> Result<Expr> {
         let place = match &condition {
             Expr::Exists(_) | Expr::InSubquery(_) => Place::Condition,
@@ -58,7 +58,8 @@ impl<'a> Beside<'a> {
         self.one(condition, place)
     }
 
-    /// An expression without the subqueries that DataFusion does not make joins of.
+    /// Replaces the subqueries in an expression, except subqueries that DataFusion turns into
+    /// joins.
     pub fn one(&mut self, expr: Expr, place: Place) -> Result<Expr> {
         if !is_subquery_in(&expr)? {
             return Ok(expr);
@@ -92,7 +93,7 @@ impl<'a> Beside<'a> {
 
     fn asked(&mut self, asked: Asked) -> Result<Expr> {
         match asked.plan.all_out_ref_exprs().is_empty() {
-            // DataFusion computes it once.
+            // DataFusion computes the subquery once.
             true => Ok(asked.into_scalar()),
             false => Ok(asked.of(self.scalar(&asked.plan)?)),
         }
@@ -117,7 +118,7 @@ impl<'a> Beside<'a> {
         Ok(value)
     }
 
-    /// Whether there is a row.
+    /// True if the subquery has a row.
     fn exists(&mut self, rows: &LogicalPlan) -> Result<Expr> {
         let outside = self.outside(rows)?;
         let (rows, found) = outside.found(outside.within(rows)?)?;

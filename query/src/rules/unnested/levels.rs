@@ -1,4 +1,4 @@
-//! Aggregates of columns from outside alone, which SQL computes over the rows outside.
+//! Aggregates over outside columns only. SQL computes these aggregates over the outside rows.
 
 use datafusion::{
     common::{
@@ -12,7 +12,7 @@ use stratalog_model::{Error, ErrorKind};
 use super::plain;
 use crate::errors::to_datafusion;
 
-/// Refuses such aggregates in a subquery: computed within they would be others.
+/// Refuses aggregates over outside columns only: within the subquery, their results would differ.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -37,7 +37,7 @@ pub fn check(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Whether an aggregate names columns, and none of them are of `schema`.
+/// Whether an aggregate names columns from outside, and no column of `schema`.
 fn is_outside(aggregate: &Expr, schema: &DFSchema) -> Result<bool> {
     let (mut outside, mut within) = (false, false);
     aggregate.apply(|part| {

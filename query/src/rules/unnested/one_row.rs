@@ -1,4 +1,4 @@
-//! The value of a subquery that may have more than one row, which is an error.
+//! The value of a subquery. A second row is an error.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// `value`, if `rows`, a count of `bigint`, is not above 1.
+/// `value`, with an error if `rows`, a count in `bigint`, exceeds 1.
 pub fn one_row(value: Expr, rows: Expr) -> Expr {
     let function = Arc::new(ScalarUDF::from(OneRow(Signature::any(2, Volatility::Immutable))));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![value, rows]))
 }
 
-/// The error of a subquery with more rows than one.
+/// The error of a subquery with more than one row.
 pub fn too_many() -> Error {
     Error::new(
         ErrorKind::CardinalityViolation,

@@ -1,4 +1,4 @@
-//! What rows outside give to a subquery, and the subquery computed for all of it.
+//! The outside values named by a subquery, and the subquery computed for all these values.
 
 mod answers;
 mod as_of;
@@ -26,18 +26,18 @@ use self::same::same;
 use super::{KEY, Unnest, joined, only, plain};
 use crate::{as_of::AsOf, errors::to_datafusion};
 
-/// The distinct values of the columns that a subquery names from outside, its *keys*.
+/// The distinct values of the outside columns that a subquery names: the *keys* of the subquery.
 pub struct Outside<'a> {
     unnest: &'a Unnest,
-    /// The keys alone.
+    /// A plan with the key columns only.
     rows: Arc<LogicalPlan>,
     keys: Vec<Key>,
 }
 
 struct Key {
-    /// As it is called outside.
+    /// The column outside.
     column: Column,
-    /// As it is called in the subquery.
+    /// The name in the subquery.
     name: String,
 }
 
@@ -60,11 +60,10 @@ fn refused(what: &str) -> Error {
 }
 
 impl<'a> Outside<'a> {
-    /// The values of some columns of the rows outside.
+    /// The distinct values of `columns` in the rows outside.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for rows that are others each time they are computed;
-    /// `StatementTooComplex`.
+    /// `FeatureNotSupported` if the rows outside depend on a volatile function.
     pub fn of(unnest: &'a Unnest, input: &Arc<LogicalPlan>, columns: Vec<Column>) -> Result<Self> {
         if columns.is_empty() {
             let rows = EmptyRelation { produce_one_row: true, schema: DFSchema::empty().into() };
@@ -94,13 +93,13 @@ impl<'a> Outside<'a> {
         self.keys.iter().map(Key::here).collect()
     }
 
-    /// That rows outside and those with keys belong together.
+    /// Conditions that match the rows outside with the rows of their keys.
     pub fn equal_to(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
         let pairs = self.keys.iter().map(|key| (Expr::Column(key.column.clone()), key.here()));
         same(pairs, rows.schema())
     }
 
-    /// An expression of the subquery, with keys for what it names from outside.
+    /// An expression of the subquery, with keys in place of columns from outside.
     fn expr(&self, expr: Expr) -> Result<Expr> {
         expr.transform_up(|expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
@@ -114,7 +113,7 @@ impl<'a> Outside<'a> {
         .map(|expr| expr.data)
     }
 
-    /// The same under the name that it has for the nodes above.
+    /// Like `expr`, but keeps the name that the nodes above use.
     fn column(&self, expr: Expr) -> Result<Expr> {
         let name = NamePreserver::new_for_projection().save(&expr);
         Ok(name.restore(self.expr(expr)?))
@@ -134,10 +133,11 @@ impl<'a> Outside<'a> {
         self.keys.iter().any(|key| named.contains(&key.column))
     }
 
-    /// The rows of a plan for each of the keys: the keys, then the plan's columns.
+    /// The rows of a plan for each key: the keys, then the plan's columns.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for nodes that cannot be computed for many at once.
+    /// `FeatureNotSupported` for nodes that cannot be computed for many keys at once;
+    /// `StatementTooComplex`.
     pub fn within(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         if self.keys.is_empty() {
             return Ok(without_mark(plan).clone());
@@ -214,8 +214,8 @@ impl<'a> Outside<'a> {
         only(input, self.here().into_iter().chain(renamed))
     }
 
-    /// `LIMIT` and `OFFSET` of the rows of each key. The order that they count by is that of a
-    /// sort below, past nodes that leave each row as it is.
+    /// `LIMIT` and `OFFSET` of the rows of each key. The row order is the order of a sort below;
+    /// projections and aliases may stand between limit and sort.
     fn limited(&self, limit: &Limit, input: &LogicalPlan) -> Result<LogicalPlan> {
         let (rows, order) = match input {
             LogicalPlan::Projection(projection) => {
@@ -289,7 +289,7 @@ impl<'a> Outside<'a> {
         let groups = self.here().into_iter().chain(self.columns(&aggregate.group_expr)?).collect();
         let mut aggregates = self.columns(&aggregate.aggr_expr)?;
         if aggregate.group_expr.is_empty() {
-            // One group for each key, of no rows where there are none.
+            // One group for each key, even for a key without rows.
             let (padded, is_row) = self.padded(input)?;
             input = Arc::new(padded);
             aggregates =
@@ -298,7 +298,7 @@ impl<'a> Outside<'a> {
         Aggregate::try_new(input, groups, aggregates).map(LogicalPlan::Aggregate)
     }
 
-    /// Rows with keys, and a row for each key that has none; and what tells the rows that are.
+    /// Adds a row for each key without rows. The returned expression is true for the original rows.
     fn padded(&self, input: Arc<LogicalPlan>) -> Result<(LogicalPlan, Expr)> {
         let number = self.unnest.number();
         let is_row = format!("__row_{number}");
@@ -317,7 +317,7 @@ impl<'a> Outside<'a> {
         Ok((only(padded, kept.into_iter())?, named(&is_row).is_not_null()))
     }
 
-    /// The plan with other names for the keys, and another column.
+    /// The plan with other names for the keys, and optionally another column.
     fn renamed(
         &self,
         input: Arc<LogicalPlan>,
@@ -359,7 +359,7 @@ impl<'a> Outside<'a> {
 
     fn joined(&self, join: &Join) -> Result<LogicalPlan> {
         let (on_left, on_right) = (self.asks(&join.left), self.asks(&join.right));
-        // A side whose rows stay without partners has the keys.
+        // A side that keeps rows without a partner needs the keys.
         let (on_left, on_right) = match join.join_type {
             JoinType::Inner => (on_left || !on_right, on_right),
             JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
@@ -412,7 +412,7 @@ impl<'a> Outside<'a> {
                 }
                 (true, true) if join.join_type == JoinType::Right => other.alias(&key.name),
                 (true, _) => key.here(),
-                // Only the right side's columns are left.
+                // The join returns only the columns of the right side.
                 (false, _) => other.alias(&key.name),
             })
         };
@@ -433,7 +433,7 @@ impl<'a> Outside<'a> {
         Union::try_new(inputs.collect::<Result<_>>()?).map(LogicalPlan::Union)
     }
 
-    /// Rows that are written out.
+    /// The rows of VALUES.
     fn values(&self, values: &Values) -> Result<LogicalPlan> {
         let rows = values.values.iter().map(|row| {
             let columns = row.iter().zip(values.schema.fields()).map(|(expr, field)| {
@@ -456,7 +456,7 @@ fn renamed(number: usize, at: usize) -> String {
     format!("{KEY}{number}_{at}_right")
 }
 
-/// A plan without the mark of a subquery that names columns of tables before it.
+/// A plan without the `Subquery` node that marks a lateral subquery.
 fn without_mark(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::Subquery(subquery) => without_mark(&subquery.subquery),
@@ -464,7 +464,7 @@ fn without_mark(plan: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-/// An aggregate of those rows alone that are.
+/// An aggregate over the original rows only.
 fn of_rows(aggregate: Expr, is_row: &Expr) -> Result<Expr> {
     let name = NamePreserver::new_for_projection().save(&aggregate);
     let filtered = aggregate.transform_up(|expr| match expr {

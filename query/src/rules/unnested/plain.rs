@@ -1,4 +1,4 @@
-//! Which subqueries DataFusion makes joins of, or computes once, with the right answers.
+//! Recognizes subqueries for which DataFusion's own joins, or its single computation, are correct.
 
 use std::collections::HashSet;
 
@@ -13,24 +13,24 @@ use datafusion::{
 
 use super::is_subquery_in;
 
-/// Where a subquery stands.
+/// The place of a subquery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// By itself a condition of WHERE.
+    /// A whole condition of WHERE.
     Condition,
-    /// Within a condition of WHERE.
+    /// Part of a condition of WHERE.
     Filter,
     /// In a select list.
     Projection,
-    /// In what is grouped, aggregated or sorted.
+    /// In a group, aggregate or sort expression.
     Group,
     Elsewhere,
 }
 
-/// Whether a subquery may stay where it is, among rows of `schema`.
+/// Whether a subquery may stay in place, for outside rows of `schema`.
 ///
 /// # Errors
-/// None of its own.
+/// Only errors of the plan traversal.
 pub fn is_plain(subquery: &Expr, place: Place, schema: &DFSchema) -> Result<bool> {
     Ok(match subquery {
         Expr::Exists(Exists { subquery, .. }) => {
@@ -42,8 +42,8 @@ pub fn is_plain(subquery: &Expr, place: Place, schema: &DFSchema) -> Result<bool
             let joined = matches!(place, Place::Condition | Place::Filter | Place::Projection);
             match is_asking(subquery) {
                 true => joined && is_total(subquery, schema)?,
-                // DataFusion takes the value of a column without NULLs for one, though there may
-                // be no row.
+                // DataFusion assumes that a column without NULLs always has a value, even if the
+                // subquery has no row.
                 false => {
                     is_total(subquery, schema)?
                         || subquery.schema().fields().iter().all(|field| field.is_nullable())
@@ -55,7 +55,7 @@ pub fn is_plain(subquery: &Expr, place: Place, schema: &DFSchema) -> Result<bool
 }
 
 fn is_plain_membership(membership: &InSubquery, place: Place, schema: &DFSchema) -> Result<bool> {
-    // A constant is no key of a join.
+    // A constant cannot be the key of a join.
     if membership.expr.column_refs().is_empty() {
         return Ok(false);
     }
@@ -68,10 +68,10 @@ fn is_plain_membership(membership: &InSubquery, place: Place, schema: &DFSchema)
     })
 }
 
-/// Whether the rows on the right of a join may stay, given those on the left.
+/// Whether the right side of a lateral join may stay, given the columns of the left side.
 ///
 /// # Errors
-/// None of its own.
+/// Only errors of the plan traversal.
 pub fn is_lateral(right: &LogicalPlan, left: &DFSchema) -> Result<bool> {
     let subquery = match right {
         LogicalPlan::SubqueryAlias(alias) => alias.input.as_ref(),
@@ -85,13 +85,13 @@ pub fn is_lateral(right: &LogicalPlan, left: &DFSchema) -> Result<bool> {
     }
 }
 
-/// Whether a plan names columns from outside. Those that its own subqueries name are not from
-/// outside of it: subqueries that name such have been made joins.
+/// Whether a plan names columns from outside. The columns named by nested subqueries do not count:
+/// the nested subqueries that name outside columns are joins already.
 pub fn is_asking(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
 }
 
-/// Whether a plan is of rows with conditions, which alone name columns of `schema`.
+/// Whether a plan names outside columns only in its conditions, and only columns of `schema`.
 fn is_filtered(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -106,8 +106,8 @@ fn is_filtered(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     }
 }
 
-/// Whether expressions name nothing from outside, and what they compute has no name of a column
-/// below: DataFusion brings columns that conditions name up by their names.
+/// Whether expressions name no outside columns, and no computed expression has the name of a column
+/// below: DataFusion finds the columns of conditions by name.
 fn are_clear(exprs: &[Expr], input: &LogicalPlan) -> bool {
     let below = input.schema();
     exprs.iter().all(|expr| {
@@ -117,15 +117,15 @@ fn are_clear(exprs: &[Expr], input: &LogicalPlan) -> bool {
     })
 }
 
-/// Whether each column has a name of its own.
+/// Whether all column names are distinct.
 fn has_names(plan: &LogicalPlan) -> bool {
     let fields = plan.schema().fields();
     let names: HashSet<&String> = fields.iter().map(|field| field.name()).collect();
     names.len() == fields.len()
 }
 
-/// Whether a condition names columns from outside that are not of `schema`, or has subqueries
-/// beside such columns.
+/// Whether a condition names outside columns that are not in `schema`, or combines outside columns
+/// with subqueries.
 fn is_beyond(predicate: &Expr, schema: &DFSchema) -> Result<bool> {
     for condition in split_conjunction(predicate) {
         let beyond = condition.exists(|part| {
@@ -138,8 +138,8 @@ fn is_beyond(predicate: &Expr, schema: &DFSchema) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a plan is one aggregate of rows, some of whose columns are equal to columns of
-/// `schema`.
+/// Whether a plan is an aggregate without groups, and its rows depend on outside columns only by
+/// equality with columns of `schema`.
 fn is_total(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -162,7 +162,7 @@ fn is_equal(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     Ok(equal && !beyond && has_names(&filter.input) && !is_asking(&filter.input))
 }
 
-/// Whether a condition compares a column with one from outside.
+/// Whether a condition equates a column and an outside column.
 fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
         return false;
@@ -204,7 +204,7 @@ pub fn rows_of(expr: &Expr) -> Option<&LogicalPlan> {
     }
 }
 
-/// The columns that a plan names from outside, each once, in the order of their names.
+/// The outside columns that a plan names, without duplicates, in the order of their names.
 pub fn named(plan: &LogicalPlan) -> Vec<Column> {
     let named = plan.all_out_ref_exprs().into_iter().filter_map(|expr| match expr {
         Expr::OuterReferenceColumn(_, column) => Some(column),

@@ -1,9 +1,9 @@
 //! Planning of deeply nested subqueries.
 //!
 //! DataFusion checks a plan before and after its rules. The checks visit the subquery of an
-//! expression once for each level around the subquery and once by itself, so that the time doubles
-//! with each level. Plans with many levels run the same rules here, without these checks. The checks
-//! run after the rules of the analyzer, which replace most subqueries by joins.
+//! expression once for each level around the subquery and once by itself: the time doubles with
+//! each level. Plans with many levels run the same rules here, without these checks. The checks run
+//! after the rules of the analyzer, which replace most subqueries by joins.
 
 use datafusion::{
     common::{
@@ -23,7 +23,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// DataFusion checks plans with up to this number of levels.
+/// Maximum number of levels for DataFusion's checks.
 const LEVELS_CHECKED: usize = 4;
 
 /// The plan after the rules of the analyzer.
@@ -62,7 +62,7 @@ pub fn analyzed(
 /// The plan after the rules of the analyzer and of the optimizer.
 ///
 /// # Errors
-/// As [`analyzed`].
+/// The errors of [`analyzed`].
 pub fn optimized(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan> {
     if levels(plan)? <= LEVELS_CHECKED {
         return state.optimize(plan);
@@ -89,7 +89,7 @@ pub fn optimized(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan
     Ok(plan)
 }
 
-/// How many subqueries in expressions lie within each other.
+/// The number of nested subqueries in expressions.
 fn levels(plan: &LogicalPlan) -> Result<usize> {
     let mut most = 0;
     plan.apply(|node| {

@@ -1,4 +1,4 @@
-//! The definitions and the writes of one block: which of them exclude each other.
+//! Definitions and writes in one block, and the combinations that exclude each other.
 
 use stratalog_model::{ChronicleDefinition, ChronicleId, Error, Result, SchemaVersion};
 use stratalog_visor_core::{CatalogState, catalog::Command};
@@ -7,10 +7,10 @@ use super::{Block, Transaction};
 use crate::session::TransactionState;
 
 impl Transaction {
-    /// Checks that the block may write to a chronicle, for all that the block defines.
+    /// Checks that the block may write to a chronicle, considering all definitions of the block.
     ///
     /// # Errors
-    /// `FeatureNotSupported` after ADD COLUMN of the block to a chronicle that the block has not made.
+    /// `FeatureNotSupported` after ADD COLUMN in the block to a chronicle not made by the block.
     pub fn check_target(&self, chronicle: &ChronicleDefinition) -> Result<()> {
         let mut block = self.0.lock();
         if block.definition.as_ref().is_some_and(|defined| defined.extends(chronicle.id)) {
@@ -23,7 +23,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The block deletes events of a chronicle, whatever columns the chronicle has.
+    /// Records a delete of events in a chronicle, for any columns of the chronicle.
     pub fn note_delete(&self, chronicle: ChronicleId) {
         self.0.lock().touch(chronicle, SchemaVersion::default());
     }
@@ -31,8 +31,9 @@ impl Transaction {
     /// Checks that the block may carry out commands that define something, in the state `seen`.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when the block has written to a chronicle that a command drops, or with
-    /// the schema version that a command gives, or when a producer numbers the block.
+    /// `FeatureNotSupported` if a producer numbers the block, if a command drops a chronicle
+    /// written by the block, or if a command gives a schema version already used by a write of the
+    /// block.
     pub fn check_definition(&self, commands: &[Command], seen: &CatalogState) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
@@ -56,9 +57,9 @@ impl Transaction {
     /// Checks that the block may make a chronicle anew, with a key.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when a producer numbers the block, and for an existing chronicle when the
-    /// block has written to existing chronicles. ADD PRIMARY KEY acquires an existing chronicle and waits
-    /// for the writers of the chronicle; a writer may wait for a key of the block.
+    /// `FeatureNotSupported` if a producer numbers the block, and for an existing chronicle if the
+    /// block has written to existing chronicles. ADD PRIMARY KEY acquires an existing chronicle and
+    /// waits for the writers of the chronicle, but a writer may wait for a key of the block.
     pub fn check_new_key(&self, chronicle: ChronicleId) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
@@ -88,7 +89,7 @@ impl Block {
     }
 }
 
-/// The refusal of a statement that works in the next block.
+/// Refuses a statement that works in the next block.
 fn commit_first(what: &str) -> Error {
     Error::not_yet(what).with_hint("COMMIT first")
 }

@@ -1,4 +1,4 @@
-//! What a block wrote through a lease that ran out (F10): nobody is to wait for it.
+//! Rows written by a block through an expired lease (F10): no session may wait for these rows.
 
 use stratalog_model::{ChronicleId, Error};
 use stratalog_visor_core::acquisition::Refusal;
@@ -6,25 +6,26 @@ use stratalog_visor_core::acquisition::Refusal;
 use super::{Block, Transaction, lent_out};
 
 impl Transaction {
-    /// The chronicle to which the open block wrote through a lease that ran out, and why that is lost.
-    /// A block that is being committed is open no longer.
+    /// A chronicle written by the open block through an expired lease, and the reason of the loss.
+    /// A block that is committing is no longer open.
     pub fn void(&self) -> Option<(ChronicleId, Refusal)> {
         self.0.lock().void()
     }
 
-    /// Drops what the open block wrote, savepoints or not, with the keys and times that it holds, if it can
-    /// never be committed. The block goes on without; what needs it, COMMIT too, fails with `error`.
+    /// Drops the rows written by the open block, despite savepoints, with their keys and times, if
+    /// the rows can never be committed. The block continues without the rows. Each statement that
+    /// needs the rows, COMMIT included, fails with `error`.
     pub fn lose(&self, error: Error) {
         let mut block = self.0.lock();
-        // Another one may be open by now.
+        // Another block may be open by now.
         if block.void().is_none() {
             return;
         }
-        // They have told what they had to: the error stays.
+        // The expired uses are no longer needed: the error stays.
         block.uses.retain(|using| using.lost().is_none());
         block.lost = Some(error);
         block.own = None;
-        // One that is lent out is dropped when it comes home.
+        // A lent append is dropped on its return.
         let append = block.append.take();
         drop(block);
         drop(append);
@@ -37,7 +38,7 @@ impl Block {
     }
 }
 
-/// The error of a statement for which the append of its block is not there.
+/// The error of a statement whose block has no append.
 pub fn missing(lost: Option<&Error>) -> Error {
     lost.map_or_else(lent_out, Error::duplicate)
 }

@@ -1,26 +1,26 @@
-//! The modes of a block: what it may do and which snapshots it reads.
+//! The modes of a block: write access and isolation.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::Block;
 
-/// How a block reads and writes.
+/// The access mode and the isolation level of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
-    /// It may not write.
+    /// The block may not write.
     pub read_only: bool,
-    /// Which snapshots it reads.
+    /// The snapshots that the block reads.
     pub isolation: Isolation,
 }
 
-/// An isolation level that is supported.
+/// A supported isolation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// Reads as `ReadCommitted`, under the name that the client chose.
+    /// Reads like `ReadCommitted`, under the name chosen by the client.
     ReadUncommitted,
-    /// Each statement reads a snapshot of its own.
+    /// Each statement reads its own snapshot.
     ReadCommitted,
-    /// The block reads one snapshot.
+    /// The whole block reads a single snapshot.
     #[default]
     RepeatableRead,
 }
@@ -35,7 +35,7 @@ impl Isolation {
         }
     }
 
-    /// The level as settings name it.
+    /// The name of the level in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadUncommitted => "read uncommitted",
@@ -44,7 +44,7 @@ impl Isolation {
         }
     }
 
-    /// Whether each statement reads a snapshot of its own.
+    /// Whether each statement reads its own snapshot.
     pub fn is_per_statement(self) -> bool {
         self != Self::RepeatableRead
     }

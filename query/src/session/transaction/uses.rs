@@ -1,4 +1,4 @@
-//! The chronicles that a block uses, from its first statement that does until it ends.
+//! The chronicles used by a block, from the first use to the end of the block.
 
 use stratalog_model::ChronicleId;
 use stratalog_visor_core::acquisition::Using;
@@ -7,8 +7,8 @@ use super::Transaction;
 use crate::TransactionState;
 
 impl Transaction {
-    /// A statement has begun to use a chronicle: a block does so until it ends. Outside of one the
-    /// statement gets it back.
+    /// Keeps the use of a chronicle until the end of the block. Outside of a block, returns the use
+    /// to the statement.
     pub fn hold(&self, using: Using) -> Option<Using> {
         let mut block = self.0.lock();
         if block.state != TransactionState::Block {
@@ -17,14 +17,14 @@ impl Transaction {
         let is_same = |known: &Using| {
             known.chronicle() == using.chronicle() && known.what().writes() == using.what().writes()
         };
-        // The first stays: what was written through it may be in vain.
+        // Keep the first use: rows written through the first use may be lost.
         if !block.uses.iter().any(is_same) {
             block.uses.push(using);
         }
         None
     }
 
-    /// Whether a statement of the block has written to a chronicle, or was about to.
+    /// Whether a statement of the block has written to a chronicle, or has begun to write.
     pub fn is_writing(&self, chronicle: ChronicleId) -> bool {
         let block = self.0.lock();
         block.uses.iter().any(|using| using.chronicle() == chronicle && using.what().writes())

@@ -11,8 +11,8 @@ use super::{
 /// The canonical form of `value`.
 ///
 /// # Errors
-/// `InvalidParameterValue` for no value of the setting, `FeatureNotSupported` for one that
-/// would have no effect here.
+/// `InvalidParameterValue` for an invalid value, `FeatureNotSupported` for a value without effect
+/// here.
 pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
     let trimmed = value.trim();
     match setting.rule {
@@ -60,7 +60,7 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
         Rule::Names => Ok(value.to_string()),
         Rule::TimeZone => TimeZone::canonical_setting(trimmed),
         Rule::DateStyle => date_style(setting, trimmed),
-        // Some drivers put it in quotes at start-up.
+        // Some drivers quote the encoding at start-up.
         Rule::Encoding => match encoding_name(trimmed).as_str() {
             "utf8" | "unicode" => Ok("UTF8".to_string()),
             _ => Err(no_effect(setting, value, "UTF8")),
@@ -72,7 +72,8 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
     }
 }
 
-/// The name of an encoding as names are compared: in lower case, without quotes and dashes.
+/// The name of an encoding in a form for comparisons: in lower case, without quotes, dashes and
+/// underscores.
 fn encoding_name(text: &str) -> String {
     let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
     quoted.unwrap_or(text).to_ascii_lowercase().replace(['-', '_'], "")
@@ -97,7 +98,7 @@ fn one_of(words: &[&str], value: &str) -> Option<String> {
     words.iter().find(|word| word.eq_ignore_ascii_case(value)).map(|word| (*word).to_string())
 }
 
-/// A Boolean as PostgreSQL reads it: unique prefixes of on, off, true, false, yes, no; 1, 0.
+/// A Boolean in PostgreSQL's form: unique prefixes of on, off, true, false, yes, no; 1, 0.
 fn switch(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "on" | "true" | "tru" | "tr" | "t" | "yes" | "ye" | "y" | "1" => Some(true),
@@ -110,7 +111,7 @@ fn on_off(value: bool) -> String {
     if value { "on".to_string() } else { "off".to_string() }
 }
 
-/// Milliseconds of `1500`, `2s`, `5 min`; a fraction of a millisecond counts as one.
+/// Milliseconds of `1500`, `2s`, `5 min`, rounded; less than a millisecond counts as 1.
 pub fn duration_ms(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let ms = number * unit?;
@@ -122,7 +123,7 @@ pub fn duration_ms(text: &str) -> Option<u64> {
     format!("{whole:.0}").parse().ok()
 }
 
-/// The number of a duration, and the milliseconds of its unit if that is one.
+/// The number of a duration, and the milliseconds of its unit, if the unit is known.
 fn number_and_unit(text: &str) -> Option<(f64, Option<f64>)> {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -140,7 +141,7 @@ fn number_and_unit(text: &str) -> Option<(f64, Option<f64>)> {
     Some((number, factor))
 }
 
-/// What is wrong with a text that [`duration_ms`] does not take.
+/// The error for a text refused by [`duration_ms`].
 fn no_duration(setting: &SettingPage, value: &str) -> Error {
     let most = i32::MAX;
     match number_and_unit(value) {
@@ -186,8 +187,8 @@ fn date_style(setting: &SettingPage, value: &str) -> Result<String> {
     Ok(format!("ISO, {order}"))
 }
 
-/// The names of a comma-separated list: folded to lower case unless quoted; `$user` is
-/// left out, for no schema is made for a user.
+/// The names of a comma-separated list, in lower case unless quoted. `$user` is left out, because
+/// users have no schemas of their own.
 pub fn names(list: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in list.split(',').map(str::trim) {

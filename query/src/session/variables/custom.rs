@@ -1,30 +1,30 @@
-//! Settings of clients' own: names with a dot, which mean nothing to the server.
+//! Clients' own settings: names with a dot, without a meaning for the server.
 
 use std::collections::BTreeSet;
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Settings of its own that a session may have.
+/// Maximum number of own settings in a session.
 const NAMES_MAX: usize = 1_000;
 
-/// Bytes of a name and a value together.
+/// Maximum bytes of a name and its value together.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of all of them together.
+/// Maximum bytes of all own settings together.
 const TOTAL_BYTES_MAX: usize = 1 << 20;
 
-/// Prefixes of the server's own settings, and of those of what plans its queries, which nobody sets.
+/// Prefixes of the server's settings, and of the query planner's settings. No client can set these.
 const RESERVED: [&str; 2] = ["stratalog.", "datafusion."];
 
-/// The settings of its own that a session knows: a name that was used once stays known, without a
-/// value when what set it is undone, as in PostgreSQL.
+/// The own settings known to a session. A used name stays known, even without a value after an
+/// undone SET, like in PostgreSQL.
 #[derive(Debug, Default)]
 pub struct Known {
     names: BTreeSet<String>,
 }
 
 impl Known {
-    /// The name as it is kept, if it is known.
+    /// The stored form of a known name.
     pub fn find(&self, name: &str) -> Option<&str> {
         self.names.get(name.to_ascii_lowercase().as_str()).map(String::as_str)
     }
@@ -34,11 +34,11 @@ impl Known {
         self.names.iter().map(String::as_str)
     }
 
-    /// Takes a name, and returns it as it is kept.
+    /// Admits a name, and returns the stored form.
     ///
     /// # Errors
-    /// `UndefinedObject` for a name without a dot, or of the server; `InvalidName` for one that is
-    /// not made of identifiers; `LimitExceeded`.
+    /// `UndefinedObject` for a name without a dot, or a name of the server; `InvalidName` for a
+    /// name with a part that is not an identifier; `LimitExceeded`.
     pub fn admit(&mut self, name: &str) -> Result<String> {
         let folded = name.to_ascii_lowercase();
         if self.names.contains(&folded) {
@@ -56,7 +56,7 @@ impl Known {
     }
 }
 
-/// Whether a value has room beside others that hold so many bytes.
+/// Checks that a value has room beside other values of `held` bytes.
 ///
 /// # Errors
 /// `LimitExceeded`.

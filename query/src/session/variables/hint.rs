@@ -1,18 +1,18 @@
-//! Values of settings that PostgreSQL's planner goes by. Here they are taken, shown, and said to have
-//! no effect.
+//! Values of settings for PostgreSQL's planner. Here these settings are accepted and shown, with a
+//! notice about the missing effect.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::registry::SettingPage;
 
-/// What values a hint takes.
+/// The accepted values of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// on or off.
     Switch,
     /// A whole number in this range.
     Count(i64, i64),
-    /// A size, in these units without one: bytes of one, and how many there are at least.
+    /// A size: the bytes of the default unit, and the minimum number of units.
     Size(u64, u64),
     /// A number that is not negative.
     Cost,
@@ -26,7 +26,7 @@ const KB: u64 = 1 << 10;
 const UNITS: [(&str, u64); 5] =
     [("TB", KB << 30), ("GB", KB << 20), ("MB", KB << 10), ("kB", KB), ("B", 1)];
 
-/// The canonical form of a size, which counts `unit` bytes where it names none.
+/// The canonical form of a size. A size without a unit counts `unit` bytes.
 ///
 /// # Errors
 /// `InvalidParameterValue`.
@@ -51,7 +51,7 @@ pub fn size(setting: &SettingPage, text: &str, unit: u64, least: u64) -> Result<
             })?
         }
     };
-    // Exact: both are far below 2^53.
+    // Exact: both numbers are far below 2^53.
     #[expect(clippy::cast_precision_loss, reason = "a unit has few digits")]
     let units = (number * factor as f64 / unit as f64).round();
     if !(units >= 0.0 && units <= f64::from(i32::MAX)) {

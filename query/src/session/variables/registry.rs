@@ -1,8 +1,8 @@
-//! Every setting, once: name, default, what it may be, what it does.
+//! All settings: name, default, accepted values and description.
 
 use super::hint::Hint;
 
-/// What values a setting takes.
+/// The accepted values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Cannot be changed.
@@ -11,11 +11,11 @@ pub enum Rule {
     Text,
     /// One of these words, in any case.
     OneOf(&'static [&'static str]),
-    /// Only these; others exist in PostgreSQL and would have no effect here.
+    /// Only these words; the other words of PostgreSQL would have no effect here.
     Only(&'static [&'static str]),
     /// on or off.
     Switch,
-    /// A switch that only has this value here.
+    /// A switch with only this value.
     SwitchOnly(bool),
     /// A whole number in this range.
     Integer(i64, i64),
@@ -31,22 +31,22 @@ pub enum Rule {
     Encoding,
     /// A uuid, or empty.
     Uuid,
-    /// What PostgreSQL's planner goes by: taken, and said to have no effect.
+    /// A hint to PostgreSQL's planner: accepted, with a notice about the missing effect.
     Hint(Hint),
 }
 
-/// A setting, as its documentation page and its checks need it.
+/// A setting, for its documentation page and its checks.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingPage {
-    /// Name, in the case in which clients are told it.
+    /// Name, in the case shown to clients.
     pub name: &'static str,
-    /// Value of a session that sets nothing.
+    /// Value of a session without SET.
     pub default: &'static str,
-    /// What values it takes.
+    /// The accepted values.
     pub rule: Rule,
-    /// Whether clients are told of each change.
+    /// Whether each change is reported to clients.
     pub reported: bool,
-    /// One line on what it does.
+    /// A description in one line.
     pub does: &'static str,
 }
 
@@ -60,7 +60,7 @@ const fn setting(
     SettingPage { name, default, rule, reported, does }
 }
 
-/// The version that clients see: of the PostgreSQL whose protocol and catalogs we follow.
+/// The version shown to clients: the PostgreSQL version whose protocol and catalogs we follow.
 pub const SERVER_VERSION: &str = concat!("15.0 (Stratalog ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Every setting, by name.
@@ -163,7 +163,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("xmloption", "content", Rule::OneOf(&["content", "document"]), false, "means nothing: there is no type xml"),
 ];
 
-/// The setting of a name, in any case; `timezone` and `time zone` are one.
+/// The setting with a name, in any case; `timezone` and `time zone` are the same setting.
 pub fn find(name: &str) -> Option<&'static SettingPage> {
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
 }

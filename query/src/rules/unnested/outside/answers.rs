@@ -1,4 +1,4 @@
-//! What a subquery answers for each of its keys.
+//! The answers of a subquery for each key.
 
 use std::sync::Arc;
 
@@ -16,14 +16,15 @@ use super::{
 use crate::errors::to_datafusion;
 
 impl Outside<'_> {
-    /// Rows with one value for each key, and that value.
+    /// Rows with one value for each key, and an expression for the value.
     pub fn value(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let name = format!("__value_{}", self.unnest.number());
         let value = self.last(&rows)?.alias(name.clone());
         Ok((only(rows, self.here().into_iter().chain([value]))?, named(&name)))
     }
 
-    /// Rows with the first value for each key, and that value, if there is but one.
+    /// Rows with the first value for each key, and an expression for the value. The expression
+    /// fails if a key has several values.
     pub fn only_value(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let number = self.unnest.number();
         let (value, count) = (format!("__value_{number}"), format!("__rows_{number}"));
@@ -34,7 +35,7 @@ impl Outside<'_> {
         Ok((LogicalPlan::Aggregate(rows), one_row(named(&value), named(&count))))
     }
 
-    /// The keys that have rows, and what is true for them.
+    /// The keys with rows, and an expression that is true for these keys.
     pub fn found(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let name = format!("__rows_{}", self.unnest.number());
         let counted = count_udaf().call(vec![lit(1_i64)]).alias(name.clone());

@@ -1,4 +1,4 @@
-//! `ORDER BY … LIMIT n` of a subquery, as an as-of join.
+//! `ORDER BY … LIMIT n` of a subquery, computed by an as-of join.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,23 +18,23 @@ use datafusion::{
 use super::{super::is_subquery_in, Outside, without_mark};
 use crate::as_of::{AsOf, Until};
 
-/// Rows that a row outside may ask for; of more, all pairs are numbered.
+/// The highest LIMIT for an as-of join; a higher LIMIT numbers all pairs.
 const ROWS_MAX: usize = 1_000;
 
-/// What the conditions of a subquery's WHERE are to an as-of join.
+/// The conditions of a subquery's WHERE, by their role in an as-of join.
 #[derive(Default)]
 struct Conditions {
     of_keys: Vec<Expr>,
     of_rows: Vec<Expr>,
     on: Vec<(Expr, Expr)>,
     until: Option<Until>,
-    /// Where the rows begin: what does not hold for one does not for any after it.
+    /// Bounds at the end of the sort order: after a row that fails a bound, all rows fail.
     from: Vec<Expr>,
 }
 
 impl Outside<'_> {
-    /// The first rows of a sort for each of the keys, if the keys are named in conditions that
-    /// an as-of join knows: equalities, and from where to where the order goes.
+    /// The first rows of a sort for each key, if an as-of join can evaluate all conditions on the
+    /// keys: equalities, and the bounds of the sort order.
     pub(super) fn as_of(&self, limit: &Limit, sort: &Sort) -> Result<Option<LogicalPlan>> {
         let (SkipType::Literal(0), FetchType::Literal(Some(rows @ 1..=ROWS_MAX))) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
@@ -54,7 +54,7 @@ impl Outside<'_> {
             predicates.extend(split_conjunction(&filter.predicate));
             node = without_mark(&filter.input);
         }
-        // Names from further outside must be found where they are, and not within a node of ours.
+        // Names from further outside must resolve in their own plan, not below our node.
         if predicates.is_empty() || !node.all_out_ref_exprs().is_empty() {
             return Ok(None);
         }
@@ -86,7 +86,7 @@ impl Outside<'_> {
         order: Vec<SortExpr>,
         count: usize,
     ) -> Result<LogicalPlan> {
-        // NULL is equal to nothing and before nothing.
+        // NULL equals nothing and precedes nothing.
         let until = conditions.until.iter().map(|until| (&until.left, &until.right));
         for (key, row) in conditions.on.iter().map(|(key, row)| (key, row)).chain(until) {
             if key.nullable(self.rows.schema())? {
@@ -108,7 +108,7 @@ impl Outside<'_> {
         })
     }
 
-    /// `None` if there is a condition that an as-of join does not know.
+    /// `None` if an as-of join cannot evaluate a condition.
     fn conditions(
         &self,
         predicates: Vec<&Expr>,
@@ -142,7 +142,8 @@ impl Outside<'_> {
                     let (key, row) = (key.as_ref().clone(), row.as_ref().clone());
                     let first = order.first();
                     let first = first.filter(|by| grows_with(&row, &by.expr, rows));
-                    // An order that goes down ends at what is not above, and begins below.
+                    // In a descending order, an upper bound is `until`, and a lower bound is
+                    // `from`.
                     let inclusive = match (op, first.map(|by| by.asc)) {
                         (Some(Operator::Eq), _) => {
                             conditions.on.push((key, row));
@@ -175,7 +176,7 @@ impl Outside<'_> {
         Ok(is_as_of.then_some(conditions))
     }
 
-    /// Whether an expression names keys, and whether it names other columns.
+    /// Whether an expression names keys, and whether the expression names other columns.
     fn sides(&self, expr: &Expr) -> (bool, bool) {
         let columns: HashSet<&Column> = expr.column_refs();
         let is_key = |column: &&Column| {
@@ -185,8 +186,8 @@ impl Outside<'_> {
         (keys > 0, keys < columns.len())
     }
 
-    /// Whether two expressions are of one type whose values are equal only if they are the
-    /// same, and sort as they compare.
+    /// Whether two expressions have the same type, whose values sort in comparison order and are
+    /// equal only if identical.
     fn are_alike(&self, key: &Expr, row: &Expr, rows: &DFSchema) -> Result<bool> {
         let (_, key) = key.to_field(self.rows.schema())?;
         let (_, row) = row.to_field(rows)?;
@@ -206,7 +207,7 @@ impl Outside<'_> {
     }
 }
 
-/// An expression of a projection's columns, of those of its input.
+/// Replaces a projection's columns in an expression by the projected expressions.
 fn selected(expr: Expr, projection: &Projection) -> Result<Expr> {
     expr.transform_up(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
@@ -226,7 +227,7 @@ fn filtered(rows: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
     }
 }
 
-/// Whether an expression is `by`, or wider, so that it sorts as `by` does.
+/// Whether `expr` sorts in the order of `by`: `expr` is `by`, or a wider type of `by`.
 fn grows_with(expr: &Expr, by: &Expr, schema: &DFSchema) -> bool {
     if expr == by {
         return true;

@@ -1,4 +1,4 @@
-//! Keys that are the same.
+//! Equality of keys.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -7,15 +7,17 @@ use datafusion::{
     scalar::ScalarValue,
 };
 
-/// That each pair is the same, two NULLs included. Joins with a setting that takes NULLs for
-/// equal would lose it, or apply it to other conditions, when they are optimized.
+/// Conditions for the equality of all pairs, with NULL equal to NULL. A join setting for equal
+/// NULLs does not survive optimization: the optimizer drops the setting, or applies the setting to
+/// other conditions.
 pub fn same(pairs: impl Iterator<Item = (Expr, Expr)>, schema: &DFSchema) -> Result<Vec<Expr>> {
     let mut conditions = Vec::new();
     for (mut left, mut right) in pairs {
         let (_, field) = right.to_field(schema)?;
         let is_interval = matches!(field.data_type(), DataType::Interval(_));
         let mut data_type = field.data_type().clone();
-        // Types of which several values are equal: here each is its own.
+        // Some types have distinct values that compare equal. A key distinguishes the values by
+        // their text.
         let as_text = is_interval || !field.metadata().is_empty() && data_type.is_string();
         if as_text {
             data_type = DataType::Utf8View;
