@@ -1,4 +1,4 @@
-//! Bodies, piece by piece, decompressed within limits.
+//! Request bodies, decompressed in pieces within limits.
 
 use std::{
     io::{self, Write},
@@ -17,33 +17,33 @@ use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::state::State;
 
-/// Bytes of gzip that are decompressed at a time; they become a thousand times as many at most.
+/// Compressed bytes of gzip per step; the output is at most a thousand times as large.
 const GZIP_BYTES: usize = 4 << 10;
 
-/// Bytes that leave the decoder of zstd at a time.
+/// Buffer size of the zstd decoder.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Decompressed bytes after which a decoder pauses.
+/// A decoder pauses after this number of decompressed bytes.
 const OUTPUT_BYTES: usize = 1 << 20;
 
-/// Bytes that a reservation of room grows by at least.
+/// Minimum growth of a memory reservation, in bytes.
 const ROOM_BYTES: usize = 64 << 10;
 
-/// A request's body, as it comes and decompressed.
+/// A request's body, received and decompressed.
 pub(crate) struct Decoded<'a> {
     stream: BodyDataStream,
     pub(crate) decoder: Decoder,
     state: &'a State,
-    /// Bytes as they came.
+    /// Received bytes, before decompression.
     raw: usize,
 }
 
-/// Undoes the compression of a body, piece by piece.
+/// Decompresses a body in pieces.
 pub(crate) struct Decoder {
     kind: Kind,
-    /// What came and is not decompressed yet.
+    /// Received bytes before decompression.
     input: Bytes,
-    /// Bytes so far, decompressed, and the most of them.
+    /// Decompressed bytes, and their maximum.
     decoded: usize,
     decoded_max: usize,
     finished: bool,
@@ -55,7 +55,7 @@ enum Kind {
     Zstd(Zstd),
 }
 
-/// Output of a decoder, up to a limit.
+/// The output of a decoder, up to a limit.
 #[derive(Debug, Default)]
 struct Bounded {
     bytes: Vec<u8>,
@@ -78,16 +78,16 @@ impl Write for Bounded {
 }
 
 impl<'a> Decoded<'a> {
-    /// The body of a request with these headers.
+    /// The body of a request with the given headers.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a compression that is not offered.
+    /// `FeatureNotSupported` for an unsupported compression.
     pub(crate) fn new(state: &'a State, headers: &HeaderMap, body: Body) -> Result<Self> {
         let decoder = Decoder::of(headers, state.settings.decoded_bytes_max)?;
         Ok(Self { decoder, ..Self::as_it_comes(state, body) })
     }
 
-    /// The body of a request whose compression is part of its protocol.
+    /// The body of a request with compression inside its protocol.
     pub(crate) fn as_it_comes(state: &'a State, body: Body) -> Self {
         Self {
             stream: body.into_data_stream(),
@@ -97,10 +97,11 @@ impl<'a> Decoded<'a> {
         }
     }
 
-    /// Hands the next piece to the decoder; `false` at the end.
+    /// Passes the next piece to the decoder; `false` at the end.
     ///
     /// # Errors
-    /// `LimitExceeded`; `ConnectionFailure` when the client is gone or too slow.
+    /// `LimitExceeded`; `ConnectionFailure` when the client is gone; `QueryCanceled` when the
+    /// client is too slow.
     pub(crate) async fn receive(&mut self) -> Result<bool> {
         let patience = Duration::from_millis(self.state.settings.patience_ms);
         let next = timeout(patience, self.stream.next()).await.map_err(|_| {
@@ -127,10 +128,11 @@ impl<'a> Decoded<'a> {
         Ok(true)
     }
 
-    /// All of it, and the room that it takes.
+    /// The complete body, with its memory reservation.
     ///
     /// # Errors
-    /// As [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged compression.
+    /// The same as [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged
+    /// compression.
     pub(crate) async fn all(&mut self) -> Result<(Vec<u8>, Room)> {
         let (mut all, mut room) = (Vec::new(), Room::default());
         while self.receive().await? {
@@ -145,13 +147,13 @@ impl<'a> Decoded<'a> {
         Ok((all, room))
     }
 
-    /// Bytes so far, decompressed.
+    /// The number of decompressed bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.decoder.decoded
     }
 }
 
-/// Room for the data of one request, out of what all requests share.
+/// A memory reservation for the data of a request, out of the shared memory of all requests.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     permit: Option<OwnedSemaphorePermit>,
@@ -159,7 +161,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Reserves so many bytes in all; waits for them a while.
+    /// Grows the reservation to `bytes`; waits for a limited time.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -171,7 +173,7 @@ impl Room {
         Ok(())
     }
 
-    /// Reserves so many bytes in all, whenever there is room for them.
+    /// Grows the reservation to `bytes`; waits without a limit.
     ///
     /// # Errors
     /// `OutOfMemory` when the server stops.
@@ -183,7 +185,7 @@ impl Room {
         Ok(())
     }
 
-    /// As [`Self::grow_to`], without waiting; `false` if there is no room.
+    /// Like [`Self::grow_to`], without a wait; `false` without free memory.
     pub(crate) fn try_grow_to(&mut self, state: &State, bytes: usize) -> bool {
         if bytes <= self.held {
             return true;
@@ -227,12 +229,12 @@ impl Decoder {
         Ok(Self::new(kind, decoded_max))
     }
 
-    /// Whether there is more to decompress of what was received.
+    /// True if received input or output is left to decompress.
     pub(crate) fn has_more(&self) -> bool {
         !self.input.is_empty() || matches!(&self.kind, Kind::Zstd(zstd) if zstd.holds_back)
     }
 
-    /// About how many bytes of work are in what was received.
+    /// The approximate work for the received input, in bytes.
     pub(crate) fn cost(&self) -> usize {
         match &self.kind {
             Kind::Identity => self.input.len(),
@@ -240,7 +242,7 @@ impl Decoder {
         }
     }
 
-    /// Decompresses a part of what was received.
+    /// Decompresses a part of the received input.
     ///
     /// # Errors
     /// `LimitExceeded`; `InvalidBinaryRepresentation` for damaged compression.
@@ -266,11 +268,11 @@ impl Decoder {
         self.count(piece)
     }
 
-    /// What is left at the end; the checksum, where there is one, is right. Nothing is left the second
-    /// time.
+    /// The rest at the end, after a check of the checksum, if any. A second call returns an empty
+    /// rest.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The same as [`Self::next`].
     pub(crate) fn finish(&mut self) -> Result<Bytes> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(Bytes::new());
@@ -303,13 +305,13 @@ impl Decoder {
     }
 }
 
-/// Frames of zstd, one after another.
+/// A sequence of zstd frames.
 struct Zstd {
     decoder: zstd::stream::raw::Decoder<'static>,
     output: Bounded,
-    /// The last frame has ended.
+    /// True after the end of the last frame.
     complete: bool,
-    /// The decoder has output that did not fit into the last piece.
+    /// True if the decoder has output beyond the last piece.
     holds_back: bool,
 }
 
@@ -320,7 +322,7 @@ impl Zstd {
         Ok(Self { decoder, output, complete: true, holds_back: false })
     }
 
-    /// Takes input until it is used up, or there is much output.
+    /// Reads the input to its end, or until the output is large.
     fn decode(&mut self, piece: &mut Bytes) -> io::Result<()> {
         use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
         let mut buffer = [0; BUFFER_BYTES];
@@ -334,7 +336,7 @@ impl Zstd {
                 self.complete = hint == 0;
             }
             piece.advance(read);
-            // What the decoder holds back comes while it fills the buffer.
+            // A full buffer means more output in the decoder.
             self.holds_back = written == BUFFER_BYTES;
             let done = piece.is_empty() && !self.holds_back;
             if done || self.output.bytes.len() >= OUTPUT_BYTES {

@@ -1,5 +1,5 @@
-//! The few questions that other products' clients ask before they write: databases of InfluxDB, tables
-//! of QuestDB.
+//! A few queries of other products' clients before a write: databases of InfluxDB, tables of
+//! QuestDB.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -52,7 +52,8 @@ async fn influx(state: &State, text: &str, access: Access, browser: bool) -> Res
                 { "name": "databases", "columns": ["name"], "values": names }
             ] }))
         }
-        // Load generators of InfluxDB 1 create their database with GET; a repetition changes nothing.
+        // Load generators of InfluxDB 1 create their database with GET; a repetition changes
+        // nothing.
         (["create", "database", ..], _) if access == Access::Read && browser => Err(read_only()),
         (["drop", "database", ..], _) if access == Access::Read => Err(read_only()),
         (["create", "database", _, ..], Some(name)) => {
@@ -91,7 +92,7 @@ fn unquoted(name: &str) -> &str {
     name.trim_matches(['"', '\''])
 }
 
-/// A field of a form that was posted.
+/// A field of a posted form.
 fn form_field(body: &str, name: &str) -> Option<String> {
     let mut fields = body.split('&').filter_map(|pair| pair.split_once('='));
     let (_, text) = fields.rfind(|(field, _)| *field == name)?;

@@ -1,11 +1,11 @@
-//! The open sockets of one listener, and which of them leaves when there are too many.
+//! The open sockets of a listener, and the choice of a socket to close when the limit is reached.
 //!
 //! ```text
 //!   accepted ─► silent ─► running ⇄ idle
 //!                 │                  │        no place left: the oldest silent socket leaves,
-//!                 └──────────────────┴─►      then the oldest idle one; running ones stay
+//!                 └──────────────────┴─►      then the oldest idle socket; running sockets stay
 //! ```
-//! Sockets that send nothing cannot keep others out, however many there are.
+//! Any number of silent sockets cannot block new sockets.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The sockets of one listener.
+/// The sockets of a listener.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     shared: Arc<Shared>,
@@ -31,13 +31,13 @@ struct Shared {
 struct Members {
     next: u64,
     count: usize,
-    /// Sockets that have sent no request, in the order of their arrival.
+    /// Sockets without any request, in the order of their arrival.
     silent: BTreeMap<u64, CancellationToken>,
-    /// Sockets between two requests; the longest idle one comes first.
+    /// Sockets between two requests; the socket with the longest idle time is first.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// The place of one socket, free again when it is dropped.
+/// The place of a socket; a drop frees the place.
 #[derive(Debug)]
 pub(crate) struct Member {
     shared: Arc<Shared>,
@@ -47,23 +47,23 @@ pub(crate) struct Member {
 
 #[derive(Debug)]
 struct Standing {
-    /// Its number among the silent or idle sockets.
+    /// The socket's number among the silent or idle sockets.
     number: u64,
     running: usize,
     has_spoken: bool,
 }
 
-/// A request that is answered.
+/// A running request.
 #[derive(Debug)]
 pub(crate) struct Running(Arc<Member>);
 
 impl Crowd {
-    /// A listener with so many places.
+    /// A listener with the given number of places.
     pub(crate) fn new(places: usize) -> Self {
         Self { shared: Arc::default(), places: places.max(1) }
     }
 
-    /// A place for a new socket, as soon as there is one.
+    /// Waits for a place for a new socket.
     pub(crate) async fn enter(&self) -> Arc<Member> {
         loop {
             let changed = self.shared.changed.notified();
@@ -105,12 +105,12 @@ impl Member {
         Running(Arc::clone(self))
     }
 
-    /// Ends when another socket needs the place.
+    /// Waits until another socket needs the place.
     pub(crate) async fn must_leave(&self) {
         self.leave.cancelled().await;
     }
 
-    /// Ends after so long if no request has begun until then.
+    /// Waits for `patience`, and returns only if no request has begun by then.
     pub(crate) async fn stays_silent(&self, patience: Duration) {
         tokio::time::sleep(patience).await;
         if self.standing.lock().has_spoken {

@@ -1,11 +1,11 @@
-//! Which requests a web browser may make.
+//! Limits for requests from web browsers.
 //!
 //! ```text
 //!   request ─► Host is a name of this server? ─► Origin, Sec-Fetch-Site: our own page? ─► route
 //!                 │ no: 403 (DNS rebinding)          │ no, and not in `http_origins`: 403
 //! ```
-//! Clients that are not browsers send neither `Origin` nor `Sec-Fetch-Site`, and their `Host` is the
-//! address that they connected to: for them nothing changes.
+//! Clients that are not browsers send neither `Origin` nor `Sec-Fetch-Site`, and their `Host` is
+//! the address of their connection: the limits do not affect them.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -35,24 +35,24 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// Headers that a page can only send to another site after a preflight request.
+/// Headers allowed in a cross-site request only after a preflight request.
 const OWN_HEADERS: [HeaderName; 3] = [
     AUTHORIZATION,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("x-requested-with"),
 ];
 
-/// Content types that a page may send to any site without a preflight request.
+/// Content types allowed in a cross-site request without a preflight request.
 const SIMPLE_TYPES: [&str; 3] =
     ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
 
-/// Stands for every name in `http_hosts`.
+/// The element of `http_hosts` for every name.
 const ANY: &str = "*";
 
-/// Seconds for which a browser may keep the answer to a preflight request.
+/// Cache time in seconds of an answer to a preflight request.
 const PREFLIGHT_SECONDS: u64 = 600;
 
-/// The address at which a connection arrived, as an extension of its requests.
+/// The local address of a connection, as an extension of its requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival(pub(crate) SocketAddr);
 
@@ -64,15 +64,16 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Reads the lists, whose elements commas separate.
+    /// Parses the comma-separated lists.
     pub(crate) fn new(hosts: &str, origins: &str) -> Self {
         Self { hosts: listed(hosts), origins: listed(origins) }
     }
 
-    /// Checks the headers of a request. Returns the foreign origin that a setting allows.
+    /// Checks the headers of a request. Returns a foreign origin allowed by a setting.
     ///
     /// # Errors
-    /// `InsufficientPrivilege` for a foreign host or site; `ProtocolViolation` for a malformed `Host`.
+    /// `InsufficientPrivilege` for a foreign host or site; `ProtocolViolation` for a malformed
+    /// `Host`.
     fn check<'a>(
         &self,
         headers: &'a HeaderMap,
@@ -107,7 +108,7 @@ impl Guard {
         Err(foreign_site(&format!("\"{}\"", shown(text))))
     }
 
-    /// Whether a name or address in `Host` means this server. A name that an attacker's DNS server
+    /// True if a name or address in `Host` means this server. A name that an attacker's DNS server
     /// resolves to the loopback address does not.
     fn is_own(&self, host: &Authority, arrival: Option<IpAddr>) -> bool {
         let name = plain(host.host());
@@ -125,7 +126,7 @@ impl Guard {
     }
 }
 
-/// Applies the [`Guard`] to a request, and adds to the response what restrains browsers.
+/// Applies the [`Guard`] to a request, and adds protective headers to the response.
 pub(crate) async fn check(
     Extracted(state): Extracted<Arc<State>>,
     request: Request,
@@ -167,18 +168,18 @@ pub(crate) async fn check(
     restrained(response)
 }
 
-/// Whether a browser sent the request. A page can neither omit these headers nor change them.
+/// True if a browser sent the request. A page can neither omit nor change the checked headers.
 pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     let agent = headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
     is_marked(headers) || agent.starts_with(b"Mozilla/")
 }
 
-/// Whether the request has the headers with which browsers name the page that makes it.
+/// True if the request has a browser's headers with the origin of its page.
 fn is_marked(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }
 
-/// Responses are data: no browser runs them as a page, and no other site embeds them.
+/// Adds protective headers: no browser shows a response as a page, and no other site embeds it.
 fn restrained(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -190,7 +191,7 @@ fn writes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Whether the request has what a page cannot send to another site without a preflight request.
+/// True if a cross-site page could send the request only after a preflight request.
 fn has_own_form(headers: &HeaderMap) -> bool {
     if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) {
         return true;
@@ -216,7 +217,7 @@ fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// The `Host` header; `None` when there is none, as in HTTP/1.0.
+/// The `Host` header; `None` for a request without the header, for example in HTTP/1.0.
 fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     let mut hosts = headers.get_all(HOST).iter();
     let (host, more) = (hosts.next(), hosts.next());
@@ -229,7 +230,8 @@ fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     parsed.map(Some).ok_or_else(|| malformed("the Host header is no name or address"))
 }
 
-/// Whether an origin, `http://localhost:8086`, is the one of this server's own pages.
+/// True if an origin, for example `http://localhost:8086`, is the origin of this server's own
+/// pages.
 fn is_same_origin(origin: &str, own: &Authority) -> bool {
     let Some((scheme, authority)) = origin.split_once("://") else { return false };
     let default = match scheme {
@@ -242,7 +244,7 @@ fn is_same_origin(origin: &str, own: &Authority) -> bool {
     plain(authority.host()) == plain(own.host()) && port(&authority) == port(own)
 }
 
-/// A host without brackets and the dot at its end, in lower case.
+/// A host without brackets and without the dot at its end, in lower case.
 fn plain(host: &str) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     host.to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! Whether the server is well.
+//! Health of the server.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{json::Json, state::State};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// `GET /health`: serves, and its journal takes writes.
+/// `GET /health`: the server runs, and its journal accepts writes.
 pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response {
     let poisoned = state.service.parts().store.status().log.poisoned;
     let (status, word, message) = match poisoned {
@@ -27,7 +27,7 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
         ),
         None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
     };
-    // The clock's alarms: queries and writes work.
+    // Alarms of the clock do not affect queries and writes.
     let alarms = state.service.parts().clock.status().alarms;
     let checks: Vec<_> = alarms
         .into_iter()
@@ -51,7 +51,7 @@ pub(crate) async fn ready(Extracted(state): Extracted<Arc<State>>) -> Response {
     Json(body).into_response()
 }
 
-/// `GET` and `HEAD /ping`, as InfluxDB's clients expect it.
+/// `GET` and `HEAD /ping`, for InfluxDB's clients.
 pub(crate) async fn ping(Query(parameters): Query<HashMap<String, String>>) -> Response {
     let mut headers = HeaderMap::new();
     headers.insert("x-influxdb-version", HeaderValue::from_static(VERSION));

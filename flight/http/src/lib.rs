@@ -1,14 +1,14 @@
 //! HTTP, and line protocol over HTTP and TCP.
 //!
-//! *What it is*: the doors for agents and operators: InfluxDB's write routes and QuestDB's TCP port,
-//! Prometheus remote write and OTLP, SQL in requests, health and metrics.
+//! *What it is*: the interfaces for agents and operators: InfluxDB's write routes and QuestDB's TCP
+//! port, Prometheus remote write and OTLP, SQL in requests, health and metrics.
 //!
-//! *What it deliberately is not*: a parser of lines (that is `stratalog-line`) or of telemetry
-//! (`stratalog-telemetry`), a place where SQL is understood, or data kept.
+//! *What it deliberately is not*: a parser of lines (`stratalog-line`) or of telemetry
+//! (`stratalog-telemetry`), a place to interpret SQL or to store data.
 //!
-//! *Data path*: body → decoded, piece by piece, within a budget → columns by table → tables and
-//! columns that are missing are made → one append for the request → 204 when it is as durable as was
-//! asked for.
+//! *Data path*: body → decoded in pieces, within a budget → columns by table → missing tables and
+//! columns are made → a single append for the request → 204 after the requested durability is
+//! reached.
 
 mod body;
 mod compat;

@@ -12,43 +12,43 @@ use crate::{
     store::{self, Bringer, SchemaTables, partial},
 };
 
-/// Errors that an answer lists.
+/// Maximum number of errors in an answer.
 const ERRORS_MAX: usize = 100;
 
-/// Bytes of rows that a request begins with.
+/// Initial reservation for the rows of a request, in bytes.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// The header by which a request that is sent again is known: `<producer>/<number>`.
+/// The header to identify a repeated request: `<producer>/<number>`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// What a request says about its lines.
+/// A request's options for its lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
-    /// Where the tables are.
+    /// The schema of the tables.
     pub(crate) schema: String,
     /// Unit of the timestamps.
     pub(crate) precision: Precision,
-    /// What the answer is to mean; what the tables say, without it.
+    /// The required durability at the answer; `None` means the tables' own durability.
     pub(crate) durability: Option<Durability>,
-    /// Whether good lines are stored where others are not.
+    /// True if valid lines are stored despite invalid lines.
     pub(crate) accepts_partial: bool,
 }
 
-/// What became of them.
+/// The result for the lines.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// Lines that were stored.
+    /// Number of stored lines.
     pub(crate) stored: u64,
-    /// The first of those that were not.
+    /// The first errors of refused lines.
     pub(crate) errors: Vec<LineError>,
-    /// How many those are.
+    /// Number of refused lines.
     pub(crate) failed: u64,
 }
 
-/// Reads and stores the lines of a request.
+/// Parses and stores the lines of a request.
 ///
 /// # Errors
-/// What is wrong with the request as a whole: then nothing of it is stored.
+/// Errors of the request as a whole: then no line is stored.
 pub(crate) async fn write(
     state: &State,
     headers: &HeaderMap,
@@ -93,7 +93,7 @@ pub(crate) async fn write(
     })
 }
 
-/// Reads all lines of a body. What its rows take is reserved before they are there.
+/// Parses all lines of a body. The memory of the rows is reserved before their creation.
 async fn read(
     state: &State,
     body: &mut Decoded<'_>,
@@ -109,7 +109,7 @@ async fn read(
         ended = !body.receive().await?;
         loop {
             let decoder = &mut body.decoder;
-            // A short piece may still pad many rows: that takes as long as the room is large.
+            // A short piece may still pad many rows: the work then grows with the reserved memory.
             let cost = decoder.cost().max(text.len()).max(reserved - FIRST_BYTES.min(most));
             let pause = state
                 .compute(cost, || step(decoder, &mut text, ended, parser, reserved, tables))
@@ -127,16 +127,16 @@ async fn read(
     state.compute(parser.bytes(), || parser.finish(tables)).await
 }
 
-/// Why reading pauses.
+/// The reason for a pause of the parser.
 enum Pause {
-    /// All that was received is read.
+    /// The received input is completely parsed.
     Input,
-    /// The rows have as many bytes as are reserved.
+    /// The rows have used the reserved memory.
     Room,
 }
 
-/// Reads on, until there is no more input or no more room. `text` is what is decompressed and not
-/// parsed.
+/// Parses until the input or the reserved memory is used up. `text` is decompressed input before
+/// its parsing.
 fn step(
     decoder: &mut Decoder,
     text: &mut Bytes,
@@ -177,7 +177,7 @@ fn too_wide(parser: &LineParser, most: usize) -> Error {
     .with_hint("send the lines in several requests, or lines with other fields to other measurements")
 }
 
-/// Who sends, and the number of the request, if it says so.
+/// The producer and number of the request, if given.
 pub(crate) fn producer(headers: &HeaderMap) -> Result<Option<(ProducerId, u64)>> {
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     let parsed = key.to_str().ok().and_then(|key| {

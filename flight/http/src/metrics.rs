@@ -1,4 +1,4 @@
-//! `GET /metrics`, for Prometheus. The page docs/metrics.md is made from [`METRICS`].
+//! `GET /metrics`, for Prometheus. The page docs/metrics.md is generated from [`METRICS`].
 
 use std::{
     fmt::Write as _,
@@ -17,7 +17,7 @@ use stratalog_model::{clock::ClockStatus, store::StoreStatus};
 
 use crate::state::State;
 
-/// What the front doors counted.
+/// Counters of the protocols.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     bytes: AtomicU64,
@@ -67,7 +67,7 @@ impl Counts {
     }
 }
 
-/// Where a metric's value comes from.
+/// The source of a metric's value.
 struct Source<'a> {
     counts: &'a Counts,
     store: &'a StoreStatus,
@@ -79,7 +79,7 @@ struct Source<'a> {
     clock: &'a ClockStatus,
 }
 
-/// One metric.
+/// A metric.
 struct Metric {
     name: &'static str,
     /// `counter` or `gauge`.
@@ -160,7 +160,7 @@ pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response
     let mut page = String::new();
     for metric in METRICS {
         let Metric { name, kind, help, value } = metric;
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ =
             writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", value(&source));
     }

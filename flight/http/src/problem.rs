@@ -1,4 +1,4 @@
-//! Errors as HTTP tells them.
+//! Errors in HTTP responses.
 
 use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
@@ -9,10 +9,10 @@ use stratalog_model::{Error, ErrorKind, Status};
 
 use crate::json::Json;
 
-/// Seconds after which one may come back.
+/// Seconds before a retry.
 const RETRY_SECONDS: u64 = 1;
 
-/// An error on its way to a client of our own routes.
+/// An error for a client of Stratalog's own routes.
 #[derive(Debug)]
 pub(crate) struct Problem(pub(crate) Error);
 
@@ -28,12 +28,12 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The number of HTTP for an error.
+/// The HTTP status of an error.
 pub(crate) fn status(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.kind().status().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// A response to an error with this body: one that may be sent again says when.
+/// A response to an error with the given body. A response to a retryable error has a retry time.
 pub(crate) fn answer(error: &Error, body: Value) -> Response {
     failed(error, (status(error), Json(body)))
 }
@@ -50,7 +50,7 @@ pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
     response
 }
 
-/// What our own routes say of an error.
+/// The body of an error on Stratalog's own routes.
 pub(crate) fn body(error: &Error) -> Value {
     let mut told = json!({ "error": error.message(), "sqlstate": error.kind().sqlstate() });
     let notes = [("detail", error.detail()), ("hint", error.hint()), ("context", error.context())];
@@ -67,7 +67,7 @@ pub(crate) fn body(error: &Error) -> Value {
     told
 }
 
-/// The whole of an error in one line, for clients that show one text.
+/// The complete error in a single line, for clients with a single text.
 pub(crate) fn in_one_line(error: &Error) -> String {
     let notes = [error.detail(), error.hint(), error.context()];
     let parts = [Some(error.message())].into_iter().chain(notes).flatten();

@@ -1,4 +1,4 @@
-//! Accepts connections, and ends them in good order.
+//! Accepts connections, and closes them at a shutdown.
 
 use std::{
     convert::Infallible,
@@ -43,13 +43,13 @@ use crate::{
     subscribe, tcp, telemetry, write,
 };
 
-/// Bytes of the heads of one request.
+/// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Sockets beyond `connections_max`, so that health can be asked for when all others are at work.
+/// Sockets beyond `connections_max`: health checks are possible when all other sockets are busy.
 const RESERVED_PLACES: usize = 64;
 
-/// Routes that need none of the places for requests.
+/// Routes outside the limit of running requests.
 const ALWAYS: [&str; 5] = ["/health", "/ready", "/ping", "/version", "/metrics"];
 
 fn routes(state: Arc<State>) -> Router {
@@ -70,17 +70,17 @@ fn routes(state: Arc<State>) -> Router {
         .route("/ready", get(health::ready))
         .route("/version", get(health::version))
         .route("/metrics", get(metrics::metrics))
-        // Bodies have limits of their own, before and after they are decompressed.
+        // Bodies have their own limits, before and after decompression.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::check))
         .with_state(state)
 }
 
-/// Answers HTTP clients on the first listener, and takes line protocol on the second, until `shutdown`;
-/// returns when every request has ended, or was given up after the grace period.
+/// Serves HTTP clients on the first listener, and line protocol on the second, until `shutdown`.
+/// Returns when every request has ended, or after the grace period.
 ///
 /// # Errors
-/// `Io` when the listener fails for good.
+/// `Io` when the listener fails permanently.
 pub async fn serve(
     (http, lines): (Option<TcpListener>, Option<TcpListener>),
     service: Arc<QueryService>,
@@ -234,7 +234,7 @@ async fn take_lines(
     Ok(())
 }
 
-/// The next socket, with its place; a socket waits while all others are at work. `None` after
+/// The next socket, with its place; a socket waits while all other sockets are busy. `None` after
 /// `shutdown`.
 async fn accept(
     listener: &TcpListener,
@@ -254,7 +254,7 @@ async fn accept(
                     }
                     return (socket, crowd.enter().await);
                 }
-                // Out of descriptors, or a client that left at once: do not spin.
+                // No free file descriptors, or the client has left already: avoid a busy loop.
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(20)).await;

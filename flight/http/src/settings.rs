@@ -2,40 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much the service takes and keeps.
+/// Limits and defaults of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HttpSettings {
-    /// Connections at a time, of HTTP and of line protocol each.
+    /// Maximum number of connections, for HTTP and for line protocol each.
     pub connections_max: usize,
-    /// Bytes of a request's body as it comes.
+    /// Maximum received bytes of a request's body.
     pub body_bytes_max: usize,
-    /// Bytes of a request's body when it is decompressed.
+    /// Maximum decompressed bytes of a request's body.
     pub decoded_bytes_max: usize,
-    /// Bytes of the rows that the lines of one request make, NULLs included.
+    /// Maximum bytes of the rows from a request's lines, including NULLs.
     pub rows_bytes_max: usize,
-    /// Bytes of bodies and their rows, of all requests together.
+    /// Maximum bytes of bodies and their rows, for all requests together.
     pub inbound_bytes_max: usize,
-    /// Rows that a connection of line protocol over TCP collects before it stores them.
+    /// Maximum rows collected by a connection of line protocol over TCP before an append.
     pub batch_rows_max: usize,
-    /// Bytes of rows that it collects.
+    /// Maximum bytes of collected rows.
     pub batch_bytes_max: usize,
-    /// Milliseconds in which a request's head, or the next piece of its body, must come.
+    /// Timeout in milliseconds for a request's head, or for the next piece of its body.
     pub patience_ms: u64,
-    /// Milliseconds that a request waits for room before it is told to come back.
+    /// Maximum wait in milliseconds of a request for memory; then the client must retry.
     pub room_ms: u64,
-    /// Milliseconds after which a subscription that has nothing to tell sends a comment, so that
-    /// clients and proxies know that it goes on.
+    /// Milliseconds before an idle subscription sends a comment, a sign of life for clients and
+    /// proxies.
     pub heartbeat_ms: u64,
-    /// Milliseconds that a shutdown waits for running requests.
+    /// Milliseconds of a shutdown's wait for running requests.
     pub shutdown_grace_ms: u64,
-    /// The database that everything is in.
+    /// The database of all requests.
     pub default_database: String,
-    /// The user of requests that name none.
+    /// The user of requests without a user name.
     pub default_user: String,
-    /// Names in `Host` that mean this server, besides its addresses; commas separate them.
+    /// Names in `Host` for this server, besides its addresses; separated by commas.
     pub hosts: String,
-    /// Origins of web pages that may use the server; commas separate them.
+    /// Allowed origins of web pages; separated by commas.
     pub origins: String,
 }
 

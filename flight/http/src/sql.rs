@@ -1,5 +1,5 @@
-//! SQL in a request: `POST /api/sql`, and `/api/v3/query_sql` as InfluxDB 3's clients ask. A GET request
-//! only reads.
+//! SQL in a request: `POST /api/sql`, and `/api/v3/query_sql` for InfluxDB 3's clients. A GET
+//! request is read-only.
 
 mod format;
 mod json;
@@ -28,7 +28,7 @@ use stratalog_query::{Outcome, Rows, Session, StatementKind, quoted};
 use self::{format::Format, parameter::Parameters};
 use crate::{json::Json, problem::Problem, state::State};
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Question {
@@ -37,9 +37,9 @@ struct Question {
     sql: String,
     /// Values of `$1`, `$2` …
     params: Parameters,
-    /// How rows are answered.
+    /// The format of the rows.
     format: Option<String>,
-    /// A schema in which names are looked up first.
+    /// A schema at the front of the search path.
     #[serde(alias = "db")]
     schema: Option<String>,
 }
@@ -83,7 +83,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// What a request's method lets its statement do.
+/// The access allowed by a request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -91,15 +91,15 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// A page of another site can make a browser send GET, so GET changes nothing.
+    /// GET is read-only, because a page of another site can make a browser send GET.
     pub(crate) fn of(method: &Method) -> Self {
         if *method == Method::POST { Self::Write } else { Self::Read }
     }
 
-    /// Confines a session to what is allowed.
+    /// Limits a session to the allowed access.
     ///
     /// # Errors
-    /// As `Variables::set`.
+    /// The same as `Variables::set`.
     pub(crate) fn confine(self, session: &Session) -> Result<()> {
         match self {
             Self::Write => Ok(()),
@@ -119,7 +119,7 @@ impl Access {
     }
 }
 
-/// A session of one request: it ends with the answer.
+/// The session of a request: it ends with the answer.
 pub(crate) struct Ended(Arc<Session>);
 
 impl Ended {
@@ -184,7 +184,7 @@ impl Question {
                 )
                 .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
             })?;
-            // Only parameters have numbers.
+            // Only parameters contain numbers.
             question.params.keep_digits(&String::from_utf8_lossy(body))?;
             question
         } else {
@@ -219,7 +219,7 @@ impl Question {
         Ok(question)
     }
 
-    /// The parameters as a row of texts, which become what the statement needs.
+    /// The parameters as a row of texts; the statement converts the texts to its types.
     fn parameters(&self) -> Result<RecordBatch> {
         let texts = self.params.texts.iter().map(Option::as_deref);
         let columns: Vec<ArrayRef> =
@@ -236,13 +236,13 @@ impl Question {
 /// Names and types of a result's columns, and its rows.
 pub(crate) type Table = (Vec<(String, String)>, Vec<Vec<Value>>);
 
-/// Most rows of an answer that is held as a whole.
+/// Maximum rows of an answer held in memory.
 const TABLE_ROWS_MAX: usize = 100_000;
 
 /// All rows of a statement, for small answers.
 ///
 /// # Errors
-/// What is wrong with it; `LimitExceeded` for more rows than are held.
+/// Errors of the statement; `LimitExceeded` for too many rows.
 pub(crate) async fn table_of(state: &State, sql: &str, access: Access) -> Result<Table> {
     let session = state.session("http", None)?;
     let _ended = Ended(Arc::clone(&session));

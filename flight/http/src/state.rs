@@ -1,4 +1,4 @@
-//! What requests share.
+//! The shared state of all requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,29 +16,30 @@ use tokio::{
 
 use crate::{HttpSettings, guard::Guard, metrics::Counts, store::refused::RefusedRequests};
 
-/// Bytes of rows that a parser still has when it is kept for another request, at most.
+/// Maximum bytes of rows in a parser kept for another request.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
 
-/// Parsers that wait for the next request; each knows tables and series.
+/// Maximum number of parsers kept for later requests; each parser caches tables and series.
 const PARSERS_MAX: usize = 16;
 
-/// Bodies of telemetry that become rows at a time: each may have bytes of [`TelemetryLimits`], and rows of
-/// [`TELEMETRY_ROWS_BYTES`].
+/// Maximum number of telemetry bodies converted to rows at the same time. Each body may use the
+/// bytes of [`TelemetryLimits`], and rows of [`TELEMETRY_ROWS_BYTES`].
 const READERS_MAX: usize = 4;
 
-/// Bytes of the rows of one body of telemetry.
+/// Maximum bytes of the rows of a telemetry body.
 const TELEMETRY_ROWS_BYTES: usize = 128 << 20;
 
-/// Appends of many rows at a time.
+/// Maximum number of concurrent appends with many rows.
 const DRIVING_MAX: usize = 16;
 
-/// Bytes of work that a thread of connections does between two others: what takes longer makes way.
+/// Maximum work in bytes done directly on a connection's thread; longer work leaves the thread to
+/// other tasks.
 const SHORT_BYTES: usize = 8 << 10;
 
-/// Bytes of one unit of room.
+/// Bytes of a unit of the memory limit.
 const UNIT_BYTES: usize = 1024;
 
-/// Everything that a request needs.
+/// The shared state for a request.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) service: Arc<QueryService>,
@@ -52,14 +53,14 @@ pub(crate) struct State {
     names: Names,
     writing: Mutex<Option<Arc<Session>>>,
     room: Arc<Semaphore>,
-    /// Places for long computations: threads of connections are left to connections.
+    /// Permits for long computations: the threads of connections stay free for connections.
     computing: Semaphore,
-    /// Places for appends of many rows, which may wait for the store.
+    /// Permits for appends of many rows; such an append may wait for the store.
     driving: Semaphore,
 }
 
 impl State {
-    /// Nothing yet.
+    /// The initial state.
     pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
         let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         let guard = Guard::new(&settings.hosts, &settings.origins);
@@ -80,13 +81,13 @@ impl State {
         })
     }
 
-    /// A parser for one request.
+    /// A parser for a request.
     pub(crate) fn parser(&self) -> LineParser {
         self.parsers.lock().pop().unwrap_or_else(|| LineParser::new(LineLimits::default()))
     }
 
-    /// Takes back the parser of a request that has ended. A parser with the rows of a refused request is
-    /// dropped, and frees the memory of the rows.
+    /// Returns the parser of an ended request. A parser with the rows of a refused request is
+    /// dropped to free their memory.
     pub(crate) fn give_back(&self, parser: LineParser) {
         if parser.bytes() > KEPT_ROWS_BYTES_MAX {
             return;
@@ -97,10 +98,10 @@ impl State {
         }
     }
 
-    /// Reads one body of telemetry, when fewer than so many others are read.
+    /// Reads a body of telemetry, within the limit of concurrent reads.
     ///
     /// # Errors
-    /// `OutOfMemory` when there is no place for too long; what reading says.
+    /// `OutOfMemory` after a timeout of the wait; errors of the read.
     pub(crate) async fn read<T>(
         &self,
         read: impl FnOnce(&mut TelemetryReader) -> Result<T>,
@@ -128,10 +129,10 @@ impl State {
         }
     }
 
-    /// The session in which requests write.
+    /// The session for writes of all requests.
     ///
     /// # Errors
-    /// As [`QueryService::connect`].
+    /// The same as [`QueryService::connect`].
     pub(crate) fn writing(&self) -> Result<Arc<Session>> {
         let mut writing = self.writing.lock();
         if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok())
@@ -142,10 +143,10 @@ impl State {
         Ok(Arc::clone(writing.insert(session)))
     }
 
-    /// A session of its own.
+    /// A separate session.
     ///
     /// # Errors
-    /// As [`QueryService::connect_for_request`].
+    /// The same as [`QueryService::connect_for_request`].
     pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
         self.service.connect_for_request(Login {
             user: self.settings.default_user.clone(),
@@ -157,8 +158,8 @@ impl State {
         })
     }
 
-    /// Computes something that works through about so many bytes. Long computations leave the thread to
-    /// other connections, and run beside few others.
+    /// Runs a computation over about `bytes` bytes. Long computations leave the thread to other
+    /// connections, and few of them run at the same time.
     pub(crate) async fn compute<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         if bytes <= SHORT_BYTES {
             return work();
@@ -167,7 +168,7 @@ impl State {
         block_in_place(work)
     }
 
-    /// Drives a future that computes for as long as so many bytes take, away from the threads of
+    /// Drives a future with a computation over about `bytes` bytes, outside the threads of
     /// connections.
     pub(crate) async fn drive<F: Future>(&self, bytes: usize, future: F) -> F::Output {
         if bytes <= SHORT_BYTES {
@@ -178,22 +179,22 @@ impl State {
         block_in_place(|| runtime.block_on(future))
     }
 
-    /// Room for so many bytes of bodies, if it is there.
+    /// Memory for `bytes` of bodies, if free.
     pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let room = Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok();
         room.filter(|_| has_memory(bytes))
     }
 
-    /// Room for so many bytes of bodies, whenever it comes.
+    /// Memory for `bytes` of bodies; waits without a limit.
     pub(crate) async fn some_room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         wanted.await.map_err(|_| no_room())
     }
 
-    /// Room for so many bytes of bodies; waits for it a while.
+    /// Memory for `bytes` of bodies; waits for a limited time.
     ///
     /// # Errors
-    /// `OutOfMemory` when there is none for too long.
+    /// `OutOfMemory` after a timeout of the wait.
     pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {

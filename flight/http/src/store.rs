@@ -1,4 +1,4 @@
-//! Rows by table into the store: what is missing is made, and then all of them are one append.
+//! Stores rows by table: missing tables and columns are made, then all rows are a single append.
 
 mod merge;
 pub(crate) mod partial;
@@ -17,13 +17,13 @@ use stratalog_query::{Command, NewChronicle, NewColumn, Session};
 
 use crate::state::State;
 
-/// The tick column of tables that are made here.
+/// The tick column of tables made here.
 const TIME: &str = "time";
 
-/// Bytes of a value, about.
+/// Approximate bytes of a value.
 const VALUE_BYTES: usize = 8;
 
-/// How often what is missing is made before others are said to undo it.
+/// Maximum attempts to make a missing object, before an error about concurrent changes.
 const TRIES: usize = 4;
 
 /// The tables of a schema.
@@ -42,37 +42,37 @@ impl Tables for SchemaTables<'_> {
         self.schema
     }
 
-    /// A key that was declared takes more columns.
+    /// A declared key accepts new columns.
     fn takes_new_tags(&self, table: &ChronicleDefinition) -> bool {
         table.primary_key
     }
 }
 
-/// Who brings rows.
+/// The source of rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bringer {
-    /// The protocol, as messages and the list of sessions call it.
+    /// The protocol, in messages and in the list of sessions.
     pub(crate) protocol: &'static str,
-    /// What new tables do with events of one key and time.
+    /// The collision rule of new tables.
     pub(crate) collision: &'static str,
-    /// Whether rows of one request with the same key and time are one row.
+    /// True if rows of a request with the same key and time become a single row.
     pub(crate) merges: bool,
 }
 
 impl Bringer {
-    /// Line protocol in requests: an event takes the place of an earlier one.
+    /// Line protocol in requests: an event replaces an earlier event.
     pub(crate) const LINES: Self =
         Self { protocol: "line protocol", collision: "last", merges: true };
 
-    /// Line protocol over TCP, where no request says which lines belong together.
+    /// Line protocol over TCP: no request groups the lines.
     pub(crate) const STREAM: Self = Self { merges: false, ..Self::LINES };
 }
 
-/// Stores rows, all of them or none.
+/// Stores rows, all or none.
 ///
 /// # Errors
-/// `DatatypeMismatch`, `InvalidTableDefinition` when a table is not what the rows were read for; what
-/// making a table or storing says.
+/// `DatatypeMismatch`, `InvalidTableDefinition` when a table has changed since the rows were read;
+/// errors from the creation of a table or from the append.
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
@@ -92,7 +92,7 @@ pub(crate) async fn store(
     append_all(state, session, bringer, &batches, options).await.map(Some)
 }
 
-/// Appends batches, all of them or none.
+/// Appends batches, all or none.
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
@@ -108,15 +108,15 @@ async fn append_all(
     append.commit().await
 }
 
-/// The rows of one table, ready to be appended.
+/// The rows of a table, ready for an append.
 struct Prepared {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
-    /// Where rows were merged: the places of those that stayed.
+    /// The positions of the kept rows, if rows were merged.
     kept: Option<Vec<u32>>,
 }
 
-/// The rows of one table as a batch, after what the table lacked was made.
+/// Makes missing columns of the table, and returns its rows as a batch.
 async fn prepared(
     state: &State,
     session: &Arc<Session>,
@@ -141,7 +141,7 @@ async fn prepared(
     Ok(Prepared { definition, batch, kept })
 }
 
-/// The table of some rows, with all columns that they have.
+/// The table for some rows, with all their columns.
 async fn ready(
     session: &Arc<Session>,
     bringer: Bringer,
@@ -161,7 +161,7 @@ async fn ready(
                     [_] => "a new field".to_string(),
                     _ => format!("{count} new columns"),
                 };
-                // One record of the catalog, and one sync, for all of them.
+                // A single record of the catalog, with a single sync, for all columns.
                 let id = definition.id;
                 let add =
                     |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };
@@ -181,7 +181,7 @@ async fn ready(
     ))
 }
 
-/// The columns that a table lacks, and whether each is to join the key.
+/// The missing columns of a table, each with true if the column joins the key.
 fn missing_columns(
     definition: &ChronicleDefinition,
     rows: &TableRows,
@@ -197,8 +197,7 @@ fn missing_columns(
     Ok(tags.chain(fields).collect())
 }
 
-/// A tag that joins the key of a table: '' in the rows that are there, and in those that do not
-/// name it.
+/// A tag that joins the key of a table: '' in existing rows, and in rows without the tag.
 fn joining(tag: &str) -> NewColumn {
     NewColumn {
         nullable: false,

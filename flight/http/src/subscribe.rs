@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   ?table=cpu&gsn=7&where=usage > 90 ─► SUBSCRIBE cpu FROM GSN 7 WHERE (usage > 90)
-//!   row ─► id: its gsn, data: JSON      gap ─► event: gap      nothing for long ─► : a comment
+//!   row ─► id: its gsn, data: JSON    gap ─► event: gap    idle for long ─► : a comment
 //! ```
-//! A browser that reconnects sends the last id: it goes on behind it. With `live=true` the first id comes
-//! before any event.
+//! A reconnecting browser sends the last id: the subscription continues after the id. With
+//! `live=true`, the first id comes before any event.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -30,10 +30,11 @@ use crate::{
     state::State,
 };
 
-/// Place of what tells of a gap among the columns of a subscription: the table may have a column of its name.
+/// Position of the gap column in a subscription's rows: the table may have a column with the same
+/// name.
 const GAP_AT: usize = 1;
 
-/// What is asked.
+/// The parameters of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Question {
     table: String,
@@ -42,17 +43,17 @@ struct Question {
     from: Beginning,
 }
 
-/// Where it begins.
+/// The begin of a subscription.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Beginning {
-    /// With all that there is.
+    /// At the first event of the table.
     #[default]
     All,
-    /// With an event, by its gsn.
+    /// At an event, by its gsn.
     Gsn(u64),
-    /// With the first event of a time.
+    /// At the first event of a time.
     Time(String),
-    /// With what comes.
+    /// At the next new event.
     Live,
 }
 
@@ -64,20 +65,20 @@ pub(crate) async fn subscribe(
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let mut question = Question::read(parameters, last)?;
-    // As everywhere over HTTP: the database of InfluxDB's clients is a schema.
+    // Like everywhere over HTTP: the database of InfluxDB's clients is a schema.
     let schema = question.schema.take();
     question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
-    // Headers go out now: what comes may be long in coming.
+    // The headers are sent now: the first event may come late.
     let mut opening = ":\n\n".to_string();
     if question.from == Beginning::Live {
-        // Where it begins is told, so that who comes again before the first event misses none.
+        // The begin is sent as an id: a client reconnecting before the first event misses no event.
         let head = state.service.parts().store.snapshot().gsn().0;
         question.from = Beginning::Gsn(head.saturating_add(1));
         opening = format!("id: {head}\n\n");
     }
     let session = state.session("http subscribe", None)?;
     let ended = Ended::new(Arc::clone(&session));
-    // It is to go on; the client ends it.
+    // A subscription has no timeout; the client ends it.
     session.variables().set("statement_timeout", "0", false)?;
     Access::Read.confine(&session)?;
     let parsed = session.parse(&question.sql())?;
@@ -103,7 +104,7 @@ pub(crate) async fn subscribe(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Proxies that gather what they pass on would hold events back.
+    // Buffering proxies would delay events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -126,7 +127,7 @@ impl Question {
             text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is no gsn")))
         };
         let from = match (last, gsn, time, live) {
-            // A client that comes again.
+            // A reconnecting client.
             (Some(last), ..) => Beginning::Gsn(number(last)?.saturating_add(1)),
             (None, Some(gsn), None, false) => Beginning::Gsn(number(&gsn)?),
             (None, None, Some(time), false) => Beginning::Time(time),
@@ -156,17 +157,17 @@ fn wrong(what: &str) -> Error {
         .with_hint("GET /api/v1/subscribe?table=cpu&gsn=1, or time=2024-01-01, or live=true; where=usage > 90 and schema=public are optional")
 }
 
-/// What is sent, bit by bit.
+/// The stream of a response.
 struct Events {
     rows: Rows,
     style: TextStyle,
     heartbeat: Duration,
-    /// The session lives as long as its rows are read.
+    /// The session lives until the end of the reads.
     _ended: Ended,
 }
 
 impl Events {
-    /// The next bytes, and whether others follow.
+    /// The next bytes, and true if more bytes follow.
     async fn next(&mut self) -> (Bytes, bool) {
         match tokio::time::timeout(self.heartbeat, self.rows.next()).await {
             Err(_) => (Bytes::from_static(b":\n\n"), true),
@@ -180,7 +181,7 @@ impl Events {
     }
 }
 
-/// Rows as events.
+/// Formats rows as events.
 fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_AT).collect();
     let without_gap = batch.project(&others);
@@ -204,7 +205,7 @@ fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     Ok(out)
 }
 
-/// The last event of a subscription that fails.
+/// The last event of a failing subscription.
 fn failed(error: &Error) -> Bytes {
     Bytes::from(format!("event: error\ndata: {}\n\n", problem::body(error)))
 }

@@ -1,5 +1,5 @@
-//! Line protocol over TCP, as QuestDB's clients send it: nothing is answered. A line that is refused ends
-//! the connection: lines before it are stored, lines behind it are not.
+//! Line protocol over TCP, for QuestDB's clients: no answers are sent. A refused line ends the
+//! connection: lines before it are stored, lines after it are not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,28 +17,28 @@ use crate::{
     write::PUBLIC,
 };
 
-/// Bytes that are read at a time.
+/// Size of the read buffer.
 const READ_BYTES: usize = 256 << 10;
 
-/// Batches of a connection that wait to be stored while it goes on reading.
+/// Maximum number of a connection's batches waiting for an append during further reads.
 const WAITING: usize = 2;
 
-/// How long lines wait for others before they are stored.
+/// Maximum wait of lines for further lines before an append.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Bytes read from a connection that leaves for another connection, at most.
+/// Maximum bytes read from a connection before it leaves for another connection.
 const LAST_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of rows for which room is asked first.
+/// Initial memory reservation for rows, in bytes.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// Longest first line of an HTTP request that is looked at.
+/// Maximum length of a first line checked for an HTTP request.
 const REQUEST_LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Rows on their way to the store, with the room that they take.
+/// Rows for the store, with their memory reservation.
 type Batch = (Vec<TableRows>, Room);
 
-/// Serves one connection to its end.
+/// Serves a connection until its end.
 pub(crate) async fn serve(
     state: Arc<State>,
     socket: TcpStream,
@@ -55,7 +55,7 @@ pub(crate) async fn serve(
     state.counts.disconnected();
 }
 
-/// Waits for the first bytes, and looks whether they are lines.
+/// Waits for the first bytes, and checks for line protocol.
 async fn greet_and_converse(
     state: &Arc<State>,
     mut socket: TcpStream,
@@ -96,7 +96,8 @@ async fn greet_and_converse(
     served
 }
 
-/// Reads until the first line is whole, or longer than any request line; returns the count of bytes.
+/// Reads until the first line is complete, or longer than any request line; returns the number of
+/// bytes.
 async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut count = 0;
     loop {
@@ -111,14 +112,15 @@ async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Resul
     }
 }
 
-/// Whether bytes begin as a request line does: with a method in capitals, and a space.
+/// True if bytes may begin an HTTP request line: with a method in capitals, and a space.
 fn may_be_http(bytes: Option<&[u8]>) -> bool {
     let bytes = bytes.unwrap_or_default();
     let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     method > 0 && method <= 16 && matches!(bytes.get(method), None | Some(b' '))
 }
 
-/// Whether the first line is a request line of HTTP: a browser can be made to send one, with any body.
+/// True if the first line is an HTTP request line: a page can make a browser send such a request
+/// with any body.
 fn is_http(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -127,7 +129,7 @@ fn is_http(bytes: &[u8]) -> bool {
     may_be_http(Some(line)) && known
 }
 
-/// Reads and parses here; stores in a task of its own, in the same order.
+/// Reads and parses here; a separate task stores the rows, in the same order.
 async fn converse(
     state: &Arc<State>,
     (mut socket, member, running): (TcpStream, &Arc<Member>, Running),
@@ -149,7 +151,7 @@ async fn converse(
     };
     let read = tokio::select! {
         read = reader.read(&mut socket, begun, &stop) => read,
-        // The storing has failed: there is no use in reading on.
+        // The append has failed: further reads have no use.
         () = sender.closed() => Ok(()),
     };
     state.give_back(reader.parser);
@@ -177,17 +179,17 @@ async fn store_all(
     Ok(())
 }
 
-/// Reads the lines of one connection.
+/// Reads the lines of a connection.
 struct Reader<'a> {
     state: &'a Arc<State>,
     tables: SchemaTables<'a>,
     parser: LineParser,
-    /// What the rows take that are not stored yet.
+    /// Memory reservation of rows not yet stored.
     room: Room,
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
     member: &'a Arc<Member>,
-    /// `None` once the connection was silent for long: another connection may take the place.
+    /// `None` after a long silence: another connection may take the place.
     running: Option<Running>,
 }
 
@@ -210,7 +212,7 @@ impl Reader<'_> {
             if ended || self.parser.lines_failed() > 0 {
                 return self.end().await;
             }
-            // Others may follow at once; if not, what is there is stored.
+            // More lines may follow at once; otherwise the present lines are stored.
             let patience = match self.parser.rows() {
                 0 => Duration::from_millis(self.state.settings.patience_ms),
                 _ => LINGER,
@@ -241,7 +243,7 @@ impl Reader<'_> {
                     }
                     self.take(buffer.get(..count).unwrap_or_default()).await?
                 }
-                // A reset after everything was sent is how some clients end.
+                // Some clients end with a reset after all data is sent.
                 Some(Err(error)) => {
                     tracing::debug!(%error, "a connection of line protocol broke off");
                     ended = true;
@@ -254,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Ends the connection, with all lines that have arrived.
+    /// Ends the connection, with all received lines.
     async fn leave(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Result<()> {
         let mut left = LAST_BYTES_MAX;
         while left > 0
@@ -268,7 +270,7 @@ impl Reader<'_> {
         self.end().await
     }
 
-    /// Parses bytes, and hands rows over that are many enough; `false` when the storing has ended.
+    /// Parses bytes, and passes on a full batch of rows; `false` when the storing task has ended.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool> {
         self.state.counts.bytes(bytes.len());
         let most = self.state.settings.batch_bytes_max;
@@ -303,7 +305,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Hands the rows over to be stored; `false` when the storing has ended.
+    /// Passes the rows to the storing task; `false` when the task has ended.
     async fn hand_over(&mut self) -> bool {
         let rows = self.parser.take();
         self.parser.refresh();
@@ -313,12 +315,12 @@ impl Reader<'_> {
     }
 
     async fn end(&mut self) -> Result<()> {
-        // Only a newline makes a line whole: `v=12` may be the half of `v=1234`.
+        // Only a newline completes a line: `v=12` may be a part of `v=1234`.
         let cut_off = self.parser.drop_begun();
         let Outcome { tables: rows, errors, lines_failed, .. } =
             self.parser.finish(&self.tables)?;
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
-        // The receiver ends with an error, which is told instead.
+        // The receiver ends with an error; this error is reported instead.
         let _ = self.sender.send((rows, std::mem::take(&mut self.room))).await;
         match errors.into_iter().next() {
             None if cut_off => Err(Error::new(

@@ -22,20 +22,20 @@ use crate::{
     write::schema,
 };
 
-/// The table of logs, if the request names none.
+/// The table of logs for requests without a table name.
 const LOGS: &str = "logs";
 
-/// Bytes of a body from which on others' tasks leave the thread that reads it.
+/// From this number of body bytes on, other tasks leave the thread of the reader.
 const LONG_BYTES: usize = 4 << 10;
 
-/// How often a body is read: once more when others changed the tables in between.
+/// Maximum number of reads of a body: repeated when other requests changed the tables in between.
 const READS: usize = 3;
 
 const REMOTE_WRITE: Bringer =
     Bringer { protocol: "remote write", collision: "last", merges: false };
 const OTLP_METRICS: Bringer =
     Bringer { protocol: "OTLP metrics", collision: "last", merges: false };
-/// Records of one service may have the same time.
+/// Records of a service may have the same time.
 const OTLP_LOGS: Bringer = Bringer { protocol: "OTLP logs", collision: "all", merges: false };
 
 type Parameters = Query<HashMap<String, String>>;
@@ -60,7 +60,7 @@ pub(crate) async fn remote_write(
     if let Err(error) = checked {
         return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
-    // Its compression is in blocks, which the reader undoes.
+    // The reader decompresses the protocol's compressed blocks.
     let body = Decoded::as_it_comes(&state, body);
     let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
@@ -68,7 +68,7 @@ pub(crate) async fn remote_write(
         reader.remote_write(body, layout, tables)
     };
     match write(&state, &headers, body, request, read).await {
-        // The sender gives up on what is answered with 400, and says so in its log.
+        // The sender discards data answered with 400, and notes the answer in its log.
         Ok(outcome) if outcome.rejected > 0 => {
             (StatusCode::BAD_REQUEST, outcome.message()).into_response()
         }
@@ -113,7 +113,7 @@ pub(crate) async fn logs(
     .await
 }
 
-/// A request of OTLP: its answers are written as it is.
+/// A request of OTLP: answers have the encoding of the request.
 async fn otlp<R>(
     state: &State,
     headers: &HeaderMap,
@@ -144,7 +144,7 @@ where
     }
 }
 
-/// What an address says.
+/// The options in a request's address.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     bringer: Bringer,
@@ -156,16 +156,17 @@ impl<'a> Request<'a> {
         self.parameters.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// One table, if it is named.
+    /// A single table, if the request names a table.
     fn layout(&self) -> Layout<'a> {
         self.parameter("table").map_or(Layout::PerMetric, Layout::Single)
     }
 }
 
-/// Reads and stores a body, all of what can be read of it or nothing. The outcome has no rows any more.
+/// Reads and stores a body: all readable parts or nothing. The returned outcome has no rows any
+/// more.
 ///
 /// # Errors
-/// What is wrong with the request as a whole.
+/// Errors of the request as a whole.
 async fn write(
     state: &State,
     headers: &HeaderMap,
@@ -204,7 +205,7 @@ async fn write(
     }
 }
 
-/// Whether a table was made or changed by others since the rows were read for it.
+/// True if another request has made or changed a table since the rows were read.
 fn is_of_another_table(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidTableDefinition | ErrorKind::DatatypeMismatch)
 }

@@ -1,4 +1,4 @@
-//! InfluxDB's write routes, of its versions 1, 2 and 3.
+//! InfluxDB's write routes, for versions 1, 2 and 3.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,15 +19,15 @@ use crate::{
     state::State,
 };
 
-/// The schema of requests that name no database, and of those that name ours.
+/// The schema of requests without a database, and of requests for the default database.
 pub(crate) const PUBLIC: &str = "public";
 
-/// The retention policy of version 1 that every database has.
+/// The default retention policy of version 1, present in every database.
 const AUTOGEN: &str = "autogen";
 
 type Parameters = Query<HashMap<String, String>>;
 
-/// Which version's words an answer is in.
+/// The version for the words of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
@@ -91,7 +91,7 @@ async fn write(
     }
 }
 
-/// What a request's address says.
+/// The options in a request's address.
 fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>) -> Result<Wanted> {
     let parameter =
         |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
@@ -114,7 +114,7 @@ fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>)
     Ok(Wanted { schema, precision, durability, accepts_partial })
 }
 
-/// The schema that a database and retention policy of InfluxDB's are: its tables stand there.
+/// The schema for a database and retention policy of InfluxDB: it contains the tables.
 pub(crate) fn schema(state: &State, database: Option<&str>, policy: Option<&str>) -> String {
     let database = database.unwrap_or(PUBLIC);
     let database = database.strip_suffix("/autogen").unwrap_or(database);
@@ -144,7 +144,7 @@ fn precision(text: &str) -> Result<Precision> {
     })
 }
 
-/// Some lines, or all, could not be read.
+/// The answer when some lines, or all lines, are unreadable.
 fn partial(version: Version, written: &Written, accepts_partial: bool) -> Response {
     let (failed, stored) = (written.failed, written.stored);
     let first = written.errors.first().map(ToString::to_string).unwrap_or_default();
@@ -178,7 +178,7 @@ fn line(error: &LineError) -> Value {
     })
 }
 
-/// Version 2's word for an error.
+/// The error code in version 2's words.
 fn code(error: &Error) -> &'static str {
     match status(error).as_u16() {
         401 => "unauthorized",

@@ -1,9 +1,9 @@
-//! Bytes that clients may make the server hold (CL-10).
+//! Memory budgets for data of clients (CL-10).
 //!
 //! ```text
 //!   named statement, named portal ─► budget of the connection ─┐
 //!                                                              ├─► given back when the
-//!   message on its way in ─────────► budget of the server ─────┘   last user drops it
+//!   incoming message      ─────────► budget of the server ─────┘   last user drops it
 //! ```
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
@@ -13,21 +13,21 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// What a budget counts in: 32 bits of these are enough.
+/// Unit of a budget: a 32-bit number of units is enough.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// How long a claim waits before it asks a wider budget again.
+/// Interval of a waiting claim's attempts on the wider budget.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Bytes of a wider budget, which the drop gives back.
+/// Bytes of a wider budget, given back on drop.
 type Wider = Box<dyn Any + Send + Sync>;
 
-/// A number of bytes, and who holds them.
+/// A number of bytes, shared by claims.
 #[derive(Clone)]
 pub struct Budget {
     units: Arc<Semaphore>,
     units_max: u32,
-    /// Takes the same bytes of a wider budget; `None` when that has none left.
+    /// Claims the same bytes from a wider budget; `None` if it has no room.
     wider: Option<Arc<dyn Fn(usize) -> Option<Wider> + Send + Sync>>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Bytes claimed of a [`Budget`]; given back when it drops.
+/// Claimed bytes of a [`Budget`]; given back on drop.
 #[derive(Debug)]
 pub struct Claim {
     _permit: OwnedSemaphorePermit,
@@ -45,29 +45,28 @@ pub struct Claim {
 }
 
 impl Budget {
-    /// An empty budget of `bytes_max`.
+    /// A budget of `bytes_max` without claims.
     pub fn new(bytes_max: usize) -> Self {
         let units_max = units(bytes_max);
         Self { units: Arc::new(Semaphore::new(units_max as usize)), units_max, wider: None }
     }
 
-    /// The same budget, whose claims also count in a wider one.
+    /// The same budget inside a wider budget: each claim counts in both.
     pub fn within(self, wider: impl Fn(usize) -> Option<Wider> + Send + Sync + 'static) -> Self {
         Self { wider: Some(Arc::new(wider)), ..self }
     }
 
-    /// Bytes that may be claimed in all.
+    /// Maximum bytes of all claims together.
     pub fn bytes_max(&self) -> usize {
         self.units_max as usize * UNIT_BYTES
     }
 
-    /// Bytes claimed now.
+    /// Currently claimed bytes.
     pub fn used(&self) -> usize {
         self.bytes_max().saturating_sub(self.units.available_permits() * UNIT_BYTES)
     }
 
-    /// Claims `bytes`, when there are so many left. What is larger than the whole budget
-    /// needs all of it.
+    /// Claims `bytes`, if free. A claim larger than the whole budget needs the whole budget.
     pub fn claim(&self, bytes: usize) -> Option<Claim> {
         let wanted = units(bytes).min(self.units_max);
         let permit = Arc::clone(&self.units).try_acquire_many_owned(wanted).ok()?;
@@ -78,7 +77,7 @@ impl Budget {
         Some(Claim { _permit: permit, _wider: wider })
     }
 
-    /// As [`Self::claim`], and waits for room, in the order of asking.
+    /// Like [`Self::claim`], but waits for room, in the order of the claims.
     pub async fn claim_within(&self, patience: Duration, bytes: usize) -> Option<Claim> {
         let until = Instant::now() + patience;
         let wanted = units(bytes).min(self.units_max);

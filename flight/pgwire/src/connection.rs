@@ -1,4 +1,4 @@
-//! One connection: messages in, answers out.
+//! A connection: messages in, answers out.
 
 mod copy;
 mod cursor;
@@ -26,17 +26,17 @@ use crate::{
     server::Stop,
 };
 
-/// How long a client is silent before its connection lets go of memory.
+/// Silence of a client before its connection frees memory.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Why something could not go on.
+/// The reason for the end of a step.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The statement failed; the connection goes on.
     Error(Error),
-    /// The client is gone, or said goodbye.
+    /// The client has disconnected or terminated.
     Gone,
-    /// The connection ends, and the client is told why.
+    /// The connection ends, and the client gets the reason.
     Fatal(Error),
 }
 
@@ -49,7 +49,7 @@ impl From<Error> for Ending {
 /// Result of a step of the conversation.
 pub(crate) type Step<T> = std::result::Result<T, Ending>;
 
-/// A conversation with one client.
+/// A conversation with a client.
 pub(crate) struct Connection<R, W> {
     reader: MessageReader<R>,
     writer: Option<W>,
@@ -59,22 +59,22 @@ pub(crate) struct Connection<R, W> {
     stop: Stop,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
-    /// For what statements and portals hold.
+    /// Budget for statements and portals.
     kept: Budget,
-    /// An extended message failed: what follows is dropped until Sync.
+    /// An extended message failed: later messages are dropped until Sync.
     skipping: bool,
-    /// Statements of the message that is answered follow the one that runs.
+    /// True if further statements of the same message follow the current statement.
     followed: bool,
-    /// How many Sync messages came.
+    /// The number of received Sync messages.
     rounds: u64,
-    /// Every round is over: the client is to speak.
+    /// Every round is complete: the client must send the next message.
     at_rest: bool,
-    /// The client has said nothing for long: what can be made anew is let go.
+    /// The client has been silent for a long time: rebuildable memory is freed.
     resting: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// A conversation whose greeting is in `out`.
+    /// A conversation with its greeting in `out`.
     pub(crate) fn new(
         reader: MessageReader<R>,
         writer: W,
@@ -106,27 +106,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(crate) async fn run(&mut self) -> Ending {
         loop {
             if let Err(ending) = self.turn().await {
-                // What runs ends here: before the farewell, not after it.
+                // Running work ends before the final message, not after it.
                 self.portals.clear();
                 return ending;
             }
         }
     }
 
-    /// The last words to a client, and where to say them. What was gathered before is
-    /// sent as well, unless it was cut off in the middle.
+    /// The final message to a client, and its writer. Earlier buffered output is also sent, unless
+    /// the output was cut within a message.
     pub(crate) fn farewell(&mut self, error: &Error) -> Option<(W, Vec<u8>)> {
         self.out.error(Severity::Fatal, error).ok()?;
         Some((self.writer.take()?, std::mem::take(&mut self.out.bytes)))
     }
 
-    /// One message.
+    /// Handles a message.
     async fn turn(&mut self) -> Step<()> {
         if self.stop.soft.is_cancelled() {
             return Err(shutting_down());
         }
         let inbound = self.next_message().await?;
-        // The message and the command that ends the session may have come together.
+        // The message and the command for the end of the session may have arrived together.
         self.session.check_terminated().map_err(Ending::Fatal)?;
         let (kind, body) = match inbound {
             Inbound::Message(kind, body) => (kind, Ok(body)),
@@ -140,7 +140,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         let answered = match body {
             Ok(body) => self.answer(kind, body).await,
-            // What a client still sends of a COPY that failed.
+            // A client may still send data of a failed COPY.
             Err(_) if matches!(kind, b'c' | b'f') => Ok(()),
             Err(error) => Err(Ending::Error(error)),
         };
@@ -158,11 +158,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             other => other?,
         }
-        // Clients may send any number of messages without reading what they get for them.
+        // Clients may send any number of messages before they read the answers.
         self.flush_if_full().await
     }
 
-    /// The next message; sends what is gathered before it waits.
+    /// The next message; sends the buffered output before a wait.
     async fn next_message(&mut self) -> Step<Inbound> {
         if let Some(inbound) = self.reader.buffered() {
             return Ok(inbound);
@@ -186,7 +186,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Lets go of memory that the next message makes anew.
+    /// Frees memory that the next message can rebuild.
     fn rest(&mut self) {
         self.resting = true;
         self.session.rest();
@@ -209,7 +209,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.ready()
             }
             Frontend::Flush => self.flush().await,
-            // What a client still sends of a COPY that failed.
+            // A client may still send data of a failed COPY.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(Ending::Gone),
             Frontend::FunctionCall => Err(Ending::Error(
@@ -226,7 +226,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Tells the client of an error, and an open transaction block as well.
+    /// Reports an error to the client and to an open transaction block.
     fn report(&mut self, error: &Error) -> Step<()> {
         self.session.check_terminated().map_err(Ending::Fatal)?;
         self.session.fail_transaction();
@@ -234,18 +234,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.out.error(Severity::Error, error).map_err(Ending::Fatal)
     }
 
-    /// The end of a command, behind what it had to say.
+    /// The end of a command, after its notices.
     fn complete(&mut self, tag: &str) -> Result<(), Error> {
         self.notify()?;
         self.out.complete(tag)
     }
 
-    /// Notices since the last time.
+    /// Sends new notices.
     fn notify(&mut self) -> Result<(), Error> {
         self.session.take_notices().iter().try_for_each(|notice| self.out.notice(notice))
     }
 
-    /// Notices and changed settings, since the last time.
+    /// Sends new notices and changed settings.
     fn tell(&mut self) -> Step<()> {
         self.notify().map_err(Ending::Fatal)?;
         for (name, value) in self.session.take_parameter_changes() {
@@ -254,12 +254,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// The end of a round.
+    /// Ends a round.
     fn ready(&mut self) -> Step<()> {
         self.tell()?;
         let state = self.session.transaction();
         if state == TransactionState::Idle {
-            // Portals live no longer than their transaction.
+            // Portals end with their transaction.
             self.portals.clear();
         }
         self.out.ready(state).map_err(Ending::Fatal)?;
@@ -267,7 +267,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Sends what is gathered. Back-pressure: returns when the socket has taken it.
+    /// Sends the buffered output. Back-pressure: returns after the socket has accepted the output.
     async fn flush(&mut self) -> Step<()> {
         if self.out.bytes.is_empty() {
             return Ok(());
@@ -281,7 +281,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Err(Ending::Gone);
             }
             () = self.stop.hard.cancelled() => {
-                // Cut off within a message: nothing more can be said.
+                // Cut within a message: no further message is possible.
                 self.writer = None;
                 return Err(Ending::Gone);
             }
@@ -298,7 +298,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-/// A moment; `None` never comes.
+/// Waits until a moment; `None` waits forever.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

@@ -4,7 +4,7 @@
 //!   signature  flags  length  extension │ fields  length value  length value …  │ … │ -1
 //!   11 bytes   i32    i32     bytes     │ i16     i32    bytes                  │   │ i16
 //! ```
-//! Values are as in binary parameters and results; a length of -1 is NULL.
+//! Values have the form of binary parameters and results; a length of -1 is NULL.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use stratalog_text::{TextStyle, copy::CopyLimits, parse_value};
 
 use crate::{parameter::decode, types::wire_type};
 
-/// What every binary COPY begins with.
+/// The signature of every binary COPY.
 const SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
 
 /// Bytes of the header with an empty extension.
@@ -28,7 +28,7 @@ const HEADER_BYTES: usize = SIGNATURE.len() + 8;
 /// Flags above this bit change the format.
 const CRITICAL_FLAGS: u32 = 0xffff_0000;
 
-/// The header of what goes out.
+/// The header of outgoing data.
 pub(crate) fn header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     for (to, from) in header.iter_mut().zip(SIGNATURE) {
@@ -37,7 +37,7 @@ pub(crate) fn header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// Ends what goes out.
+/// The end of outgoing data.
 pub(crate) const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
 #[derive(Debug)]
@@ -49,18 +49,18 @@ struct Column {
     values: Vec<ScalarValue>,
 }
 
-/// What comes next in the data.
+/// The next part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Header,
-    /// So many bytes of the header's extension.
+    /// Remaining bytes of the header's extension.
     Extension(usize),
     Row,
     Nothing,
 }
 
-/// Turns the bytes of a binary COPY … FROM into record batches. Feed it chunks as they come,
-/// cut anywhere; memory is bounded by the limits and the largest chunk.
+/// Converts the bytes of a binary COPY … FROM into record batches. Chunks may be cut at any
+/// position; memory is limited by the limits and the largest chunk.
 #[derive(Debug)]
 pub(crate) struct BinaryCopyParser {
     table: String,
@@ -76,13 +76,13 @@ pub(crate) struct BinaryCopyParser {
 }
 
 impl BinaryCopyParser {
-    /// Bytes of the row that is not complete yet.
+    /// Bytes of the incomplete row.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// A parser of data for `columns` of `table`, which the batches have in this order, all
-    /// nullable but `required`.
+    /// A parser of data for `columns` of `table`. The batches have the columns in the same order,
+    /// all nullable except `required`.
     pub(crate) fn new(
         table: String,
         columns: Vec<(String, ColumnType)>,
@@ -113,7 +113,7 @@ impl BinaryCopyParser {
         }
     }
 
-    /// Takes more data; returns the batches that it completes.
+    /// Adds data; returns completed batches.
     ///
     /// # Errors
     /// `BadCopyFormat`, `InvalidBinaryRepresentation`, `NotNullViolation`, `LimitExceeded`, with
@@ -140,10 +140,10 @@ impl BinaryCopyParser {
     /// Ends the data; returns the last batch.
     ///
     /// # Errors
-    /// `BadCopyFormat` when it is cut off.
+    /// `BadCopyFormat` for incomplete data.
     pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         match self.expected {
-            // As PostgreSQL, without the trailer too.
+            // Like in PostgreSQL, the trailer is optional.
             Expected::Row | Expected::Nothing if self.pending.is_empty() => {}
             Expected::Header => return Err(self.bad_header()),
             _ => {
@@ -155,7 +155,7 @@ impl BinaryCopyParser {
         if self.batch_rows == 0 { Ok(None) } else { self.batch().map(Some) }
     }
 
-    /// Takes the next part, if all of it is there.
+    /// Reads the next part, if complete.
     fn step(&mut self) -> Result<bool> {
         match self.expected {
             Expected::Header => {
@@ -198,7 +198,7 @@ impl BinaryCopyParser {
         bad("COPY file signature not recognized").with_context(format!("COPY {}", self.table))
     }
 
-    /// Takes a row, if all of it is there.
+    /// Reads a row, if complete.
     fn row(&mut self) -> Result<bool> {
         let Some(bytes) = self.whole_row()? else { return Ok(false) };
         if self.expected == Expected::Nothing {
@@ -224,7 +224,7 @@ impl BinaryCopyParser {
         Ok(true)
     }
 
-    /// The bytes of the next row; `None` when they have not all come.
+    /// The bytes of the next row; `None` for an incomplete row.
     fn whole_row(&mut self) -> Result<Option<Bytes>> {
         let Some((count, _)) = self.pending.split_first_chunk::<2>() else { return Ok(None) };
         let count = i16::from_be_bytes(*count);
@@ -258,7 +258,7 @@ impl BinaryCopyParser {
         Ok(Some(self.pending.split_to(end).freeze()))
     }
 
-    /// What is wrong with the values of a row that was cut off, as far as they came.
+    /// Checks the received values of an incomplete row.
     fn check_fields(&mut self) -> Result<()> {
         if self.expected != Expected::Row || self.pending.len() < 2 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Rows of a batch as messages, each column encoded by a writer made once per batch.
+//! Rows of a batch as messages; each column has a writer, made once per batch.
 
 mod binary;
 
@@ -22,7 +22,7 @@ pub const TEXT: i16 = 0;
 /// Format code of binary values.
 pub const BINARY: i16 = 1;
 
-/// The format that a Bind message asks for a column.
+/// The format requested by a Bind message for a column.
 pub fn format_of(formats: &[i16], column: usize) -> i16 {
     match formats {
         [] => 0,
@@ -31,16 +31,16 @@ pub fn format_of(formats: &[i16], column: usize) -> i16 {
     }
 }
 
-/// Writes the values of one column.
+/// Writes the values of a column.
 enum Column<'a> {
     Text(ColumnWriter<'a>),
     Binary(BinaryWriter),
 }
 
-/// Values of fewer bytes need no room of their own.
+/// Minimum size of a column, and of a row's long values, for a separate memory reservation.
 const LONG_BYTES_MIN: usize = 256 << 10;
 
-/// The columns of a batch that have long values.
+/// The columns of a batch with long values.
 #[derive(Debug)]
 pub(crate) struct LongValues(Vec<ArrayRef>);
 
@@ -66,7 +66,7 @@ impl LongValues {
     }
 }
 
-/// The bytes of an array's elements as text, about.
+/// The approximate bytes of an array's elements as text.
 fn list_bytes(elements: &ArrayRef) -> usize {
     let texts = match elements.as_string_view_opt() {
         Some(texts) => texts.iter().flatten().map(str::len).sum(),
@@ -75,7 +75,7 @@ fn list_bytes(elements: &ArrayRef) -> usize {
     texts.saturating_add(elements.len().saturating_mul(4))
 }
 
-/// Writes the rows of one batch as DataRow messages.
+/// Writes the rows of a batch as DataRow messages.
 pub(crate) struct RowWriter<'a> {
     columns: Vec<Column<'a>>,
     long: LongValues,
@@ -83,7 +83,7 @@ pub(crate) struct RowWriter<'a> {
 
 impl<'a> RowWriter<'a> {
     /// # Errors
-    /// `FeatureNotSupported` for a column that no SQL type fits.
+    /// `FeatureNotSupported` for a column without a matching SQL type.
     pub(crate) fn new(
         batch: &'a RecordBatch,
         formats: &[i16],
@@ -106,18 +106,18 @@ impl<'a> RowWriter<'a> {
         Ok(Self { columns, long: LongValues::of(batch) })
     }
 
-    /// The bytes of a row's long values; 0 where it has none.
+    /// The bytes of a row's long values; 0 without long values.
     pub(crate) fn long_bytes(&self, row: usize) -> usize {
         self.long.bytes(row)
     }
 
-    /// Appends a DataRow. On an error nothing is appended.
+    /// Appends a DataRow. On an error, nothing is appended.
     pub(crate) fn write(&self, row: usize, out: &mut Outbound) -> Result<()> {
         self.write_as(b'D', &[], row, out)
     }
 
-    /// Appends a row in a message of another kind, behind `first`: those of COPY in binary look the
-    /// same.
+    /// Appends a row after `first` in a message of another kind: rows of binary COPY have the same
+    /// form.
     pub(crate) fn write_as(
         &self,
         kind: u8,

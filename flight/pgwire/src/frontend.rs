@@ -1,4 +1,4 @@
-//! Messages of the client: framed, bounded, and never trusted.
+//! Messages of the client: framed, limited in size, and never trusted.
 
 mod message;
 mod reader;

@@ -1,18 +1,18 @@
-//! Sockets that have not said yet what they want.
+//! Sockets before their start-up message.
 //!
 //! ```text
 //!   accepted ─► lobby ─► start-up message ─► slot ─► session
-//!                 │ full: the one that has waited longest leaves
+//!                 │ full: the socket with the longest wait leaves
 //! ```
-//! A client that means it says so at once. So those who open sockets and say nothing, however many
-//! they are, only push each other out, and take none of the places of `connections_max`.
+//! A real client sends its start-up message at once. Any number of silent sockets only push each
+//! other out, and take no place of `connections_max`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Those who wait, in the order in which they came.
+/// Waiting sockets, in the order of their arrival.
 #[derive(Debug, Clone)]
 pub(crate) struct Lobby {
     waiting: Arc<Mutex<Waiting>>,
@@ -25,7 +25,7 @@ struct Waiting {
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-/// A place in the lobby, free again when it is dropped.
+/// A place in the lobby; a drop frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     lobby: Lobby,
@@ -34,12 +34,12 @@ pub(crate) struct Place {
 }
 
 impl Lobby {
-    /// A lobby with so many places.
+    /// A lobby with the given number of places.
     pub(crate) fn new(places: usize) -> Self {
         Self { waiting: Arc::default(), places }
     }
 
-    /// A place for one who comes; who has waited longest leaves when there is none.
+    /// A place for a new socket; in a full lobby, the socket with the longest wait leaves.
     pub(crate) fn enter(&self) -> Place {
         let mut waiting = self.waiting.lock();
         while waiting.by_number.len() >= self.places
@@ -55,7 +55,7 @@ impl Lobby {
 }
 
 impl Place {
-    /// Ends when the place is needed for somebody else.
+    /// Waits until another socket needs the place.
     pub(crate) async fn is_needed(&self) {
         self.leave.cancelled().await;
     }

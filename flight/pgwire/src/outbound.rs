@@ -1,4 +1,4 @@
-//! What goes to the client, gathered until there is enough to send.
+//! The output to the client, buffered before a send.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use stratalog_query::{CACHED_PLAN_CHANGED, CancelKey, Held, Notice, Share, Trans
 
 use crate::types::field_type;
 
-/// A row is longer than its values by about one part in so many.
+/// The row overhead: a fraction 1/64 of its values.
 const LONGER_IN_TEXT: usize = 64;
 
-/// How bad an error is for the connection.
+/// The severity of an error for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
     /// The statement failed.
@@ -40,7 +40,7 @@ pub(crate) struct Outbound {
     /// Encoded messages. Rows are written here directly.
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
-    /// The memory of long rows, until they are sent.
+    /// The memory reservation of long rows, until their send.
     held: Option<Held>,
 }
 
@@ -54,8 +54,8 @@ impl Outbound {
         Ok(())
     }
 
-    /// Everything was sent. What is left is an empty buffer for about `bytes`: a single
-    /// large message must not leave its memory to every later one.
+    /// Clears the buffer after a send, and shrinks it to about `bytes`: the memory of a single
+    /// large message must not stay allocated.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.held = None;
         self.bytes.clear();
@@ -65,7 +65,8 @@ impl Outbound {
         }
     }
 
-    /// Makes room for a row with so many bytes of long values; 0 for a row without.
+    /// Reserves memory for a row with the given bytes of long values; 0 for a row without long
+    /// values.
     pub(crate) fn make_room(&mut self, bytes: usize, share: &Arc<Share>) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -76,17 +77,17 @@ impl Outbound {
             Some(held) => held.resize(whole)?,
             None => self.held = Some(share.hold(whole)?),
         }
-        // Exactly: a buffer that grows by itself doubles.
+        // Exactly: a growing buffer doubles its size.
         self.bytes.reserve_exact(bytes);
         Ok(())
     }
 
-    /// Lets go of the buffers; everything was sent.
+    /// Frees the buffers, after all output was sent.
     pub(crate) fn rest(&mut self) {
         *self = Self::default();
     }
 
-    /// Begins a message whose body is written to `bytes`; [`Self::end`] closes it.
+    /// Begins a message with its body in `bytes`; [`Self::end`] ends the message.
     pub(crate) fn begin(&mut self, kind: u8) -> usize {
         self.bytes.push(kind);
         let start = self.bytes.len();
@@ -164,7 +165,7 @@ impl Outbound {
         self.put(&ParameterDescription::new(types))
     }
 
-    /// `format_of` tells the format code of a column's position.
+    /// `format_of` returns the format code of the column at a position.
     pub(crate) fn row_description(
         &mut self,
         schema: &Schema,
@@ -235,7 +236,8 @@ impl Outbound {
         add(b'c', subject.column.as_deref());
         add(b'n', subject.constraint.as_deref());
         add(b'P', error.position().map(|at| at.to_string()).as_deref());
-        // Drivers that prepare the statement again, as pgjdbc with autosave, know the error by this field.
+        // Some drivers prepare the statement again, for example pgjdbc with autosave; they
+        // recognize the error by this field.
         if error.message() == CACHED_PLAN_CHANGED {
             add(b'R', Some("RevalidateCachedQuery"));
         }
@@ -258,7 +260,7 @@ impl Outbound {
     }
 }
 
-/// Table and column that a field shows; 0 for none.
+/// The table and column of a field; 0 for none.
 fn origin(field: &Field) -> (i32, i16) {
     let told = field.metadata().get(ORIGIN_METADATA).and_then(|told| told.split_once('.'));
     let parsed = told.and_then(|(table, column)| {

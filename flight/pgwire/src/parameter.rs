@@ -23,14 +23,14 @@ use crate::{
     types::{column_type, element_of, oid},
 };
 
-/// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type
-/// on the wire: the type declared by the client, or the type of `target`. A numeric with more digits
-/// than `target` keeps the digits, and a time beyond nanoseconds counts microseconds: the statement
-/// accepts or refuses such values.
+/// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type on the
+/// wire: the type declared by the client, or the type of `target`. A numeric with more digits than
+/// `target` keeps the digits, and a time outside the range of nanoseconds is in microseconds: the
+/// statement accepts or refuses such values.
 ///
 /// # Errors
-/// What PostgreSQL says of text that is no value of the type; `InvalidBinaryRepresentation`
-/// for binary values of a wrong length, `InvalidParameterValue` for an unknown format.
+/// PostgreSQL's error for an invalid text; `InvalidBinaryRepresentation` for binary values of a
+/// wrong length, `InvalidParameterValue` for an unknown format.
 pub fn decode(
     value: Option<&Bytes>,
     format: i16,
@@ -62,7 +62,7 @@ pub fn decode(
     }
 }
 
-/// Text into the Arrow type of `target`; the common types without an array in between.
+/// Parses text into the Arrow type of `target`; common types need no intermediate array.
 fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<ScalarValue> {
     Ok(match target {
         ColumnType::Text => ScalarValue::Utf8View(Some(text.to_string())),
@@ -81,7 +81,7 @@ fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<Scala
                 units => binary::timestamp(units?, unit_ns, zoned),
             }
         }
-        // Not through a scalar of one element: that drops the element's extension type.
+        // Not through a one-element scalar: it would drop the element's extension type.
         other @ ColumnType::Array(_) => {
             let exact = exact_type(text, other);
             let array = parse_value(Some(text), exact.as_ref().unwrap_or(other), style)?;
@@ -129,8 +129,7 @@ fn from_binary(
     if source == *target {
         return Ok(value);
     }
-    // The statement wants another type than the client declared: the text form is common
-    // to both.
+    // The statement needs another type than the client's type: the text form is common to both.
     let array = value
         .to_array()
         .map_err(|error| Error::internal(format!("a value of type {source}: {error}")))?;
@@ -138,7 +137,7 @@ fn from_binary(
     from_text(&text.unwrap_or_default(), target, style)
 }
 
-/// The client's type with the precision that the statement found: object ids carry none.
+/// The client's type with the precision from the statement: object ids contain no precision.
 fn with_precision_of(source: ColumnType, target: &ColumnType) -> ColumnType {
     match (&source, target) {
         (ColumnType::Timestamp { .. }, ColumnType::Timestamp { .. })

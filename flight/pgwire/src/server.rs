@@ -1,4 +1,4 @@
-//! Accepts connections, and ends them in good order.
+//! Accepts connections, and closes them at a shutdown.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use crate::{
     startup::{LONG_SECRET_MINOR, MINOR_MAX, Request, Start, negotiate},
 };
 
-/// Sockets whose start-up is not complete, at most; cancel requests are among them.
+/// Maximum number of sockets before the end of their start-up, including cancel requests.
 const LOBBY_PLACES: usize = 256;
 
-/// How long a farewell may take.
+/// Timeout of a final message.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The two steps of shutting down.
@@ -36,16 +36,15 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Stop {
     /// Idle connections end; running statements may finish.
     pub(crate) soft: CancellationToken,
-    /// Everything ends.
+    /// All work ends.
     pub(crate) hard: CancellationToken,
 }
 
-/// Answers Postgres clients on `listener` until `shutdown`, and returns when every
-/// connection has ended: idle ones at once, running statements after the grace period at
-/// the latest.
+/// Serves Postgres clients on `listener` until `shutdown`. Returns when every connection has ended:
+/// idle connections end at once, running statements end after the grace period at the latest.
 ///
 /// # Errors
-/// `Io` when the listener fails for good.
+/// `Io` when the listener fails permanently.
 pub async fn serve(
     listener: TcpListener,
     service: Arc<QueryService>,
@@ -68,8 +67,8 @@ pub async fn serve(
         let (socket, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, or a client that left at once: neither is the
-                // listener's fault, but do not spin.
+                // No free file descriptors, or the client has left already: the listener is not the
+                // cause. Avoid a busy loop.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
@@ -99,14 +98,14 @@ pub async fn serve(
     Ok(())
 }
 
-/// One accepted socket.
+/// An accepted socket.
 struct Client {
     service: Arc<QueryService>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
-    /// For large messages, of all clients.
+    /// Budget for large messages of all clients.
     room: Budget,
-    /// For sessions.
+    /// Permits for sessions.
     slots: Arc<Semaphore>,
     address: SocketAddr,
 }
@@ -141,7 +140,7 @@ impl Client {
                     drop(place);
                     let outbound = welcome(&session, &start);
                     match outbound {
-                        // Boxed: a connection that never says who it is takes little.
+                        // Boxed: a connection before its login uses little memory.
                         Ok(outbound) => {
                             Box::pin(self.converse(socket, session, outbound)).await;
                             return drop(slot);
@@ -232,7 +231,7 @@ fn prepare(socket: &TcpStream, settings: &PgwireSettings) -> std::io::Result<()>
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
-/// Everything between the start-up message and the first query.
+/// All messages between the start-up message and the first query.
 fn welcome(session: &Session, start: &Start) -> Result<Outbound> {
     let mut outbound = Outbound::default();
     let unknown = start.unknown_options();
@@ -264,19 +263,19 @@ fn welcome(session: &Session, start: &Start) -> Result<Outbound> {
     for notice in session.take_notices() {
         outbound.notice(&notice)?;
     }
-    // Those were just told.
+    // The changes were just reported.
     session.take_parameter_changes();
     outbound.ready(session.transaction())?;
     Ok(outbound)
 }
 
-/// Sends the last words, and reads on for a moment: closing a socket with unread input
-/// resets it, and the client might never see what was said.
+/// Sends the final message, and continues to read for a moment: closing a socket with unread input
+/// resets the connection, and the client might never see the message.
 async fn say_farewell<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
     let farewell = async {
         socket.write_all(bytes).await?;
         socket.shutdown().await
     };
-    // The client may be gone already; then there is nobody to tell.
+    // The client may already be gone; then the message has no receiver.
     let _ = timeout(FAREWELL, farewell).await;
 }

@@ -6,35 +6,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PgwireSettings {
-    /// Connections at a time; one more is told 53300.
+    /// Maximum number of connections; a further connection gets 53300.
     pub connections_max: usize,
-    /// Bytes of one message from a client; a larger one ends its connection with 54000.
+    /// Maximum bytes of a client's message; a larger message ends its connection with 54000.
     pub message_bytes_max: usize,
-    /// Bytes that the large messages of all clients may hold while they come in, at least
-    /// one of `message_bytes_max`. Of each the first 128 KiB are free.
+    /// Maximum bytes of incoming large messages of all clients, at least `message_bytes_max`. The
+    /// first 128 KiB of each message do not count.
     pub inbound_bytes_max: usize,
-    /// Milliseconds that a large message waits for others to make room; then it fails with
-    /// 53200.
+    /// Maximum wait in milliseconds of a large message for room; then the message fails with 53200.
     pub inbound_wait_ms: u64,
-    /// Milliseconds in which a new connection must complete its start-up.
+    /// Maximum milliseconds for the start-up of a connection.
     pub startup_timeout_ms: u64,
-    /// Milliseconds that running statements get at shutdown before they are cut off.
+    /// Milliseconds for running statements at a shutdown before their cancellation.
     pub shutdown_grace_ms: u64,
-    /// Seconds of silence after which a client is probed; one that does not answer is
-    /// taken for gone.
+    /// Seconds of silence before a client is probed; a client without an answer counts as
+    /// disconnected.
     pub keepalive_idle_s: u64,
-    /// Bytes of results that are gathered before they are sent.
+    /// Bytes of buffered results before a send.
     pub output_buffer_bytes: usize,
-    /// Bytes of one line of COPY data.
+    /// Maximum bytes of a line of COPY data.
     pub copy_line_bytes_max: usize,
-    /// Prepared statements of one connection.
+    /// Maximum prepared statements of a connection.
     pub statements_max: usize,
-    /// Portals of one connection.
+    /// Maximum portals of a connection.
     pub portals_max: usize,
-    /// Bytes that the named statements and portals of one connection may hold; one more
-    /// fails with 54000. They are estimated. One that is larger needs the room alone.
+    /// Maximum estimated bytes of a connection's named statements and portals; more bytes fail with
+    /// 54000. A statement or portal larger than the limit is allowed only alone.
     pub kept_bytes_max: usize,
-    /// Database of a client that names none.
+    /// Database of a client without a database name.
     pub default_database: String,
 }
 

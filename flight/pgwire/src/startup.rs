@@ -5,54 +5,54 @@ use std::collections::BTreeMap;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Length of a start-up packet, at most; as in PostgreSQL.
+/// Maximum length of a start-up packet; the same as in PostgreSQL.
 const PACKET_BYTES_MAX: usize = 10_000;
 
 const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
 
-/// The newest minor version of protocol 3 that is spoken.
+/// The newest supported minor version of protocol 3.
 pub(crate) const MINOR_MAX: u16 = 2;
 
-/// The first minor version in which the secret that cancels has more than 4 bytes.
+/// The first minor version with a cancel secret of more than 4 bytes.
 pub(crate) const LONG_SECRET_MINOR: u16 = 2;
 
-/// Bytes of a secret that cancels, at most.
+/// Maximum bytes of a cancel secret.
 const SECRET_BYTES_MAX: usize = 256;
 
-/// What a client wants.
+/// The request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A session.
     Start(Start),
-    /// To cancel what another connection runs.
+    /// Cancel the running statement of another connection.
     Cancel {
-        /// Its process id.
+        /// The connection's process id.
         process_id: i32,
-        /// Its secret.
+        /// The connection's secret.
         secret: Vec<u8>,
     },
-    /// Nothing: it went away.
+    /// None: the client disconnected.
     Closed,
 }
 
 /// A start-up message.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Start {
-    /// Minor protocol version asked for.
+    /// Requested minor protocol version.
     pub(crate) minor: u16,
     /// `user`, `database` and settings.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
 impl Start {
-    /// Protocol options that we do not know, when the client must be told.
+    /// Unknown protocol options; the client must be informed of them.
     pub(crate) fn unknown_options(&self) -> Vec<String> {
         self.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect()
     }
 
-    /// Settings of the session, those in `options` (`-c name=value`) included.
+    /// Settings of the session, including settings in `options` (`-c name=value`).
     pub(crate) fn settings(&self) -> Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         for (name, value) in &self.parameters {
@@ -71,10 +71,10 @@ fn violation(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ProtocolViolation, message)
 }
 
-/// Reads packets until one says what the client wants. Encryption is declined.
+/// Reads packets until a start-up message or a cancel request. Encryption is declined.
 ///
 /// # Errors
-/// What to tell the client before closing.
+/// The error for the client before the close.
 pub(crate) async fn negotiate<S>(socket: &mut S) -> Result<Request>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -97,9 +97,10 @@ where
     }
 }
 
-/// A length, itself included, and so many bytes; `None` when the client is gone, or sent no length that a
-/// packet can have. As in PostgreSQL the connection ends without a message then: a client that leaves before it
-/// starts, as `client.end()` of node-postgres does, has sent a Terminate message and expects no error.
+/// Reads a length, including itself, and the rest of the packet. `None` when the client is gone, or
+/// sent an invalid length. Like in PostgreSQL, the connection then ends without a message: a client
+/// disconnecting before its start-up, for example `client.end()` of node-postgres, has sent a
+/// Terminate message and expects no error.
 async fn packet<S: AsyncRead + Unpin>(socket: &mut S) -> Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     if socket.read_exact(&mut length).await.is_err() {
@@ -166,8 +167,8 @@ fn string(rest: &mut &[u8]) -> Result<String> {
         .map_err(|_| Error::new(ErrorKind::InvalidEncoding, "the startup packet is not UTF-8"))
 }
 
-/// `-c name=value`, `-cname=value` and `--name=value`; a backslash takes the next
-/// character as it is.
+/// Parses `-c name=value`, `-cname=value` and `--name=value`; a backslash escapes the next
+/// character.
 fn command_line(options: &str) -> Result<Vec<(String, String)>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! How column types are named and sized on the wire.
+//! Names and sizes of column types on the wire.
 
 use arrow::datatypes::Field;
 use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
@@ -37,7 +37,7 @@ pub mod oid {
     pub const FLOAT4: u32 = 700;
     /// `double precision`
     pub const FLOAT8: u32 = 701;
-    /// A literal whose type is not yet known.
+    /// A literal of a still unknown type.
     pub const UNKNOWN: u32 = 705;
     /// `character(n)`
     pub const BPCHAR: u32 = 1042;
@@ -73,7 +73,7 @@ pub mod oid {
     pub const JSONB: u32 = 3802;
 }
 
-/// The id of a type and the id of the array over it.
+/// The id of a type, and the id of its array type.
 const ARRAYS: [(u32, u32); 21] = [
     (oid::BOOL, 1000),
     (oid::BYTEA, 1001),
@@ -98,7 +98,7 @@ const ARRAYS: [(u32, u32); 21] = [
     (oid::JSONB, 3807),
 ];
 
-/// What RowDescription says of a column's type.
+/// The type information of a column in RowDescription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireType {
     /// Object id of the type.
@@ -109,7 +109,7 @@ pub struct WireType {
     pub modifier: i32,
 }
 
-/// Object id of the array over `element`; `text[]` for unknown ones.
+/// Object id of the array of `element`; `text[]` for an unknown element.
 pub fn array_of(element: u32) -> u32 {
     ARRAYS.iter().find(|(id, _)| *id == element).map_or(1009, |(_, array)| *array)
 }
@@ -129,7 +129,7 @@ pub fn element_of(array: u32) -> Option<u32> {
 /// The wire type of a column type.
 pub fn wire_type(column_type: &ColumnType) -> WireType {
     let plain = |oid, size| WireType { oid, size, modifier: -1 };
-    // PostgreSQL knows at most 6 digits; our 9 are shown as "no modifier".
+    // PostgreSQL allows at most 6 digits; Stratalog's 9 digits are sent without a modifier.
     let precise = |oid, precision: u8| WireType {
         oid,
         size: 8,
@@ -163,7 +163,8 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
     }
 }
 
-/// Types that others of ours stand for: name, object id, bytes of a value, id of the array over it.
+/// PostgreSQL types represented by other Stratalog types: name, object id, bytes of a value, id of
+/// the array type.
 const NAMED: [(&str, u32, i16, u32); 32] = [
     ("aclitem", 1033, 12, 1034),
     ("anyarray", 2277, -1, 0),
@@ -199,7 +200,7 @@ const NAMED: [(&str, u32, i16, u32); 32] = [
     ("xid8", 5069, 8, 271),
 ];
 
-/// The wire type of PostgreSQL's name for a type that one of ours stands for.
+/// The wire type for PostgreSQL's name of a type represented by a Stratalog type.
 pub fn named_type(name: &str) -> Option<WireType> {
     let find = |name: &str| NAMED.iter().find(|(known, ..)| *known == name);
     let (oid, size) = match name.strip_suffix("[]") {
@@ -218,8 +219,8 @@ pub fn field_type(field: &Field) -> WireType {
     })
 }
 
-/// The column type that a client means by an object id; `None` when it leaves the type
-/// to the server, or names one whose exact form only the statement can tell (numeric).
+/// The column type meant by a client's object id. `None` when the client leaves the type to the
+/// server, or when only the statement determines the exact type (numeric).
 pub fn column_type(id: u32) -> Option<ColumnType> {
     Some(match id {
         oid::BOOL => ColumnType::Boolean,

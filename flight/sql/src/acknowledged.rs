@@ -1,14 +1,15 @@
-//! Batches with an acknowledgement each.
+//! Batches, each with an acknowledgement.
 //!
 //! ```text
-//!   messages ─► decoded ─► columns of the table ─► waiting ─► one append ─► durable ─► acknowledged
-//!                 meanwhile, as long as there is room:  ▲        of all that waited, in order
+//!  messages ─► decoded ─► columns of the table ─► waiting ─► one append ─► durable ─► acknowledged
+//!                meanwhile, within the limits:         ▲        of all waiting batches, in order
 //! ```
 //!
-//! While an append waits for its sync, the batches behind it are read. Those that came are the next
-//! append: a client that does not wait for acknowledgements has a sync for many batches. Each batch
-//! is still whole, acknowledged by itself and in its turn; where they cannot be stored together, each
-//! is tried by itself, so that those before the one that fails are stored, and none behind it.
+//! While an append waits for its sync, later batches are read. All received batches form the next
+//! append: a client that does not wait for acknowledgements needs one sync for many batches. Each
+//! batch is still atomic and is acknowledged separately, in order. If the batches cannot be stored
+//! together, each batch is stored separately: batches before the failing batch are stored, later
+//! batches are not.
 
 mod together;
 
@@ -28,16 +29,16 @@ use crate::{caller::Caller, ingest::at, status::refused};
 /// Acknowledgements as JSON.
 pub(crate) type Told = stream::BoxStream<'static, Result<Bytes, Status>>;
 
-/// Batches that wait while others are stored, at most, and their bytes from which on no more are
-/// read.
+/// Maximum number of waiting batches during an append, and the number of waiting bytes that stops
+/// further reads.
 const WAITING_MAX: usize = 64;
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// Batches for the table of a path, acknowledged in order.
 ///
 /// # Errors
-/// `UndefinedTable`, `ProtocolViolation`; what is wrong with a batch comes in its turn, and ends the
-/// call: those before it are stored.
+/// `UndefinedTable`, `ProtocolViolation`. The error of a batch is reported in order and ends the
+/// call: the batches before it are stored.
 pub(crate) async fn by_path(
     caller: &Arc<Caller>,
     path: &[String],
@@ -77,21 +78,21 @@ pub(crate) async fn by_path(
     .boxed())
 }
 
-/// Where the rows go.
+/// The destination of the rows.
 struct Table {
     session: Arc<Session>,
     ingest: Ingest,
     what: String,
 }
 
-/// A batch that can be stored.
+/// A batch ready to be stored.
 struct Waiting {
     number: u64,
     rows: RecordBatch,
     wish: Wish,
 }
 
-/// A call, and how far it is.
+/// The state of a call.
 struct Call {
     caller: Arc<Caller>,
     batches: Batches,
@@ -99,14 +100,14 @@ struct Call {
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     storing: Option<BoxFuture<'static, Stored>>,
-    /// Acknowledgements that nobody has asked for yet.
+    /// Acknowledgements not yet sent.
     told: VecDeque<Bytes>,
-    /// No more is read, and why: the client's end, or an error.
+    /// The reason for the end of reading: the client's end, or an error.
     end: Option<Result<()>>,
 }
 
 impl Call {
-    /// The next acknowledgement, or the error that ends the call.
+    /// The next acknowledgement, or the final error of the call.
     async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
             if let Some(told) = self.told.pop_front() {
@@ -127,7 +128,7 @@ impl Call {
                     arrived = self.batches.next(), if reads => arrived,
                 },
                 None if reads => self.batches.next().await,
-                // The error is told once; then there is nothing more.
+                // The error is reported once, as the last item.
                 None => match self.end.replace(Ok(()))? {
                     Ok(()) => return None,
                     Err(error) => return Some(Err(error)),
@@ -137,7 +138,7 @@ impl Call {
         }
     }
 
-    /// Begins to store what waits, if nothing is being stored.
+    /// Begins an append of the waiting batches, unless an append is running.
     fn begin(&mut self) {
         if self.storing.is_some() || self.waiting.is_empty() {
             return;
@@ -149,7 +150,7 @@ impl Call {
         self.storing = Some(store(Arc::clone(&self.table), group).boxed());
     }
 
-    /// A batch, an error or the end has come.
+    /// Handles a received batch, an error or the end.
     async fn take(&mut self, arrived: Option<Result<Arrived>>) {
         let arrived = match arrived {
             None => return self.end = Some(Ok(())),
@@ -167,8 +168,8 @@ impl Call {
         }
     }
 
-    /// What was being stored is: the acknowledgements, and perhaps an error, behind which nothing is
-    /// stored.
+    /// Handles the end of an append: adds its acknowledgements. After an error, later batches are
+    /// not stored.
     fn stored(&mut self, stored: Stored) {
         self.caller.touch();
         self.told.extend(stored.told);
@@ -181,7 +182,7 @@ impl Call {
 }
 
 impl Table {
-    /// A batch as the table has it.
+    /// Converts a batch to the table's columns.
     async fn ready(&self, arrived: Arrived) -> Result<Waiting> {
         let wish = Wish::read(&arrived.metadata)?;
         let rows = self.ingest.rows(&arrived.batch).await?;

@@ -1,8 +1,8 @@
-//! Answers of the gRPC library to requests that it could not read: made into ours, with their SQLSTATE.
+//! Replaces the gRPC library's answers to unreadable requests by answers with a SQLSTATE.
 //!
-//! A call of one message is read before any code of this crate sees it. What is too large, or no
-//! message at all, is answered by the library with a status that has no SQLSTATE, and whose code says
-//! that the server is at fault. Ours all have one: so what has none is the library's.
+//! The library reads a call's single message before any code of this crate. The library answers an
+//! oversized or invalid message with a status without SQLSTATE, and with a code for a server error.
+//! Every status of this crate has a SQLSTATE: a status without SQLSTATE comes from the library.
 
 use std::{
     pin::Pin,
@@ -24,11 +24,11 @@ use crate::{
     status::{SQLSTATE, refused},
 };
 
-/// A service whose answers are ours, and whose requests count.
+/// A service with replaced answers, and with a memory budget for requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Answers<S> {
     pub(crate) calls: S,
-    /// Has the memory budget.
+    /// Contains the memory budget.
     pub(crate) service: Arc<QueryService>,
 }
 
@@ -63,7 +63,7 @@ where
     }
 }
 
-/// What is answered in place of a status of the library.
+/// The replacement for a status of the library.
 fn ours(status: &Status) -> Option<Status> {
     if status.metadata().contains_key(SQLSTATE) {
         return None;

@@ -1,9 +1,9 @@
-//! Who calls: a login with its session, transactions, prepared statements and tickets.
+//! Callers: logins with their sessions, transactions, prepared statements and tickets.
 //!
 //! ```text
-//!   Bearer token of ours ─────► the login that Handshake made it for
-//!   Basic, or nothing at all ─► the connection's own, by user and database
-//!   another Bearer token ─────► as nothing: there are no users yet whose token it could be
+//!   our own Bearer token ─────► the login of its Handshake
+//!   Basic, or no login ───────► the connection's own login, by user and database
+//!   another Bearer token ─────► like no login: users with tokens do not exist yet
 //! ```
 
 mod registry;
@@ -30,10 +30,10 @@ use crate::{
     statement::SharedRows,
 };
 
-/// Parts of results that wait for their ticket.
+/// Maximum number of result parts with open tickets.
 const TICKETS_MAX: usize = 10_000;
 
-/// One login.
+/// A login.
 pub(crate) struct Caller {
     id: Uuid,
     session: Arc<Session>,
@@ -43,7 +43,7 @@ pub(crate) struct Caller {
     pub(crate) options: Mutex<CallerOptions>,
     transactions: Mutex<HashMap<Vec<u8>, Open>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
-    /// What runs now that can be cancelled by its number.
+    /// Running work with a number for cancellation.
     running: Mutex<HashMap<u64, CancellationToken>>,
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
     next_number: AtomicU64,
@@ -68,7 +68,7 @@ impl Caller {
     /// A new login.
     ///
     /// # Errors
-    /// As [`QueryService::connect`].
+    /// The same as [`QueryService::connect`].
     pub(crate) fn new(
         service: &Arc<QueryService>,
         settings: &Arc<FlightSettings>,
@@ -101,12 +101,12 @@ impl Caller {
         }))
     }
 
-    /// What all subscribers are sent.
+    /// The encoded messages shared by all subscribers.
     pub(crate) fn encoded(&self) -> &Arc<Encoded> {
         &self.encoded
     }
 
-    /// Its id, by which tickets are bound to it.
+    /// The login's id; tickets are bound to the id.
     pub(crate) fn id(&self) -> Uuid {
         self.id
     }
@@ -121,12 +121,13 @@ impl Caller {
         &self.service.parts().clock
     }
 
-    /// It calls now.
+    /// Notes the time of a call.
     pub(crate) fn touch(&self) {
         self.used_ns.store(self.now_ns(), Ordering::Relaxed);
     }
 
-    /// Since when it has not called: nanoseconds since 1970; now, while something of it runs.
+    /// The time of the last call, in nanoseconds since 1970; the current time while a statement
+    /// runs.
     pub(crate) fn idle_since_ns(&self) -> i64 {
         let runs = |session: &Arc<Session>| session.is_running();
         if runs(&self.session) || self.transactions.lock().values().any(|open| runs(&open.session))
@@ -141,11 +142,12 @@ impl Caller {
         &self.session
     }
 
-    /// The session of a statement: that of its transaction, if it names one.
+    /// The session of a statement: the session of its transaction, if the statement names a
+    /// transaction.
     ///
     /// # Errors
-    /// `InvalidTransactionState` for a transaction that is not open; `Shutdown` for one that another
-    /// session's command has ended.
+    /// `InvalidTransactionState` for an unknown transaction; `Shutdown` for a transaction ended by
+    /// another session's command.
     pub(crate) fn session_of(&self, transaction: Option<&[u8]>) -> Result<Arc<Session>> {
         let Some(id) = transaction.filter(|id| !id.is_empty()) else {
             return Ok(Arc::clone(&self.session));
@@ -160,7 +162,7 @@ impl Caller {
         }
     }
 
-    /// Keeps the session of a new transaction; returns its id.
+    /// Stores the session of a new transaction; returns its id.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -174,18 +176,18 @@ impl Caller {
         Ok(id)
     }
 
-    /// Lets go of the session of a transaction that ends.
+    /// Removes the session of an ending transaction.
     ///
     /// # Errors
-    /// As [`Self::session_of`].
+    /// The same as [`Self::session_of`].
     pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
         let open = self.transactions.lock().remove(id).ok_or_else(no_transaction)?;
-        // Its watch ends here, and may not have come to it.
+        // The watch ends here, possibly before it has closed the session.
         open.session.check_terminated().inspect_err(|_| open.session.close())?;
         Ok(open.session)
     }
 
-    /// Keeps a prepared statement; returns its handle.
+    /// Stores a prepared statement; returns its handle.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -210,24 +212,24 @@ impl Caller {
         })
     }
 
-    /// Forgets a prepared statement. What is not there is closed already.
+    /// Removes a prepared statement. An unknown handle is already closed.
     pub(crate) fn close(&self, handle: &[u8]) {
         self.statements.lock().remove(handle);
     }
 
-    /// A number for a ticket.
+    /// The number of a new ticket.
     pub(crate) fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What a ticket stands for begins, and ends with what this returns.
+    /// Begins the work of a ticket; the work ends with the drop of the returned value.
     pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> Running {
         let token = CancellationToken::new();
         self.running.lock().insert(number, token.clone());
         Running { caller: Arc::clone(self), number, token }
     }
 
-    /// Cancels what a ticket stands for; whether there was something to cancel.
+    /// Cancels the work of a ticket. Returns true if any work was cancelled.
     pub(crate) fn cancel_ticket(&self, number: u64) -> bool {
         let shared = self.parts.lock().remove(&number);
         let running = self.running.lock().get(&number).cloned();
@@ -237,7 +239,7 @@ impl Caller {
         shared.is_some() || running.is_some()
     }
 
-    /// Keeps what the tickets of these numbers share.
+    /// Stores the shared result of `count` tickets; returns their numbers.
     pub(crate) fn share(&self, rows: &Arc<SharedRows>, count: usize) -> Vec<u64> {
         let mut parts = self.parts.lock();
         let numbers: Vec<u64> = (0..count).map(|_| self.number()).collect();
@@ -249,10 +251,10 @@ impl Caller {
         numbers
     }
 
-    /// The result of which a ticket is a part; good for one reading.
+    /// The result of a ticket's part; readable once.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` when it was read.
+    /// `ObjectNotInPrerequisiteState` after the first read.
     pub(crate) fn part(&self, number: u64) -> Result<Arc<SharedRows>> {
         self.parts.lock().remove(&number).ok_or_else(|| {
             Error::new(
@@ -263,7 +265,7 @@ impl Caller {
         })
     }
 
-    /// Ends everything that it has open.
+    /// Ends all open work of the caller.
     pub(crate) fn end(&self) {
         for (_, open) in self.transactions.lock().drain() {
             open.session.close();
@@ -274,7 +276,7 @@ impl Caller {
     }
 }
 
-/// What a redeemed ticket stands for, as long as it goes on.
+/// The running work of a redeemed ticket.
 #[derive(Debug)]
 pub(crate) struct Running {
     caller: Arc<Caller>,
@@ -283,12 +285,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Who redeemed it.
+    /// The caller of the ticket.
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 
-    /// Ends when it is to be cancelled.
+    /// Waits for the cancellation.
     pub(crate) async fn cancelled(&self) -> Error {
         self.token.cancelled().await;
         Error::new(ErrorKind::QueryCanceled, "canceling statement due to user request")

@@ -1,4 +1,4 @@
-//! One connection of a client: whoever logs in with nothing is known by it.
+//! A client's connection: a caller without a login is identified by its connection.
 
 mod outbox;
 pub(crate) mod silence;
@@ -27,10 +27,10 @@ use self::{
 };
 use crate::caller::Caller;
 
-/// Users and databases that one connection may name, at a time.
+/// Maximum number of pairs of user and database on a connection.
 const CALLERS_MAX: usize = 16;
 
-/// Who calls over a connection without a token, by user and database.
+/// The callers of a connection without a token, by user and database.
 #[derive(Debug)]
 pub(crate) struct Peer {
     address: SocketAddr,
@@ -38,15 +38,16 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Where the client is.
+    /// The client's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The caller of this user and database; made when it calls for the first time.
+    /// The caller of a user and database; made at the first call.
     ///
     /// # Errors
-    /// `LimitExceeded`, and those of `make`; `Shutdown` when another session's command has ended it.
+    /// `LimitExceeded`, and errors of `make`; `Shutdown` when another session's command has ended
+    /// the caller.
     pub(crate) fn caller(
         &self,
         user: &str,
@@ -58,7 +59,7 @@ impl Peer {
         if let Some(caller) = callers.get(&name) {
             let goes_on = caller.session().check_terminated();
             let caller = Arc::clone(caller);
-            // Told once: what calls next is a session of its own.
+            // The error is reported once: the next call opens a new session.
             goes_on.inspect_err(|_| drop(callers.remove(&name)))?;
             return Ok(caller);
         }
@@ -80,13 +81,13 @@ impl Peer {
     }
 }
 
-/// A socket, who is behind it, and its place among those that are open.
+/// A socket with its peer and its permit among the open connections.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
-    /// Until the preface of HTTP/2 has come.
+    /// Set until the HTTP/2 preface is complete.
     silence: Option<Silence>,
     _place: OwnedSemaphorePermit,
 }

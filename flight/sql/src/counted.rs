@@ -1,8 +1,8 @@
-//! The memory of messages that are still coming in (CL-10).
+//! The memory of incoming messages (CL-10).
 //!
-//! The gRPC library gathers a message before any code of this crate sees it, and before anybody
-//! knows who sends it. Here the bytes of the message that is not complete yet count in the memory
-//! budget; a message without room ends its call.
+//! The gRPC library collects a message before any code of this crate, and before the sender is
+//! known. The bytes of an incomplete message count in the memory budget; a message without room
+//! ends its call.
 //!
 //! ```text
 //!   body:  ┊flags┊length (4)┊ message … ┊flags┊length┊ message …
@@ -26,10 +26,10 @@ use crate::status::refused;
 /// Bytes before each message: flags, and the length.
 const HEADER_BYTES: usize = 5;
 
-/// Messages of fewer bytes do not count.
+/// Minimum size of a counted message.
 const FREE_BYTES: usize = 64 << 10;
 
-/// The body of a request, whose incomplete message counts.
+/// The body of a request with a counted incomplete message.
 #[derive(Debug)]
 pub(crate) struct Counted<B> {
     body: B,
@@ -96,20 +96,21 @@ where
     }
 }
 
-/// How far a stream of messages has come.
+/// The read position in a stream of messages.
 #[derive(Debug, Default)]
 struct Incoming {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that are here.
+    /// Received bytes of the header.
     header_bytes: usize,
-    /// Bytes of the message that are still to come.
+    /// Missing bytes of the message.
     left: usize,
-    /// Bytes of the message that are here.
+    /// Received bytes of the message.
     here: usize,
 }
 
 impl Incoming {
-    /// Takes more of the stream; the bytes of the last message, while it is incomplete.
+    /// Reads more of the stream; returns the received bytes of the last message while the message
+    /// is incomplete.
     fn take(&mut self, mut data: &[u8]) -> usize {
         while !data.is_empty() {
             if self.left > 0 {

@@ -1,4 +1,4 @@
-//! FlightInfo and schemas, as they are sent.
+//! FlightInfo and schemas, in wire form.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::caller::Caller;
 /// A schema as an IPC message.
 ///
 /// # Errors
-/// `Internal` when it has a type that IPC does not.
+/// `Internal` for a type unknown to IPC.
 pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     let message: IpcMessage =
         SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into().map_err(Error::from)?;
     Ok(message.0)
 }
 
-/// What GetFlightInfo answers: a ticket for each errand, good in this session for a while.
+/// The answer to GetFlightInfo: a ticket for each errand, valid in this session for a limited time.
 ///
 /// # Errors
-/// As [`schema_bytes`].
+/// The same as [`schema_bytes`].
 pub(crate) fn info(
     caller: &Arc<Caller>,
     seal: &Seal,

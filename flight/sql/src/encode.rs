@@ -1,5 +1,4 @@
-//! Rows of a result as Flight's messages, one batch at a time: a client that reads slowly has the
-//! query wait for it.
+//! Rows of a result as Flight's messages, a batch at a time: the query waits for a slow client.
 
 use std::sync::Arc;
 
@@ -22,21 +21,21 @@ use tonic::Status;
 
 use crate::{status::refused, wire_types::convert};
 
-/// Messages of a call, on their way out.
+/// Outgoing messages of a call.
 pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 
-/// Bytes of one message, about: gRPC clients take 4 MiB, and what is sent at once is still in the
-/// processor's caches when it is.
+/// Approximate bytes of a message: gRPC clients accept 4 MiB, and a smaller message is still in the
+/// processor's caches at its send.
 const MESSAGE_BYTES: usize = 512 << 10;
 
-/// What subscribers are sent of the last commits.
+/// Encoded messages of the last commits, for subscribers.
 pub(crate) type Encoded = MadeOnce<Vec<FlightData>>;
 
-/// Batches of a schema that [`outgoing`](crate::wire_types::outgoing) made, as messages; those of batches
-/// that others are sent as well are in `shared`.
+/// Encodes batches with a schema made by [`outgoing`](crate::wire_types::outgoing) as messages.
+/// Messages of batches for several subscribers are in `shared`.
 ///
 /// # Errors
-/// `Internal` for a compression that was not built in.
+/// `Internal` for a compression not built in.
 pub(crate) fn messages(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
@@ -73,13 +72,13 @@ pub(crate) fn messages(
     Ok(stream::once(std::future::ready(Ok(first.into()))).chain(rows).boxed())
 }
 
-/// Whether messages depend on those before them.
+/// True if messages depend on earlier messages.
 fn has_dictionaries(schema: &SchemaRef) -> bool {
     let nested = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
     schema.flattened_fields().iter().any(nested)
 }
 
-/// The rows of a batch, in parts of about [`MESSAGE_BYTES`].
+/// Splits the rows of a batch into parts of about [`MESSAGE_BYTES`].
 fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     let parts = batch_bytes(&batch).div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));
@@ -87,7 +86,7 @@ fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     (0..rows).step_by(step).map(move |at| batch.slice(at, step.min(rows - at)))
 }
 
-/// The messages of rows: the necessary dictionaries, and then the rows.
+/// Encodes rows: the necessary dictionaries, and then the rows.
 fn encode(
     encoder: &mut IpcEncoder,
     rows: &RecordBatch,
@@ -97,10 +96,10 @@ fn encode(
     Ok(dictionaries.into_iter().chain([rows]).map(FlightData::from).collect())
 }
 
-/// The messages of one batch that is there already.
+/// Encodes a complete batch.
 ///
 /// # Errors
-/// As [`messages`].
+/// The same as [`messages`].
 pub(crate) fn whole(batch: RecordBatch) -> Result<Messages> {
     let schema = batch.schema();
     messages(schema, stream::iter([Ok(batch)]), None, None)

@@ -1,4 +1,4 @@
-//! Rows straight into tables: statement ingest.
+//! Direct ingestion of rows into tables: statement ingest.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,14 +10,14 @@ use stratalog_query::{Command, NewChronicle, NewColumn, Session, TransactionStat
 
 use crate::{caller::Caller, transaction::carry_out};
 
-/// The option that names the key of a new table; all others are those of CREATE TABLE … WITH.
+/// The option with the key of a new table; all other options belong to CREATE TABLE … WITH.
 const PRIMARY_KEY: &str = "primary_key";
 
-/// CommandStatementIngest: all rows of the call, and the table if it is new, or nothing.
+/// CommandStatementIngest: stores all rows of the call and a new table, or nothing.
 ///
 /// # Errors
-/// `UndefinedTable`, `DuplicateTable`; `FeatureNotSupported` for replacing and temporary tables; what
-/// is wrong with the rows.
+/// `UndefinedTable`, `DuplicateTable`; `FeatureNotSupported` for a replacement and for temporary
+/// tables; errors of the rows.
 pub(crate) async fn statement(
     caller: &Arc<Caller>,
     wanted: CommandStatementIngest,
@@ -47,7 +47,7 @@ pub(crate) async fn statement(
     if session.transaction() != TransactionState::Idle {
         return fill(&session, &wanted, schema, batches).await;
     }
-    // In a block of its own: a table without its rows is none that anybody asked for.
+    // In a separate transaction block: a table without its rows must not remain.
     let session = session.twin()?;
     let done = async {
         carry_out(&session, "BEGIN").await?;
@@ -168,7 +168,7 @@ fn new_table(
     })
 }
 
-/// An error of a batch, with its number.
+/// Adds the number of the batch to its error.
 pub(crate) fn at(error: Error, batch: u64) -> Error {
     error.with_context(format!("batch {batch}"))
 }

@@ -1,16 +1,17 @@
-//! Arrow Flight SQL: columns in and out, as they are.
+//! Arrow Flight SQL: columns in and out, without conversion to rows.
 //!
-//! *What it is*: the gRPC service that ADBC, JDBC and InfluxDB 3's clients speak to: logins and
-//! tokens, statements and prepared statements with batches of parameters, transactions, metadata,
-//! ingestion with an acknowledgement for each batch, cancellation.
+//! *What it is*: the gRPC service for ADBC, JDBC and InfluxDB 3's clients: logins and tokens,
+//! statements and prepared statements with batches of parameters, transactions, metadata, ingestion
+//! with an acknowledgement for each batch, cancellation.
 //!
-//! *What it deliberately is not*: a place where SQL is understood, or data kept. Of Flight's calls
-//! none is answered as if it were done when it is not.
+//! *What it deliberately is not*: a place to interpret SQL or to store data. No call of Flight is
+//! answered with success without its work done.
 //!
-//! *Data path*: call → who calls ([`FlightSettings`] bounds it) → a session of
+//! *Data path*: call → its caller (limited by [`FlightSettings`]) → a session of
 //! [`QueryService`](stratalog_query::QueryService) → `GetFlightInfo` plans and seals a ticket →
-//! `DoGet` runs it → batches, as they are produced → IPC messages, made once for all subscribers → the
-//! socket, those of many streams in one write; and back: `DoPut` → batches, validated → one append each.
+//! `DoGet` runs the ticket → batches, as soon as they are produced → IPC messages, encoded once for
+//! all subscribers → the socket, with the messages of many streams in one write. In the other
+//! direction: `DoPut` → batches, validated → one append each.
 
 mod acknowledged;
 mod answers;

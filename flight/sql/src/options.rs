@@ -1,4 +1,4 @@
-//! Session options: settings of the session, and how results come.
+//! Session options: settings of the session, and the form of results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,12 +11,12 @@ use stratalog_query::quoted;
 
 use crate::caller::Caller;
 
-/// The number of parts in which results come.
+/// Option: the number of parts of a result.
 const ENDPOINTS: &str = "stratalog.endpoints";
-/// How bodies are compressed.
+/// Option: the compression of message bodies.
 const COMPRESSION: &str = "stratalog.compression";
 
-/// How results come.
+/// The form of results.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallerOptions {
     endpoints: Option<usize>,
@@ -24,18 +24,18 @@ pub(crate) struct CallerOptions {
 }
 
 impl CallerOptions {
-    /// In how many parts.
+    /// The number of parts.
     pub(crate) fn endpoints(&self) -> usize {
         self.endpoints.unwrap_or(1)
     }
 
-    /// How bodies are compressed.
+    /// The compression of message bodies.
     pub(crate) fn compression(&self) -> Option<CompressionType> {
         self.compression
     }
 }
 
-/// Sets options; those that cannot be set are named, the others hold.
+/// Sets options; refused options are returned, the other options are set.
 pub(crate) fn set(caller: &Arc<Caller>, wanted: SessionOptions) -> SetOutcome {
     let mut errors = HashMap::new();
     for (name, value) in wanted.options {
@@ -79,7 +79,7 @@ fn set_one(caller: &Arc<Caller>, name: &str, value: Option<Value>) -> Result<(),
             caller.options.lock().compression = compression;
             Ok(())
         }
-        // A session stays in the database that it was opened in.
+        // A session cannot change its database.
         "catalog" => match text {
             Some(text) if text != caller.session().login().database => Err(INVALID_VALUE),
             _ => Ok(()),
@@ -107,7 +107,7 @@ fn set_variable(caller: &Caller, name: &str, value: Option<&str>) -> Result<(), 
     })
 }
 
-/// The options that hold.
+/// The current options.
 pub(crate) fn get(caller: &Arc<Caller>) -> SessionOptions {
     let options = caller.options.lock().clone();
     let text = |value: String| OptionValue { value: Some(Value::Text(value)) };

@@ -1,14 +1,14 @@
-//! Parameters written `?`, as JDBC and ADBC have them, become `$1`, `$2` …
+//! Replaces parameters `?` of JDBC and ADBC by `$1`, `$2` …
 //!
-//! PostgreSQL's `?` is an operator of jsonb. Between two operands it is that, as in `j ? 'key'`;
-//! anywhere else it is a parameter. A statement that has `$1` already is left as it is.
+//! PostgreSQL's `?` is an operator of jsonb. Between two operands, for example in `j ? 'key'`, it
+//! is the operator; at any other place it is a parameter. A statement with `$1` is not changed.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
 };
 
-/// Words before which nothing stands that an operator could take.
+/// Words that cannot be a left operand: a `?` after such a word is a parameter.
 const WORDS_BEFORE: &[&str] = &[
     "ALL",
     "AND",
@@ -52,13 +52,13 @@ const WORDS_BEFORE: &[&str] = &[
     "USING",
 ];
 
-/// The statement with numbered parameters; the rest of its text stays as it is.
+/// The statement with numbered parameters; the rest of its text is unchanged.
 pub(crate) fn numbered(sql: String) -> String {
     if !sql.contains('?') {
         return sql;
     }
     let dialect = PostgreSqlDialect {};
-    // What is no SQL is refused by the parser, in its words.
+    // The parser refuses an invalid text with its own error.
     let Ok(tokens) = Tokenizer::new(&dialect, &sql).tokenize_with_location() else { return sql };
     let tokens: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
@@ -85,7 +85,7 @@ pub(crate) fn numbered(sql: String) -> String {
     spliced(&sql, &marks)
 }
 
-/// The text with `$1`, `$2` … in the places of these characters.
+/// Replaces the characters at `marks` by `$1`, `$2` …
 fn spliced(sql: &str, marks: &[Location]) -> String {
     let mut text = String::with_capacity(sql.len() + marks.len() * 2);
     let mut waiting = marks.iter().peekable();

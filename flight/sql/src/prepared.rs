@@ -43,7 +43,7 @@ impl std::fmt::Debug for Statement {
 /// CreatePreparedStatement.
 ///
 /// # Errors
-/// What is wrong with the statement; `LimitExceeded`.
+/// Errors of the statement; `LimitExceeded`.
 pub(crate) async fn create(
     caller: &Arc<Caller>,
     request: ActionCreatePreparedStatementRequest,
@@ -72,7 +72,7 @@ pub(crate) async fn create(
 /// GetFlightInfo of a prepared statement.
 ///
 /// # Errors
-/// `UndefinedPreparedStatement`; what carrying it out says, if it changes something.
+/// `UndefinedPreparedStatement`; errors of the execution, if the statement changes data.
 pub(crate) async fn plan(
     caller: &Arc<Caller>,
     seal: &Seal,
@@ -108,7 +108,7 @@ pub(crate) async fn plan(
     done(caller, seal, (session, prepared), outcome, descriptor)
 }
 
-/// The columns of what a prepared statement returns.
+/// The columns of a prepared statement's result.
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`.
@@ -116,10 +116,10 @@ pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatyp
     Ok(shape(&caller.kept(handle)?.prepared()))
 }
 
-/// DoGet of a prepared statement: its rows for each row of parameters, one after the other.
+/// DoGet of a prepared statement: its rows for each row of parameters, in order.
 ///
 /// # Errors
-/// What is wrong with it by now, or with the parameters.
+/// Errors of the statement in the current state, or of the parameters.
 pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<Messages> {
     let statement = caller.kept(&errand.handle)?;
     let running = caller.redeem(errand.number);
@@ -160,22 +160,22 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<
 /// Binds a batch of parameters.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Errors of the parameters.
 pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<Bound>) -> Result<()> {
     if let Some(bound) = &bound {
         statement.adapt(bound).await?;
-        // What cannot be bound is told now.
+        // Reports unusable values now.
         values(&statement.session, &statement.prepared(), bound)?;
     }
     *statement.bound.lock() = bound.map(Arc::new);
     Ok(())
 }
 
-/// Carries a statement out for each row of parameters, all of them or none; returns how many rows it
-/// changed.
+/// Executes a statement for each row of parameters, all or none; returns the number of changed
+/// rows.
 ///
 /// # Errors
-/// What is wrong with it, or with the parameters; then nothing is changed.
+/// Errors of the statement or of the parameters; then no row is changed.
 pub(crate) async fn update(statement: &Arc<Statement>, bound: Option<Bound>) -> Result<i64> {
     let bound = match bound {
         Some(bound) => Some(Arc::new(bound)),
@@ -235,12 +235,12 @@ fn values(session: &Session, prepared: &Prepared, bound: &Bound) -> Result<Vec<V
 }
 
 impl Statement {
-    /// The plan as it is now.
+    /// The current plan.
     fn prepared(&self) -> Arc<Prepared> {
         Arc::clone(&self.prepared.lock())
     }
 
-    /// Plans anew where the parameters' types tell what nothing else did.
+    /// Plans again when the parameters' types determine otherwise unknown types.
     async fn adapt(&self, bound: &Bound) -> Result<()> {
         let prepared = self.prepared();
         if let Some(told) = Session::told_by(&prepared, &bound.schema) {

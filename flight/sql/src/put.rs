@@ -1,4 +1,4 @@
-//! DoPut and DoExchange: what a client sends rows for.
+//! DoPut and DoExchange: calls with rows from a client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,17 +23,17 @@ use crate::{
     status::{malformed, refused},
 };
 
-/// Messages of a failed call that are taken before it is answered, at most.
+/// Maximum number of a failed call's messages read before its answer.
 const DRAINED_MAX: usize = 1_000;
 
-/// How long a failed call waits for them.
+/// Maximum wait of a failed call for the messages.
 const DRAINED_FOR: Duration = Duration::from_millis(200);
 
 /// Acknowledgements of a call.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
 
-/// Messages until the server shuts down: then an error is the last, so that a client that goes on
-/// sending does not hold the shutdown up. What was stored before it is acknowledged.
+/// Messages until the server's shutdown. The shutdown ends the stream with an error: a client with
+/// further messages does not delay the shutdown. Earlier stored messages are acknowledged.
 pub(crate) fn until_shutdown(messages: Inbound, shutdown: &CancellationToken) -> Inbound {
     let shutdown = Box::pin(shutdown.clone().cancelled_owned());
     stream::unfold(Some((messages, shutdown)), |state| async move {
@@ -47,10 +47,10 @@ pub(crate) fn until_shutdown(messages: Inbound, shutdown: &CancellationToken) ->
     .boxed()
 }
 
-/// Takes the first message off, which says what the call is about, and puts it back for its data.
+/// Reads the descriptor in the first message, and puts the message back for its data.
 ///
 /// # Errors
-/// `InvalidArgument` when there is none, or it says nothing.
+/// `InvalidArgument` without a first message, or without a descriptor.
 pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, Inbound), Status> {
     let Some(first) = messages.next().await else {
         return Err(malformed("the call ended before its first message"));
@@ -67,7 +67,7 @@ pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, I
 /// DoPut.
 ///
 /// # Errors
-/// What is wrong with the call; what storing says comes with the acknowledgements.
+/// Errors of the call; errors of the append come with the acknowledgements.
 pub(crate) async fn put(
     caller: &Arc<Caller>,
     messages: Inbound,
@@ -131,7 +131,7 @@ async fn by_command(
     Ok(stream::iter([Ok(answer)]).boxed())
 }
 
-/// The messages of a call, and what is left of them when nobody reads on.
+/// The messages of a call, and a handle for the rest of the messages after the reader's end.
 fn shared(messages: Inbound) -> (Inbound, Arc<Mutex<Inbound>>) {
     let rest = Arc::new(Mutex::new(messages));
     let reading = stream::unfold(Arc::clone(&rest), |messages| async move {
@@ -141,8 +141,8 @@ fn shared(messages: Inbound) -> (Inbound, Arc<Mutex<Inbound>>) {
     (reading.boxed(), rest)
 }
 
-/// Takes what a client is just sending, of a call that has failed: some report that they cannot go on
-/// sending, and not why.
+/// Reads messages of a failed call still in transit: otherwise some clients report only a failed
+/// send, not its reason.
 async fn drain(rest: &Mutex<Inbound>) {
     let mut rest = rest.lock().await;
     let messages = async {
@@ -152,7 +152,7 @@ async fn drain(rest: &Mutex<Inbound>) {
             }
         }
     };
-    // A client that waits for the answer gets it.
+    // A client waiting for the answer gets it.
     let _ = timeout(DRAINED_FOR, messages).await;
 }
 
@@ -166,10 +166,10 @@ async fn statement_update(caller: &Arc<Caller>, update: CommandStatementUpdate) 
     changed(session.execute(&prepared, Vec::new()).await?).await
 }
 
-/// DoExchange: as DoPut of a table, with the acknowledgements as messages.
+/// DoExchange: like DoPut of a table, with the acknowledgements in messages.
 ///
 /// # Errors
-/// As [`put`].
+/// The same as [`put`].
 pub(crate) async fn exchange(
     caller: &Arc<Caller>,
     messages: Inbound,

@@ -1,4 +1,4 @@
-//! Accepts connections, and ends them in good order.
+//! Accepts connections, and closes them at a shutdown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,23 +20,24 @@ use crate::{
     service::Flight,
 };
 
-/// How often a client that says nothing is asked whether it is there.
+/// Interval of keep-alive requests on an idle connection.
 const ASK_EVERY: Duration = Duration::from_secs(30);
-/// How long its answer may take.
+/// Timeout of the answer to a keep-alive request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How often logins are looked through for those that have not called for long.
+/// Interval of the search for expired logins.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
-/// Bytes of a stream, and of a connection, that may be on their way.
+/// Flow-control window of a stream, and of a connection, in bytes.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
-/// Bytes of a frame: each costs about the same, and others on the connection wait for its end.
+/// Maximum bytes of a frame: the cost per frame is about constant, but other streams of the
+/// connection wait for the end of a frame.
 const FRAME_BYTES: u32 = 256 << 10;
 
-/// Answers Flight clients on `listener` until `shutdown`, and returns when every call has ended, or
-/// was given up after the grace period.
+/// Serves Flight clients on `listener` until `shutdown`. Returns when every call has ended, or
+/// after the grace period.
 ///
 /// # Errors
-/// `Io` when the listener fails for good; `Internal` when there is no key for tickets.
+/// `Io` when the listener fails permanently; `Internal` when no key for tickets can be made.
 pub async fn serve(
     listener: TcpListener,
     service: Arc<QueryService>,
@@ -86,8 +87,8 @@ pub async fn serve(
     served.map_err(|error| Error::internal(format!("the Flight listener broke off: {error}")))
 }
 
-/// The sockets that are accepted, as long as there are places for them. A socket without a place takes
-/// that of the oldest silent one, or waits.
+/// The accepted sockets, within the limit of connections. At the limit, a new socket takes the
+/// place of the oldest silent socket, or waits.
 fn incoming(
     listener: TcpListener,
     places: Arc<Semaphore>,
@@ -105,7 +106,7 @@ fn incoming(
                     let connection = Connection::new(socket, address, lobby.enter(), place);
                     return Some((Ok(connection), (listener, places, lobby)));
                 }
-                // Out of descriptors, or a client that left at once: do not spin.
+                // No free file descriptors, or the client has left already: avoid a busy loop.
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(20)).await;

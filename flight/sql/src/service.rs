@@ -1,4 +1,4 @@
-//! Flight's calls, and who answers which.
+//! Flight's calls, and their handlers.
 
 mod actions;
 
@@ -32,7 +32,7 @@ use crate::{
     status::{malformed, refused},
 };
 
-/// What a call gives in pieces.
+/// The streamed answer of a call.
 type Pieces<T> = BoxStream<'static, Result<T, Status>>;
 
 /// The service.
@@ -48,7 +48,7 @@ impl Flight {
     /// A service over sessions of `service`.
     ///
     /// # Errors
-    /// `Internal` when its facts cannot be written as columns.
+    /// `Internal` when its facts cannot be encoded as columns.
     pub(crate) fn new(
         service: Arc<QueryService>,
         settings: Arc<FlightSettings>,
@@ -142,7 +142,7 @@ impl Flight {
     }
 }
 
-/// SELECT * of the table of a path.
+/// The query SELECT * for the table of a path.
 fn whole_table(descriptor: &FlightDescriptor) -> Result<CommandStatementQuery, Status> {
     if !(1..=2).contains(&descriptor.path.len()) {
         return Err(malformed("the path of a table is [table] or [schema, table]"));
@@ -176,7 +176,8 @@ impl FlightService for Flight {
     ) -> Result<Response<Self::HandshakeStream>, Status> {
         let peer = peer(&request).cloned();
         let headers: MetadataMap = request.metadata().clone();
-        // Older clients put name and password into the first message, others nothing.
+        // Older clients put name and password into the first message; other clients send an empty
+        // message.
         let first = match headers.contains_key("authorization") {
             true => None,
             false => {
@@ -239,7 +240,7 @@ impl FlightService for Flight {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
         let caller = self.caller(&request)?;
-        // What can be read can be read at once: there is nothing to poll for again.
+        // Results are available at once: no further poll is necessary.
         let info = self.info_of(&caller, request.into_inner()).await?;
         let done = PollInfo {
             info: Some(info),

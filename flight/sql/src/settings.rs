@@ -3,38 +3,38 @@
 use serde::{Deserialize, Serialize};
 use stratalog_flight_wire::BatchLimits;
 
-/// How much the service takes and keeps.
+/// Limits and defaults of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlightSettings {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// Calls of one connection at a time.
+    /// Maximum number of concurrent calls of a connection.
     pub calls_max: usize,
-    /// Bytes of one message of a client.
+    /// Maximum bytes of a client's message.
     pub message_bytes_max: usize,
-    /// Prepared statements of one caller.
+    /// Maximum number of a caller's prepared statements.
     pub statements_max: usize,
-    /// Open transactions of one caller.
+    /// Maximum number of a caller's open transactions.
     pub transactions_max: usize,
-    /// Bytes of parameters that are bound to one statement.
+    /// Maximum bytes of the bound parameters of a statement.
     pub bound_bytes_max: usize,
-    /// Parts of a result that can be asked for.
+    /// Maximum number of parts of a result.
     pub endpoints_max: usize,
-    /// Milliseconds after which a login without calls is forgotten.
+    /// Milliseconds before a login without calls expires.
     pub idle_ms_max: u64,
-    /// Milliseconds in which a ticket must be redeemed.
+    /// Milliseconds before a ticket expires.
     pub ticket_ms_max: u64,
-    /// Milliseconds that a shutdown waits for running calls.
+    /// Milliseconds of a shutdown's wait for running calls.
     pub shutdown_grace_ms: u64,
-    /// The database of callers that name none.
+    /// The database of callers without a database name.
     pub default_database: String,
-    /// The user of callers that name none.
+    /// The user of callers without a user name.
     pub default_user: String,
 }
 
 impl FlightSettings {
-    /// What a message of rows may hold.
+    /// The limits for a message with rows.
     pub(crate) fn batch_limits(&self) -> BatchLimits {
         BatchLimits::of_message(self.message_bytes_max)
     }

@@ -1,4 +1,4 @@
-//! What GetSqlInfo and GetXdbcTypeInfo answer.
+//! The answers to GetSqlInfo and GetXdbcTypeInfo.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use arrow_flight::sql::{
 };
 use stratalog_model::{Error, Result};
 
-/// Bytes of any name.
+/// Maximum bytes of a name.
 const NAME_BYTES_MAX: i64 = 63;
-/// Columns of a table, of a result, in GROUP BY and ORDER BY.
+/// Maximum columns of a table, of a result, in GROUP BY and ORDER BY.
 const COLUMNS_MAX: i64 = 1600;
 
-/// The facts, once for a server.
+/// The facts, computed once for a server.
 pub(crate) struct Facts {
     sql: SqlInfoData,
     types: XdbcTypeInfoData,
@@ -33,10 +33,10 @@ impl std::fmt::Debug for Facts {
 }
 
 impl Facts {
-    /// Those of a server whose statements have so many bytes at most, and so many connections.
+    /// The facts of a server with the given maximum statement size and number of connections.
     ///
     /// # Errors
-    /// `Internal` when they cannot be written as columns.
+    /// `Internal` when the facts cannot be encoded as columns.
     pub(crate) fn new(statement_bytes_max: usize, connections_max: usize) -> Result<Self> {
         let written = |error| Error::internal(format!("facts about SQL: {error}"));
         Ok(Self {
@@ -45,7 +45,7 @@ impl Facts {
         })
     }
 
-    /// The facts of these numbers; all for none.
+    /// The facts with the given numbers; all facts for an empty list.
     ///
     /// # Errors
     /// `Internal`.
@@ -55,7 +55,7 @@ impl Facts {
             .map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// The types with this number; all for none.
+    /// The types with the given number; all types for `None`.
     ///
     /// # Errors
     /// `Internal`.
@@ -111,7 +111,7 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
         (I::SqlMaxColumnsInTable, COLUMNS_MAX),
         (I::SqlMaxConnections, bigint(connections_max)),
         (I::SqlMaxCursorNameLength, NAME_BYTES_MAX),
-        // 0: no limit, or none that is known.
+        // 0: no limit, or no known limit.
         (I::SqlMaxIndexLength, 0),
         (I::SqlDbSchemaNameLength, NAME_BYTES_MAX),
         (I::SqlMaxProcedureNameLength, NAME_BYTES_MAX),
@@ -240,7 +240,7 @@ const MASKS: &[(I, &[i32])] = &[
     (I::SqlSupportedConcurrenciesForResultSetScrollInsensitive, &[]),
 ];
 
-/// Which types can be cast into which.
+/// The possible casts between types.
 fn conversions() -> BTreeMap<i32, Vec<i32>> {
     use SqlSupportsConvert as C;
     let numbers = [
@@ -267,7 +267,7 @@ fn conversions() -> BTreeMap<i32, Vec<i32>> {
     all
 }
 
-/// A type as XDBC tells of it.
+/// A type in XDBC's form.
 fn xdbc(name: &str, data_type: XdbcDataType, size: i32, quoted: bool) -> XdbcTypeInfo {
     let quote = quoted.then(|| "'".to_string());
     let number = !quoted && data_type != XdbcDataType::XdbcBit;
@@ -349,7 +349,7 @@ fn types() -> XdbcTypeInfoDataBuilder {
     types
 }
 
-/// Words of ours that are not of SQL:2003.
+/// Stratalog's words outside SQL:2003.
 const KEYWORDS: &[&str] = &[
     "ABORT",
     "ANALYZE",

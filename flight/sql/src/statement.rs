@@ -1,5 +1,5 @@
-//! Statements: queries are planned by GetFlightInfo and carried out by DoGet; what changes something is
-//! carried out by GetFlightInfo.
+//! Statements: GetFlightInfo plans a query and DoGet runs it; GetFlightInfo itself runs a statement
+//! that changes data.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::{
     wire_types::{no_columns, outgoing},
 };
 
-/// Plans the one statement of a text.
+/// Plans the only statement of a text.
 ///
 /// # Errors
-/// `SyntaxError` for several; what is wrong with it.
+/// `SyntaxError` for several statements; errors of the statement.
 pub(crate) async fn prepare(
     session: &Arc<Session>,
     sql: &str,
@@ -39,12 +39,12 @@ pub(crate) async fn prepare(
     }
 }
 
-/// The columns of what a statement returns; none where it returns no rows.
+/// The columns of a statement's result; no columns for a statement without rows.
 pub(crate) fn shape(prepared: &Prepared) -> SchemaRef {
     prepared.result().map_or_else(no_columns, |schema| outgoing(schema))
 }
 
-/// Whether carrying it out twice is not the same as once.
+/// True if a second execution would have a further effect.
 pub(crate) fn changes(prepared: &Prepared) -> bool {
     prepared.parsed().kind() != StatementKind::Read
 }
@@ -52,7 +52,7 @@ pub(crate) fn changes(prepared: &Prepared) -> bool {
 /// GetFlightInfo of a statement.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Errors of the statement.
 pub(crate) async fn plan(
     caller: &Arc<Caller>,
     seal: &Seal,
@@ -83,9 +83,9 @@ pub(crate) async fn plan(
     info(caller, seal, &schema, errands, !in_parts, descriptor)
 }
 
-/// What GetFlightInfo answers for a statement that it has carried out: such a one must not wait for a
-/// client that may never redeem its ticket, nor be carried out again by one that does so twice. The
-/// ticket is for the rows that it gave, if any.
+/// The answer of GetFlightInfo for an executed statement. A statement with changes must not wait
+/// for the redemption of its ticket, and a second redemption must not execute the statement again.
+/// The ticket is for the rows of the result, if any.
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY.
@@ -132,7 +132,7 @@ fn count_of(tag: &str) -> i64 {
 /// DoGet of a statement.
 ///
 /// # Errors
-/// What is wrong with it by now.
+/// Errors of the statement in the current state.
 pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result<Messages> {
     let running = caller.redeem(errand.number);
     let session = caller.session_of(errand.transaction.as_deref())?;
@@ -147,19 +147,19 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result
     answer(running, outcome)
 }
 
-/// DoGet of a text that comes in the ticket itself, as InfluxDB 3's clients send it.
+/// DoGet of a text in the ticket itself, from InfluxDB 3's clients.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Errors of the statement.
 pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messages> {
     let number = caller.number();
     run(caller, StatementErrand { sql, transaction: None, number }).await
 }
 
-/// What a statement gives, as messages.
+/// The result of a statement, as messages.
 ///
 /// # Errors
-/// `FeatureNotSupported` for COPY, whose data has no place here.
+/// `FeatureNotSupported` for COPY: Flight has no form for its data.
 pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
     let compression = running.caller().options.lock().compression();
     match outcome {
@@ -195,11 +195,11 @@ pub(crate) fn until_cancelled(
     })
 }
 
-/// How many rows a statement that was carried out says it changed.
+/// The number of rows changed by an executed statement.
 ///
 /// # Errors
-/// `WrongObjectType` for SUBSCRIBE, whose rows are never all there; `FeatureNotSupported` for COPY;
-/// what reading its rows says.
+/// `WrongObjectType` for SUBSCRIBE, because its rows never end; `FeatureNotSupported` for COPY;
+/// errors from the read of the rows.
 pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     match outcome {
         Outcome::Done(tag) => Ok(count_of(&tag)),
@@ -216,8 +216,8 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     }
 }
 
-/// One result that several endpoints share: whoever reads gets the next batch. All of it is one
-/// query with one snapshot, however many read.
+/// A result shared by several endpoints: each reader gets the next batch. The whole result comes
+/// from a single query with one snapshot, for any number of readers.
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
@@ -241,7 +241,7 @@ impl SharedRows {
         Self { session, prepared, state: Mutex::new(Shared::Waiting) }
     }
 
-    /// The next batch; the query begins with the first.
+    /// The next batch; the first call starts the query.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         let mut state = self.state.lock().await;
         if let Shared::Waiting = *state {
@@ -266,7 +266,7 @@ impl SharedRows {
 /// DoGet of a part.
 ///
 /// # Errors
-/// `ObjectNotInPrerequisiteState` for one that was read.
+/// `ObjectNotInPrerequisiteState` for a part read before.
 pub(crate) fn run_part(caller: &Arc<Caller>, number: u64) -> Result<Messages> {
     let shared = caller.part(number)?;
     let running = caller.redeem(number);

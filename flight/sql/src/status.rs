@@ -1,15 +1,15 @@
-//! Errors as gRPC tells them.
+//! Errors in gRPC's form.
 
 use stratalog_model::{Error, ErrorKind};
 use tonic::{Code, Status, metadata::MetadataValue};
 
-/// The SQLSTATE goes with every error, under this name.
+/// The metadata key of an error's SQLSTATE; every error has the key.
 pub(crate) const SQLSTATE: &str = "sqlstate";
 
-/// Longest text of a status, in bytes: it travels in a header.
+/// Maximum bytes of a status text: the text is sent in a header.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// What the caller is told.
+/// The status for the caller.
 pub(crate) fn status(error: &Error) -> Status {
     if error.kind() == ErrorKind::Internal {
         tracing::error!(%error, "a call failed by a defect");
@@ -26,12 +26,12 @@ pub(crate) fn status(error: &Error) -> Status {
     status
 }
 
-/// As [`status`], of an error that is not needed any more.
+/// Like [`status`], but consumes the error.
 pub(crate) fn refused(error: Error) -> Status {
     status(&error)
 }
 
-/// A message that Flight does not allow.
+/// The status for a message not allowed by Flight.
 pub(crate) fn malformed(what: impl Into<String>) -> Status {
     status(&Error::new(ErrorKind::ProtocolViolation, what))
 }

@@ -1,4 +1,4 @@
-//! Transactions: each has a session of its own, with the settings of the caller's.
+//! Transactions: each has its own session, with the settings of the caller's session.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stratalog_query::{Outcome, Session, TransactionState};
 
 use crate::caller::Caller;
 
-/// BeginTransaction; returns its id.
+/// BeginTransaction; returns the transaction's id.
 ///
 /// # Errors
 /// `LimitExceeded`, `TooManyConnections`.
@@ -21,8 +21,8 @@ pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
 /// EndTransaction.
 ///
 /// # Errors
-/// `InvalidTransactionState` for one that is not open; what committing says; `FailedTransaction` when
-/// a statement of it had failed, so that nothing could be committed.
+/// `InvalidTransactionState` for an unknown transaction; errors of the commit; `FailedTransaction`
+/// when an earlier statement of the transaction failed and no change could be committed.
 pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequest) -> Result<()> {
     let commits = match EndTransaction::try_from(request.action) {
         Ok(EndTransaction::Commit) => true,
@@ -48,10 +48,10 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
     Ok(())
 }
 
-/// Carries out a command that has no rows and no parameters.
+/// Runs a command without rows and parameters.
 ///
 /// # Errors
-/// What it says.
+/// Errors of the command.
 pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
     for parsed in session.parse(sql)? {
         match session.run(&parsed).await? {
@@ -64,7 +64,7 @@ pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The answer to savepoints of Flight.
+/// The answer to Flight's savepoints.
 pub(crate) fn no_savepoints() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "savepoints by Flight's actions are not offered")
         .with_hint("within the transaction, SAVEPOINT, ROLLBACK TO and RELEASE are statements")

@@ -1,5 +1,5 @@
-//! Columns as clients of Flight know them: the views that we compute with become plain text and
-//! bytes, which every client reads; dictionaries stay.
+//! Columns in the form of Flight clients: internal views become plain text and bytes, because every
+//! client can read them; dictionaries are unchanged.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use stratalog_model::{
     types::{ORIGIN_METADATA, PG_TYPE_METADATA},
 };
 
-/// Metadata of a column, by the names that Flight SQL gives it.
+/// Metadata of a column, with Flight SQL's names.
 const TYPE_NAME: &str = "ARROW:FLIGHT:SQL:TYPE_NAME";
 const PRECISION: &str = "ARROW:FLIGHT:SQL:PRECISION";
 const SCALE: &str = "ARROW:FLIGHT:SQL:SCALE";
@@ -22,22 +22,22 @@ const IS_CASE_SENSITIVE: &str = "ARROW:FLIGHT:SQL:IS_CASE_SENSITIVE";
 const IS_READ_ONLY: &str = "ARROW:FLIGHT:SQL:IS_READ_ONLY";
 const IS_SEARCHABLE: &str = "ARROW:FLIGHT:SQL:IS_SEARCHABLE";
 
-/// The schema of a result, as it goes out.
+/// The schema of a result in wire form.
 pub(crate) fn outgoing(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(
         schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>(),
     ))
 }
 
-/// The schema of what has no rows.
+/// The schema of a result without rows.
 pub(crate) fn no_columns() -> SchemaRef {
     Arc::new(Schema::empty())
 }
 
-/// A batch as `outgoing` says.
+/// Converts a batch to the schema `outgoing`.
 ///
 /// # Errors
-/// `Internal` when a column cannot become that.
+/// `Internal` when a column has no such conversion.
 pub(crate) fn convert(batch: &RecordBatch, outgoing: &SchemaRef) -> Result<RecordBatch> {
     let columns: Vec<ArrayRef> = batch
         .columns()
@@ -54,7 +54,7 @@ pub(crate) fn convert(batch: &RecordBatch, outgoing: &SchemaRef) -> Result<Recor
     RecordBatch::try_new_with_options(Arc::clone(outgoing), columns, &rows).map_err(Error::from)
 }
 
-/// A field with what Flight SQL tells of a column.
+/// A field with Flight SQL's metadata of a column.
 pub(crate) fn plain_field(field: &Field) -> Field {
     let column_type = ColumnType::from_arrow_field(field);
     let mut metadata: HashMap<String, String> = field.metadata().clone();
@@ -90,7 +90,7 @@ pub(crate) fn short_name(column_type: &ColumnType) -> String {
     }
 }
 
-/// Digits, and those behind the point.
+/// Digits in total, and digits after the decimal point.
 fn size(column_type: &ColumnType) -> Option<(u8, u8)> {
     match column_type {
         ColumnType::SmallInt => Some((5, 0)),

@@ -1,4 +1,4 @@
-//! Batches that a client sends: decoded from IPC that nobody vouches for, within a budget.
+//! Batches from a client: decoded from untrusted IPC, within a budget.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use tonic::{Code, Status};
 
 use crate::ipc::{self, BatchLimits, Fault, Holds};
 
-/// Messages of a call, on their way in.
+/// Incoming messages of a call.
 pub type Inbound = BoxStream<'static, Result<FlightData, Status>>;
 
-/// A batch, and what its message says besides.
+/// A batch, with the additional data of its message.
 #[derive(Debug)]
 pub struct Arrived {
-    /// Its number in the call, from 1.
+    /// The batch's number in the call, from 1.
     pub number: u64,
     /// The rows.
     pub batch: RecordBatch,
@@ -43,7 +43,7 @@ pub struct Batches {
     number: u64,
 }
 
-/// Checks the messages of a call, on their way to the decoder.
+/// Checks the messages of a call before the decoder reads them.
 struct Checks {
     limits: BatchLimits,
     schema: Option<Schema>,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Batches {
 }
 
 impl Batches {
-    /// Those of `messages`. Messages that carry no data, only a command, are passed over.
+    /// The batches of `messages`. Messages without data, only with a command, are skipped.
     pub fn new(
         messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
         limits: BatchLimits,
@@ -68,10 +68,10 @@ impl Batches {
         Self { messages, checks, decoder, schema: None, number: 0 }
     }
 
-    /// The schema, when there is one: it comes before any batch.
+    /// The schema: sent before any batch. `None` at the end of the call.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The same as [`Self::next`].
     pub async fn schema(&mut self) -> Result<Option<SchemaRef>> {
         while self.schema.is_none() {
             match self.step().await {
@@ -89,7 +89,7 @@ impl Batches {
     /// The next batch.
     ///
     /// # Errors
-    /// `InvalidBinaryRepresentation` for messages that are no IPC, or lie about what they hold.
+    /// `InvalidBinaryRepresentation` for messages outside the IPC format, or with wrong lengths.
     pub async fn next(&mut self) -> Option<Result<Arrived>> {
         loop {
             match self.step().await? {
@@ -100,7 +100,7 @@ impl Batches {
         }
     }
 
-    /// One message; `None` in it for a schema.
+    /// Reads a message; the inner `None` means a schema.
     async fn step(&mut self) -> Option<Result<Option<Arrived>>> {
         let message = match self.messages.next().await? {
             Ok(message) if message.data_header.is_empty() => return Some(Ok(None)),
@@ -111,7 +111,7 @@ impl Batches {
             return Some(Err(self.faulty(fault)));
         }
         let FlightData { data_header, data_body, app_metadata: metadata, .. } = message;
-        // The decoder validates; that it panics on some damage is a defect that must stay here.
+        // The decoder validates; its panics on some damage must not pass beyond this call.
         let decoder = AssertUnwindSafe(|| self.decoder.decode(&data_header, data_body));
         let decoded = match catch_unwind(decoder) {
             Err(_) => return Some(Err(self.unreadable("it is damaged"))),
@@ -134,7 +134,7 @@ impl Batches {
         }
     }
 
-    /// What the next message is called.
+    /// The name of the next message in errors.
     fn place(&self) -> String {
         match &self.schema {
             None => "the schema".to_string(),
@@ -162,10 +162,10 @@ impl Batches {
         }
     }
 
-    /// All of them, for parameters.
+    /// All batches, for parameters.
     ///
     /// # Errors
-    /// As [`Self::next`]; `LimitExceeded`.
+    /// The same as [`Self::next`]; `LimitExceeded`.
     pub async fn all(mut self, bytes_max: usize) -> Result<Option<Bound>> {
         let Some(schema) = self.schema().await? else { return Ok(None) };
         let (mut batches, mut bytes) = (Vec::new(), 0_usize);
@@ -185,17 +185,17 @@ impl Batches {
     }
 }
 
-/// Parameters of a prepared statement, a row for each time that it is carried out.
+/// Parameters of a prepared statement, a row for each execution.
 #[derive(Debug)]
 pub struct Bound {
-    /// Their columns.
+    /// The columns of the parameters.
     pub schema: SchemaRef,
     /// The rows.
     pub batches: Vec<RecordBatch>,
 }
 
 impl Bound {
-    /// How many there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
@@ -225,13 +225,13 @@ impl Checks {
     }
 }
 
-/// What is told of a stream of messages that the server ends.
+/// The error for a message stream ended by the server.
 pub fn shutting_down() -> Error {
     Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
         .with_hint("what was acknowledged is stored; send the rest again when the server is back")
 }
 
-/// What is told of a stream of messages that ended with a status.
+/// The error for a message stream ended with a status.
 pub fn broken_off(status: &Status) -> Error {
     let shutdown = ErrorKind::Shutdown.sqlstate();
     if status

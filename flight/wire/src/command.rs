@@ -4,17 +4,17 @@ use arrow_flight::sql::{Any, Command, ProstMessageExt};
 use prost::Message;
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The command of a descriptor.
+/// Decodes the command of a descriptor.
 ///
 /// # Errors
-/// `ProtocolViolation` when it is none of Flight SQL's.
+/// `ProtocolViolation` for a command outside Flight SQL.
 pub fn command_of(command: &[u8]) -> Result<Command> {
     let any = Any::decode(command)
         .map_err(|error| violation(format!("the command is not one of Flight SQL: {error}")))?;
     Command::try_from(any).map_err(|error| violation(format!("the command is damaged: {error}")))
 }
 
-/// A request of an action that is wrapped as Flight SQL wraps them.
+/// Decodes the request of an action, packed in Flight SQL's `Any` message.
 ///
 /// # Errors
 /// `ProtocolViolation`.
@@ -25,7 +25,7 @@ pub fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T> {
         .ok_or_else(|| violation(format!("the body is {}, not {}", any.type_url, T::type_url())))
 }
 
-/// A request of an action that is not wrapped.
+/// Decodes the request of an action without an `Any` message.
 ///
 /// # Errors
 /// `ProtocolViolation`.

@@ -1,6 +1,6 @@
-//! Checks of IPC messages before they are decoded. The decoder takes a sender at his word about where
-//! buffers lie, how long arrays are and how large what is compressed becomes: it panics, or asks for
-//! memory that there is none of.
+//! Checks of IPC messages before they are decoded. The decoder trusts the sender's positions of
+//! buffers, lengths of arrays and uncompressed sizes: wrong values make the decoder panic or
+//! request too much memory.
 //!
 //! ```text
 //!   header:  type, schema or nodes (rows, nulls) and buffers (offset, length)
@@ -18,36 +18,36 @@ use arrow_flight::FlightData;
 
 use self::layout::Layout;
 
-/// Bytes before a compressed buffer that say how long it is uncompressed.
+/// Bytes of the length prefix of a compressed buffer.
 const PREFIX_BYTES: usize = 8;
 
-/// The prefix of a buffer that was not worth compressing.
+/// The prefix of an uncompressed buffer in a compressed batch.
 const NOT_COMPRESSED: i64 = -1;
 
-/// How much a message may hold.
+/// Size limits of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Rows of a batch.
+    /// Maximum rows of a batch.
     pub rows_max: u64,
-    /// Bytes of a batch, and of all dictionaries of a call, once uncompressed.
+    /// Maximum uncompressed bytes of a batch, and of all dictionaries of a call.
     pub expanded_bytes_max: u64,
 }
 
 impl BatchLimits {
-    /// Those that follow from the bytes that a message may have: a row of nothing but its time has
-    /// eight; what is compressed may become four times as large as what is not may be.
+    /// The limits for a maximum message size. A row with only a time has 8 bytes. Compressed data
+    /// may expand to four times the message size.
     pub fn of_message(message_bytes_max: usize) -> Self {
         let bytes = message_bytes_max as u64;
         Self { rows_max: bytes / 8, expanded_bytes_max: bytes.saturating_mul(4) }
     }
 }
 
-/// What a message holds, as far as it must be known before it is decoded.
+/// The content of a message, as far as needed before its decoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Holds {
     /// A schema.
     Schema(Schema),
-    /// Nothing that is read here.
+    /// No content for this reader.
     Nothing,
     /// Values of a dictionary.
     Dictionary { id: i64, bytes: u64, is_delta: bool },
@@ -55,14 +55,14 @@ pub(crate) enum Holds {
     Rows,
 }
 
-/// What is wrong with a message.
+/// The problem of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It contradicts itself.
+    /// The message contradicts itself.
     Lies(String),
-    /// It is larger than is taken.
+    /// The message exceeds a limit.
     TooLarge(String),
-    /// It is right, and not read here.
+    /// The message is valid, but its content is not supported.
     NotOffered(String),
 }
 
@@ -76,7 +76,7 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Checks a message that follows `schema`, if one came before it.
+/// Checks a message against `schema`, if a schema came before it.
 pub(crate) fn check(
     data: &FlightData,
     schema: Option<&Schema>,
@@ -126,14 +126,14 @@ fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
     Some(Field::new(field.name(), values.as_ref().clone(), true))
 }
 
-/// Where the buffers of a message lie.
+/// The bytes with the buffers of a message.
 struct Body<'a> {
     bytes: &'a [u8],
     limits: &'a BatchLimits,
 }
 
 impl Body<'_> {
-    /// Checks a batch, of rows or of a dictionary's values; its bytes once uncompressed.
+    /// Checks a batch of rows or of a dictionary's values; returns its uncompressed bytes.
     fn check<'f>(
         &self,
         batch: RecordBatch<'_>,
@@ -191,7 +191,7 @@ fn check_node(node: &FieldNode, values_max: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes that a buffer has once uncompressed.
+/// The uncompressed bytes of a buffer.
 fn expanded_bytes(buffer: &Buffer, body: &[u8], compressed: bool) -> Result<u64, String> {
     let outside = || {
         format!(

@@ -1,13 +1,14 @@
-//! What clients of Flight send, read by code that trusts none of it.
+//! Readers for data from Flight clients: no input is trusted.
 //!
-//! *What it is*: the readers of tickets ([`Sealed`], [`TextTicket`]), of commands and bodies of actions
-//! ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of what they say
-//! besides ([`Wish`]). What cannot be read is an error that says what, where, and how to mend it.
+//! *What it is*: the readers of tickets ([`Sealed`], [`TextTicket`]), of commands and bodies of
+//! actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their
+//! additional metadata ([`Wish`]). An unreadable input is an error with the problem, the place, and
+//! the correction.
 //!
-//! *What it deliberately is not*: a server, a session, or SQL. It opens nothing and keeps nothing; no
-//! DataFusion, so that libFuzzer can be set upon it.
+//! *What it deliberately is not*: a server, a session, or SQL. It opens nothing and keeps nothing.
+//! It does not depend on DataFusion, to allow tests with libFuzzer.
 //!
-//! *Data path*: bytes → checked, where the libraries take a sender at his word → a message or a batch.
+//! *Data path*: bytes → checks, where the libraries trust the sender → a message or a batch.
 
 mod batches;
 pub mod command;

@@ -1,44 +1,44 @@
-//! Messages of session options, which the library does not have.
+//! Messages of session options, missing in the library.
 
 use std::collections::HashMap;
 
-/// A value of an option, as Flight writes it.
+/// A value of an option, in Flight's encoding.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OptionValue {
-    /// The value; none takes the option back.
+    /// The value; `None` resets the option.
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5")]
     pub value: Option<Value>,
 }
 
-/// One of five types.
+/// A value of five possible types.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     /// A text.
     #[prost(string, tag = "1")]
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     #[prost(bool, tag = "2")]
     Flag(bool),
     /// An integer.
     #[prost(sfixed64, tag = "3")]
     Number(i64),
-    /// A number.
+    /// A floating-point number.
     #[prost(double, tag = "4")]
     Double(f64),
-    /// Several texts.
+    /// A list of texts.
     #[prost(message, tag = "5")]
     Texts(Texts),
 }
 
-/// Several texts.
+/// A list of texts.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Texts {
-    /// They.
+    /// The texts.
     #[prost(string, repeated, tag = "1")]
     pub values: Vec<String>,
 }
 
-/// SetSessionOptions, and what GetSessionOptions answers: both have one map.
+/// SetSessionOptions, and the answer to GetSessionOptions: both have one map.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SessionOptions {
     /// By name.
@@ -46,7 +46,7 @@ pub struct SessionOptions {
     pub options: HashMap<String, OptionValue>,
 }
 
-/// What SetSessionOptions answers: the options that were not set.
+/// The answer to SetSessionOptions: the refused options.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SetOutcome {
     /// By name.
@@ -54,20 +54,20 @@ pub struct SetOutcome {
     pub errors: HashMap<String, Refusal>,
 }
 
-/// Why an option was not set.
+/// The reason of a refusal.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Refusal {
-    /// Its number.
+    /// The number of the reason.
     #[prost(int32, tag = "1")]
     pub value: i32,
 }
 
-/// No option has this name.
+/// No option has the name.
 pub const INVALID_NAME: i32 = 1;
-/// The option cannot have this value.
+/// The option does not accept the value.
 pub const INVALID_VALUE: i32 = 2;
 
-/// What CloseSession answers.
+/// The answer to CloseSession.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Closed {
     #[prost(int32, tag = "1")]
@@ -75,7 +75,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// It is closed.
+    /// The session is closed.
     pub fn now() -> Self {
         Self { status: 1 }
     }

@@ -1,12 +1,12 @@
-//! Tokens and tickets that nobody else can make: a text and its HMAC-SHA-256 under a key that this
-//! process alone knows. Another process, and this one after a restart, refuses them.
+//! Unforgeable tokens and tickets: a text and its HMAC-SHA-256 under a key known only to this
+//! process. Another process, or this server after a restart, refuses the tokens and tickets.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use stratalog_model::{Error, Result};
 use uuid::Uuid;
 
-/// Bytes of the code behind the text.
+/// Bytes of the code after the text.
 const CODE_BYTES: usize = 32;
 
 /// The key.
@@ -20,10 +20,10 @@ impl std::fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// A key of its own.
+    /// Makes a random key.
     ///
     /// # Errors
-    /// `Internal`, never in fact: the key may have any length.
+    /// `Internal`, never in practice: the key may have any length.
     pub fn random() -> Result<Self> {
         let key: Vec<u8> = (0..4).flat_map(|_| Uuid::new_v4().into_bytes()).collect();
         let code = Hmac::<Sha256>::new_from_slice(&key)
@@ -31,14 +31,15 @@ impl Seal {
         Ok(Self(code))
     }
 
-    /// `text` with its code behind it. `purpose` keeps a token from being taken for a ticket.
+    /// Appends the code to `text`. `purpose` distinguishes tokens from tickets.
     pub fn seal(&self, purpose: &str, mut text: Vec<u8>) -> Vec<u8> {
         let code = self.code(purpose, &text).finalize().into_bytes();
         text.extend_from_slice(&code);
         text
     }
 
-    /// The text before the code, if that is right. Takes the same time wherever it is wrong.
+    /// The text before a correct code. The time of the check does not depend on the position of an
+    /// error.
     pub fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (text, code) = sealed.split_at_checked(sealed.len().checked_sub(CODE_BYTES)?)?;
         self.code(purpose, text).verify_slice(code).ok()?;

@@ -1,4 +1,4 @@
-//! Tickets that are a query themselves, in JSON, as InfluxDB 3's clients send them.
+//! Tickets with a query in JSON, from InfluxDB 3's clients.
 
 use serde::Deserialize;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 pub struct TextTicket {
     /// The query.
     pub sql_query: String,
-    /// The database that it is put to.
+    /// The database of the query.
     #[serde(default, alias = "namespace_name", alias = "namespace", alias = "bucket")]
     pub database: Option<String>,
     #[serde(default)]
@@ -18,10 +18,11 @@ pub struct TextTicket {
 }
 
 impl TextTicket {
-    /// A ticket in JSON; `None` for one that is not JSON.
+    /// Parses a ticket in JSON; `None` for a ticket in another format.
     ///
     /// # Errors
-    /// `ProtocolViolation`; `FeatureNotSupported` for what is not SQL, and for named parameters.
+    /// `ProtocolViolation`; `FeatureNotSupported` for another language than SQL, and for named
+    /// parameters.
     pub fn read(ticket: &[u8]) -> Option<Result<Self>> {
         if ticket.first() != Some(&b'{') {
             return None;

@@ -1,4 +1,4 @@
-//! What a ticket holds: sealed, bound to the caller that it was given to, and good for a while.
+//! Tickets: sealed, bound to their caller, and valid for a limited time.
 
 use arrow_flight::{
     Ticket,
@@ -9,16 +9,16 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::seal::Seal;
 
-/// What tickets are sealed for.
+/// The seal's purpose for tickets.
 pub const TICKET: &str = "ticket";
 
-/// What DoGet is to do.
+/// The work for DoGet.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Sealed {
-    /// Who may redeem it.
+    /// The caller allowed to redeem the ticket.
     #[prost(bytes = "vec", tag = "1")]
     pub caller: Vec<u8>,
-    /// Nanoseconds since 1970 from which on it is no good.
+    /// Expiry time in nanoseconds since 1970.
     #[prost(sfixed64, tag = "2")]
     pub expires_ns: i64,
     /// The work.
@@ -26,19 +26,19 @@ pub struct Sealed {
     pub errand: Option<Errand>,
 }
 
-/// The work that a ticket stands for.
+/// The work of a ticket.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Errand {
     /// A statement.
     #[prost(message, tag = "3")]
     Statement(StatementErrand),
-    /// A prepared statement, with what is bound to it.
+    /// A prepared statement with its bound parameters.
     #[prost(message, tag = "4")]
     Prepared(PreparedErrand),
-    /// A part of a result that several endpoints share.
+    /// A part of a result shared by several endpoints.
     #[prost(uint64, tag = "5")]
     Part(u64),
-    /// A question about metadata: the command itself.
+    /// A query for metadata: the command itself.
     #[prost(bytes, tag = "6")]
     Metadata(Vec<u8>),
 }
@@ -49,10 +49,10 @@ pub struct StatementErrand {
     /// Its text.
     #[prost(string, tag = "1")]
     pub sql: String,
-    /// The transaction that it is part of.
+    /// The transaction of the statement.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub transaction: Option<Vec<u8>>,
-    /// Number under which it can be cancelled.
+    /// Number for a cancellation.
     #[prost(uint64, tag = "3")]
     pub number: u64,
 }
@@ -63,24 +63,24 @@ pub struct PreparedErrand {
     /// Its handle.
     #[prost(bytes = "vec", tag = "1")]
     pub handle: Vec<u8>,
-    /// Number under which it can be cancelled.
+    /// Number for a cancellation.
     #[prost(uint64, tag = "2")]
     pub number: u64,
 }
 
 impl Sealed {
-    /// The ticket, as clients carry it.
+    /// Encodes the ticket for clients.
     pub fn into_ticket(self, seal: &Seal) -> Ticket {
         let sealed = seal.seal(TICKET, self.encode_to_vec());
         let query = TicketStatementQuery { statement_handle: sealed.into() };
         Ticket { ticket: query.as_any().encode_to_vec().into() }
     }
 
-    /// What a ticket says that this process made for `caller`.
+    /// Opens a ticket made by this process for `caller`.
     ///
     /// # Errors
-    /// `ProtocolViolation` for what no GetFlightInfo gives; `InvalidAuthorization` for a ticket that was
-    /// forged, is another caller's or has expired.
+    /// `ProtocolViolation` for a ticket not made by GetFlightInfo; `InvalidAuthorization` for a
+    /// forged ticket, for a ticket of another caller, and for an expired ticket.
     pub fn open(ticket: &[u8], seal: &Seal, caller: &[u8], now_ns: i64) -> Result<Errand> {
         let command = Any::decode(ticket).ok().and_then(|any| Command::try_from(any).ok());
         let handle = match command {

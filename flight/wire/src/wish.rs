@@ -1,15 +1,16 @@
-//! What a message of rows may say besides.
+//! Additional data of a message with rows.
 
 use serde::Deserialize;
 use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result};
 use uuid::Uuid;
 
-/// What a batch asks for, as JSON in its `app_metadata`.
+/// The requests of a batch, in JSON in its `app_metadata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wish {
-    /// Who sends, and the number of this batch; one not above the producer's last is not stored again.
+    /// The producer, and the number of the batch. A batch with a number up to the producer's last
+    /// number is not stored again.
     pub producer: Option<(ProducerId, u64)>,
-    /// What the acknowledgement means; the table's own without it.
+    /// The durability at the acknowledgement; `None` means the table's own durability.
     pub durability: Option<Durability>,
 }
 
@@ -22,10 +23,10 @@ struct Written {
 }
 
 impl Wish {
-    /// Reads it; nothing is asked for where there is nothing.
+    /// Parses the metadata; empty metadata requests nothing.
     ///
     /// # Errors
-    /// `InvalidParameterValue`; `InvalidTextRepresentation` for a producer that is no UUID.
+    /// `InvalidParameterValue`; `InvalidTextRepresentation` for a producer that is not a UUID.
     pub fn read(metadata: &[u8]) -> Result<Self> {
         if metadata.is_empty() {
             return Ok(Self::default());

@@ -1,8 +1,8 @@
-//! Acquisitions of chronicles (F8–F13): who has which events, how, and until when.
+//! Acquisitions of chronicles (F8–F13): the holders of events, with mode and end.
 //!
 //! ```text
 //!   ACQUIRE ─► request ─► held ──── lease runs out ────► lost ─► acquired again, or released
-//!                 │ others in the way                      (nothing is read or written meanwhile)
+//!                 │ others in the way                      (no reads or writes meanwhile)
 //!                 └► waits, in its turn ─► look ─► held
 //!   a statement ─► enter ─► reading, writing ─► committing ─► exit
 //! ```
@@ -14,13 +14,14 @@
 //! | a statement that writes | goes | is refused | goes |
 //! | a statement that reads | goes | goes | goes |
 //!
-//! Only what is about the same events is in each other's way: two partial acquisitions that do not
-//! overlap are not. Whoever waits, waits in its turn. While one waits to be alone, statements of others
-//! that begin to write are refused, or it would wait forever; who holds the chronicle, and transactions that
-//! have written to it, go on. Statements never wait here, so only those who wait can wait for each other: the one that
-//! would close the ring is refused.
+//! Conflicts exist only between claims on the same events: two partial acquisitions without overlap
+//! do not conflict. Requests wait in a queue. While a request for EXCLUSIVE waits, new writing
+//! statements of other holders are refused; otherwise the request would wait forever. Holders of
+//! the chronicle, and transactions with earlier writes to the chronicle, continue. Statements never
+//! wait here; therefore only requests can wait for each other. A request that would close a cycle
+//! of waiting requests is refused.
 //!
-//! All of it is in memory: after a restart nobody has acquired anything.
+//! All state is in memory: after a restart, no acquisition exists.
 
 mod claim;
 mod entry;
@@ -50,7 +51,7 @@ pub use waiting::{Pause, Waiting};
 #[derive(Debug)]
 pub struct Acquisitions {
     clock: Arc<dyn Clock>,
-    /// Whether there ever was a lease: without, nobody can have lost one.
+    /// True if a lease ever existed: without a lease, no holder can have lost a chronicle.
     leases: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -58,16 +59,16 @@ pub struct Acquisitions {
 #[derive(Debug, Default)]
 struct Inner {
     register: Register,
-    /// Those who look again when something of a chronicle has changed.
+    /// Listeners, told when the state of a chronicle has changed.
     listening: BTreeMap<ChronicleId, Vec<oneshot::Sender<()>>>,
 }
 
 impl Inner {
-    /// Has those look again who wait for a chronicle. What changes of one is no news to those who
-    /// wait for others: a ring that it closes leads through one of those who wait for it.
+    /// Wakes the listeners of a chronicle. Requests for other chronicles need no wake-up: a cycle
+    /// closed by the change passes through a request for the changed chronicle.
     fn changed(&mut self, chronicle: ChronicleId) {
         for listening in self.listening.remove(&chronicle).into_iter().flatten() {
-            // Who does not listen any more need not be told.
+            // The receiver may be gone.
             let _ = listening.send(());
         }
     }
@@ -82,7 +83,7 @@ impl Inner {
 }
 
 impl Acquisitions {
-    /// Nobody has acquired anything. Leases run out by the monotonic clock of `clock`.
+    /// Creates the state without acquisitions. Leases run out by the monotonic clock of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, leases: AtomicBool::new(false), inner: Mutex::default() })
     }
@@ -91,15 +92,16 @@ impl Acquisitions {
         Moment(self.clock.monotonic_ns())
     }
 
-    /// The time of the wall clock, in nanoseconds since 1970, at a moment.
+    /// The wall clock at a moment, in nanoseconds since 1970.
     pub fn wall_ns(&self, moment: Moment) -> i64 {
         let (wall, now) = (i128::from(self.clock.now_ns()), i128::from(self.now().0));
         let at = wall + i128::from(moment.0) - now;
         i64::try_from(at).unwrap_or(if at < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Acquires a chronicle, or acquires it anew: what the holder had of it is what it claims now,
-    /// and the lease begins again. Of a chronicle that is being dropped it renews what it has, and no more.
+    /// Acquires a chronicle, or acquires it again: the new claim replaces the old claim, and the
+    /// lease begins again. While a drop of the chronicle is in progress, only a renewal of the
+    /// existing claim is possible.
     ///
     /// # Errors
     /// `Taken`, `Closing`, `TooMany`.
@@ -117,8 +119,8 @@ impl Acquisitions {
         Ok(())
     }
 
-    /// As [`Self::acquire`]; where others are in the way, a place among those who wait. What the
-    /// holder has of the chronicle it keeps as long as it waits.
+    /// Like [`Self::acquire`]; if other holders are in the way, returns a place in the queue. The
+    /// holder keeps its current claim on the chronicle while the request waits.
     ///
     /// # Errors
     /// `Deadlock`, `Closing`, `TooMany`, `Crowded`.
@@ -136,10 +138,12 @@ impl Acquisitions {
         Ok(ticket.map(|ticket| Waiting::new(Arc::clone(self), chronicle, ticket)))
     }
 
-    /// Gives back what a holder has of a chronicle; whether it had something, or had lost it.
+    /// Releases a holder's claim on a chronicle. Returns true if the holder had a claim, or had
+    /// lost a claim.
     pub fn release(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
-        // What ran out before is lost, and not given back: so is what was written through it.
+        // A claim past its end is lost, not released; the writes made through the claim are lost
+        // too.
         inner.register.settle(self.now(), chronicle);
         let had = inner.register.release(chronicle, holder);
         if had {
@@ -148,8 +152,8 @@ impl Acquisitions {
         had
     }
 
-    /// Gives back everything that a holder has. What its statements use and wait for goes on until
-    /// they have ended.
+    /// Releases all claims of a holder. Running and waiting statements of the holder continue until
+    /// their end.
     pub fn leave(&self, holder: HolderId) {
         let mut inner = self.inner.lock();
         for chronicle in inner.register.leave(holder) {
@@ -157,10 +161,10 @@ impl Acquisitions {
         }
     }
 
-    /// A statement begins to use a chronicle, until what this returns is dropped.
+    /// A statement begins to use a chronicle, until the returned value is dropped.
     ///
     /// # Errors
-    /// `Lost`; for one that writes, `LockedOut` and `Closing`, too.
+    /// `Lost`; for a writing statement also `LockedOut` and `Closing`.
     pub fn enter(
         self: &Arc<Self>,
         chronicle: ChronicleId,
@@ -182,8 +186,8 @@ impl Acquisitions {
         self.inner.lock().register.check(self.now(), chronicle, holder)
     }
 
-    /// Those who have written to a chronicle through a lease that ran out, and have not ended what they
-    /// wrote in: it will never be committed, and nobody is to wait for what it holds.
+    /// Holders with open writes through an expired lease: the writes will never be committed, and
+    /// no other holder waits for them.
     pub fn void(&self, chronicle: ChronicleId) -> Vec<HolderId> {
         if !self.leases.load(Ordering::Relaxed) {
             return Vec::new();
@@ -191,7 +195,7 @@ impl Acquisitions {
         self.inner.lock().register.void(self.now(), chronicle)
     }
 
-    /// After how long the next lease on a chronicle runs out, at the earliest; `None` where there is none.
+    /// Time until the next lease on a chronicle runs out; `None` without a lease.
     pub fn next_end(&self, chronicle: ChronicleId) -> Option<Duration> {
         if !self.leases.load(Ordering::Relaxed) {
             return None;
@@ -202,8 +206,8 @@ impl Acquisitions {
         Some(Duration::from_nanos(end.0.saturating_sub(now.0)))
     }
 
-    /// Begins to drop a chronicle. Until what this returns is dropped, nobody acquires the
-    /// chronicle who has not, or begins to write to it.
+    /// Begins to drop a chronicle. Until the returned value is dropped, no holder can make a new
+    /// acquisition of the chronicle or begin to write to it.
     pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> Door {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
@@ -211,10 +215,11 @@ impl Acquisitions {
         Door { acquisitions: Arc::clone(self), chronicle, others }
     }
 
-    /// As [`Self::close`], unless others have acquired it: then nobody is kept from anything.
+    /// Like [`Self::close`], unless other holders have acquired the chronicle: then nothing
+    /// changes.
     ///
     /// # Errors
-    /// What they have acquired.
+    /// The acquisitions of the other holders.
     pub fn close_if_free(
         self: &Arc<Self>,
         chronicle: ChronicleId,
@@ -223,7 +228,7 @@ impl Acquisitions {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
         if !others.is_empty() {
-            // Before anybody has looked.
+            // Under the same lock: no caller saw the closed state.
             inner.register.reopen(chronicle);
             return Err(others);
         }
@@ -231,9 +236,9 @@ impl Acquisitions {
         Ok(Door { acquisitions: Arc::clone(self), chronicle, others })
     }
 
-    /// A chronicle is to go when the last of those who have acquired it has released it: from now on
-    /// nobody acquires it who has not, or begins to write to it, and who says so gives back what it has.
-    /// Whether nobody had said so.
+    /// Marks a chronicle for a drop after the last holder has released it. From now on no holder
+    /// can make a new acquisition of the chronicle or begin to write to it. The calling holder
+    /// releases its claim. Returns true if the chronicle was not marked before.
     pub fn mark(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
         let is_new = inner.register.mark(chronicle, holder);
@@ -241,19 +246,19 @@ impl Acquisitions {
         is_new
     }
 
-    /// A chronicle is not to go after all.
+    /// Removes the mark of a chronicle.
     pub fn unmark(&self, chronicle: ChronicleId) {
         self.inner.lock().register.unmark(chronicle);
     }
 
-    /// A chronicle is gone, and what was acquired of it.
+    /// Forgets a dropped chronicle and its acquisitions.
     pub fn forget(&self, chronicle: ChronicleId) {
         let mut inner = self.inner.lock();
         inner.register.forget(chronicle);
         inner.changed(chronicle);
     }
 
-    /// When to look again whether a chronicle is released by all; `None` when it is.
+    /// The pause before the next check for holders of a chronicle; `None` when no holder is left.
     pub fn until_released(&self, chronicle: ChronicleId) -> Option<Pause> {
         let mut inner = self.inner.lock();
         let now = self.now();
@@ -262,12 +267,12 @@ impl Acquisitions {
         (!holders.is_empty()).then(|| Pause::new(now, until, inner.listen(chronicle)))
     }
 
-    /// All acquisitions, by chronicle; those of statements that run, too.
+    /// All acquisitions, by chronicle, including the implicit acquisitions of running statements.
     pub fn list(&self) -> Vec<Acquisition> {
         self.inner.lock().register.list(self.now())
     }
 
-    /// How many chronicles a holder has acquired.
+    /// The number of chronicles acquired by a holder.
     pub fn acquired_by(&self, holder: HolderId) -> usize {
         self.inner.lock().register.acquired_by(self.now(), holder)
     }
@@ -279,7 +284,8 @@ impl Acquirers for Acquisitions {
     }
 }
 
-/// A chronicle that is being dropped. When this is dropped, it is open again, unless it is gone.
+/// A chronicle during its drop. When the `Door` is dropped, the chronicle is open again, unless it
+/// is gone.
 #[derive(Debug)]
 pub struct Door {
     acquisitions: Arc<Acquisitions>,
@@ -288,12 +294,12 @@ pub struct Door {
 }
 
 impl Door {
-    /// Which chronicle.
+    /// The chronicle's id.
     pub fn chronicle(&self) -> ChronicleId {
         self.chronicle
     }
 
-    /// What others had acquired of it.
+    /// The acquisitions of other holders.
     pub fn others(&self) -> &[Acquisition] {
         &self.others
     }

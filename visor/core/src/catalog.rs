@@ -1,14 +1,14 @@
 //! The catalog as a log of commands (CL-9).
 //!
 //! ```text
-//!   apply(commands) ─► plan: pure, on the state now ─► record ─► log ─► durable ─► new state
-//!        one call at a time ─────────────────────────────────────────────────┘
+//!   apply(commands) ─► plan: pure, on the current state ─► record ─► log ─► durable ─► new state
+//!        one call at a time ─────────────────────────────────────────────────────┘
 //! ```
-//! A transaction with definitions and events prepares the events: their frames are durable, and do not
-//! count yet. The catalog's record decides, and names the statements of the events. Then the commit
-//! frame is written, and the events and the new state become visible (RFC 0023). Ids of new
-//! chronicles are set aside durably before events are written under them; events of an id without a
-//! chronicle do not count.
+//! A transaction with definitions and events prepares the events: their frames are durable but not
+//! yet valid. The catalog's record decides the commit and names the statements of the events. Then
+//! the commit frame is written, and the events and the new state become visible (RFC 0023). The id
+//! of a new chronicle is reserved durably before events are written under the id. Events of an id
+//! without a chronicle are not valid.
 
 mod command;
 mod create;
@@ -53,25 +53,25 @@ pub struct Catalog {
     log: Arc<dyn Log>,
     clock: Arc<dyn Clock>,
     state: Arc<RwLock<Arc<CatalogState>>>,
-    /// Held from the decision on a command until its record is durable and visible.
+    /// Held from the decision on a command until the record of the command is durable and visible.
     turn: Arc<TurnMutex<()>>,
     /// Chronicles of open transactions.
     open: RwLock<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
-    /// States of open transactions so far.
+    /// Counts the states made for open transactions.
     previews: AtomicU64,
-    /// Whether a record is, or may be, durable while its change is not visible.
+    /// True if a record is, or may be, durable while its change is not visible.
     behind: Arc<AtomicBool>,
 }
 
-/// Versions of states that only an open transaction sees have this bit.
+/// Set in the version of a state visible to one open transaction only.
 const OPEN_VERSIONS: u64 = 1 << 63;
 
 impl Catalog {
     /// Replays the log. `clock` gives chronicles their creation time.
     ///
     /// # Errors
-    /// `DataCorrupted` when a record cannot be read or contradicts those before it;
-    /// `ObjectNotInPrerequisiteState` when a newer version wrote it; what the log says.
+    /// `DataCorrupted` when a record is unreadable or contradicts an earlier record;
+    /// `ObjectNotInPrerequisiteState` when a newer version wrote the record; errors of the log.
     pub fn open(log: Arc<dyn Log>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let mut replay = CatalogReplay::default();
         log.replay(&mut |lsn, frame| replay.frame(lsn, &frame))?;
@@ -93,16 +93,17 @@ impl Catalog {
         }))
     }
 
-    /// The catalog now; never changes once taken.
+    /// The current catalog: a snapshot, never changed.
     pub fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state.read())
     }
 
-    /// The state that a transaction sees which has given commands in `state`, and what they would
-    /// have to tell; no state when they change nothing. Nothing changes for others.
+    /// The state seen by a transaction after its commands, based on `state`, and the notices of the
+    /// commands. The state is `None` when the commands change nothing. Other sessions see no
+    /// change.
     ///
     /// # Errors
-    /// What is wrong with a command, as [`Self::apply`] says it.
+    /// The same errors of a command as [`Self::apply`].
     pub fn preview(
         &self,
         state: &CatalogState,
@@ -116,11 +117,11 @@ impl Catalog {
         Ok((Some(Arc::new(seen.under(version))), plan.outcome.notices))
     }
 
-    /// Sets an id aside for a chronicle that an open transaction makes: events can be stored
-    /// under it before the chronicle itself is, and count when it comes to be.
+    /// Reserves an id for a chronicle of an open transaction. Events can be stored under the id
+    /// before the chronicle exists; they become valid when the chronicle is created.
     ///
     /// # Errors
-    /// What the log says.
+    /// Errors of the log.
     pub fn reserve(&self) -> BoxFuture<'_, Result<ChronicleId>> {
         Box::pin(async move {
             let turn = self.turn().await?;
@@ -133,13 +134,13 @@ impl Catalog {
         })
     }
 
-    /// Tells of a chronicle of an open transaction; until [`Self::close`].
+    /// Registers a chronicle of an open transaction, until [`Self::close`].
     pub fn open_for(&self, chronicle: Arc<ChronicleDefinition>) {
         self.open.write().insert(chronicle.id, chronicle);
     }
 
-    /// The transaction that made a chronicle has ended; whether the chronicle is there, or will be after
-    /// the next start.
+    /// Ends the registration of a chronicle after its transaction. Returns true if the chronicle
+    /// exists, or may exist after the next start.
     pub fn close(&self, id: ChronicleId) -> bool {
         if self.is_behind() {
             return true;
@@ -148,37 +149,38 @@ impl Catalog {
         self.state().chronicle_by_id(id).is_some()
     }
 
-    /// The chronicle of an id, of an open transaction's too.
+    /// The chronicle of an id; chronicles of open transactions are included.
     pub fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         let open = self.open.read().get(&id).cloned();
         open.or_else(|| self.state().chronicle_by_id(id).cloned())
     }
 
-    /// Carries out a command, as [`Self::apply_all`] does several.
+    /// Executes one command like [`Self::apply_all`].
     ///
     /// # Errors
-    /// As [`Self::apply_all`].
+    /// The same as [`Self::apply_all`].
     pub fn apply(&self, command: Command) -> BoxFuture<'_, Result<Outcome>> {
         self.apply_all(vec![command])
     }
 
-    /// Carries out commands, all or none, as one record of the log: durable first, then
-    /// visible, then this returns. When the returned future is dropped midway, they are
-    /// either carried out or not, and the state in memory agrees with the log either way.
+    /// Executes commands, all or none, as one record of the log. The change is durable first, then
+    /// visible, then the call returns. When the caller drops the returned future early, all
+    /// commands or none are executed, and the state in memory agrees with the log in both cases.
     ///
     /// # Errors
-    /// What is wrong with a command, in PostgreSQL's words where it has some; what the
-    /// log says when it cannot write: then nothing changed.
+    /// The error of a command, in PostgreSQL's words where PostgreSQL has the error; errors of the
+    /// log when a write fails. On an error, nothing changed.
     pub fn apply_all(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move { Ok(self.apply_with(commands, None).await?.0) })
     }
 
-    /// As [`Self::apply_all`], together with events: the record decides about both.
+    /// Like [`Self::apply_all`], together with events: the record decides about both.
     ///
     /// # Errors
-    /// As [`Self::apply_all`], and `UndefinedTable` when a chronicle of the events is gone: then nothing
-    /// changed, and the events are rolled back. `Io`, `Shutdown` when a log stops between the record
-    /// and the commit frame: the next start of the server completes the transaction.
+    /// The same as [`Self::apply_all`], and `UndefinedTable` when a chronicle of the events is
+    /// gone: then nothing changed, and the events are rolled back. `Io`, `Shutdown` when a log
+    /// stops between the record and the commit frame: the next start of the server completes the
+    /// transaction.
     pub fn apply_with(
         &self,
         commands: Vec<Command>,
@@ -206,8 +208,8 @@ impl Catalog {
         })
     }
 
-    /// Writes a change that decides about events, completes the commit of the events, and shows the
-    /// state after the change.
+    /// Writes a change with a decision about events, completes the commit of the events, and
+    /// publishes the state after the change.
     async fn decide(
         &self,
         turn: OwnedMutexGuard<()>,
@@ -221,8 +223,8 @@ impl Catalog {
             (None, None) => return Ok((before, events.commit().await?)),
         };
         let after = Arc::new(before.after(&change)?);
-        // Another session may have dropped a chronicle since the events came; from here on nobody can.
-        // The transaction may have replaced a chronicle of its own.
+        // Another session may have dropped a chronicle since the events arrived; from now on no
+        // session can. The transaction may have replaced a chronicle of its own.
         let gone =
             |id: &ChronicleId| after.chronicle_by_id(*id).is_none() && !before.is_reserved(*id);
         if events.chronicles().iter().any(gone) {
@@ -235,7 +237,7 @@ impl Catalog {
             Ok(written) => written,
             Err(error) => {
                 if error.kind() == ErrorKind::Shutdown || self.log.status().poisoned.is_some() {
-                    // The record may be durable all the same.
+                    // The record may be durable despite the error.
                     self.behind.store(true, Ordering::Release);
                     events.abandon();
                 }
@@ -247,13 +249,13 @@ impl Catalog {
         Ok((after, appended))
     }
 
-    /// Whether a record is, or may be, durable while its change is not visible. The next start shows the
-    /// change if the record is durable.
+    /// True if a record is, or may be, durable while its change is not visible. The next start
+    /// shows the change if the record is durable.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Acquire)
     }
 
-    /// The turn of a change.
+    /// Waits for the exclusive right to change the catalog.
     async fn turn(&self) -> Result<OwnedMutexGuard<()>> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         if self.is_behind() {
@@ -265,15 +267,15 @@ impl Catalog {
         Ok(turn)
     }
 
-    /// Writes a change that was decided on the state now, and shows the state after it.
+    /// Writes a change decided on the current state, and publishes the state after the change.
     async fn record(
         &self,
         turn: OwnedMutexGuard<()>,
         change: &Change,
         after: Arc<CatalogState>,
     ) -> Result<()> {
-        // The record may become durable, whether or not anybody still waits for it: so the log's
-        // thread publishes the state and ends the turn.
+        // The record may become durable even if no caller waits any more. Therefore the log's
+        // thread publishes the state and releases the turn.
         let published = Arc::clone(&self.state);
         self.submit(change, move || {
             *published.write() = after;
@@ -282,7 +284,7 @@ impl Catalog {
         .await
     }
 
-    /// Writes a change, without showing the new state.
+    /// Writes a change without publishing the new state.
     async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<Written> {
         let (state, behind) = (Arc::clone(&self.state), Arc::clone(&self.behind));
         self.submit(change, move || Written { _turn: turn, state, behind, shown: false }).await
@@ -302,8 +304,8 @@ impl Catalog {
             reservation,
             Durability::Disk,
             Box::new(move |result| {
-                // Without a receiver a plain change is carried out all the same, and a decision waits
-                // for the next start.
+                // Without a receiver, a plain change is executed anyway, and a decision waits for
+                // the next start.
                 let _ = report.send(result.map(|_| done()));
             }),
         );
@@ -341,7 +343,7 @@ impl Drop for Written {
     }
 }
 
-/// The records of a catalog's log, on their way to the state that they tell.
+/// Builds the catalog's state from the records of its log.
 #[derive(Debug)]
 pub struct CatalogReplay(CatalogState);
 
@@ -352,11 +354,11 @@ impl Default for CatalogReplay {
 }
 
 impl CatalogReplay {
-    /// Takes the next frame.
+    /// Applies the next frame.
     ///
     /// # Errors
-    /// `DataCorrupted` for a record that cannot be read, or contradicts those before it;
-    /// `ObjectNotInPrerequisiteState` when a newer version wrote it.
+    /// `DataCorrupted` for a record that is unreadable or contradicts an earlier record;
+    /// `ObjectNotInPrerequisiteState` when a newer version wrote the record.
     pub fn frame(&mut self, lsn: Lsn, frame: &Frame) -> Result<()> {
         if frame.kind == FrameKind::Catalog {
             let change = record::decode(&frame.payload);

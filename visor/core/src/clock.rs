@@ -1,24 +1,25 @@
-//! The master clock (F23): time that never goes backwards (CL-8), and does not follow the
-//! machine's clock anywhere.
+//! The master clock (F23): time that never goes backwards (CL-8), and follows the machine's clock
+//! only within limits.
 //!
 //! ```text
 //!   wall clock   ───────╮  step back         issued = max(wall, slow)
 //!                       ╰──────────────────
 //!   issued       ───────╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌───   while the wall clock is behind, issued time
 //!                         half speed          runs at half speed until they meet
-//!   lease        ════════════│════════════│   on disk, always ahead of what is issued
+//!   lease        ════════════│════════════│   on disk, always ahead of the issued time
 //!
-//!   wall clock          ╭──────────────────   a jump ahead that is too far is held: issued time
-//!                       │ held                goes on as before, an alarm says so, and an operator
+//!   wall clock          ╭──────────────────   a jump too far ahead is held: issued time
+//!                       │ held                goes on unchanged, an alarm appears, and an operator
 //!   issued       ───────┴──────────────────   accepts the jump or sets the wall clock right
 //! ```
 //!
-//! A restart begins at the lease: nothing above it was ever issued. What is held, and the epoch,
-//! lie beside it.
+//! A restart begins at the lease: no time above the lease was ever issued. The file of the lease
+//! also holds the length of the held jump and the epoch.
 //!
-//! A start whose wall clock is far ahead of the lease follows it, since a server may have been down
-//! for long. The lead stays *unconfirmed* until an operator accepts it: retention deletes by
-//! [`Clock::confirmed_ns`], which is behind by as much. A lead of more than a year is held.
+//! If the wall clock is far ahead of the lease at a start, the clock follows the wall clock,
+//! because the server may have been down for a long time. The lead stays *unconfirmed* until an
+//! operator accepts it: retention deletes by [`Clock::confirmed_ns`], a time without the
+//! unconfirmed lead. A lead of more than a year is held.
 
 mod issue;
 mod lease;
@@ -41,34 +42,35 @@ pub use offline::{Correction, accept, correct};
 use source::{Instant, read, usable};
 pub use source::{SystemTimeSource, TimeSource};
 
-/// How far ahead of the issued time the lease is put when it has run out, in nanoseconds.
+/// Distance from the issued time to a new lease after the old lease has run out, in nanoseconds.
 const LEASE_NS: i64 = 1_000_000_000;
 
-/// How far ahead it is put before it runs out. A crash lets time start at most this much
-/// ahead of the wall clock.
+/// Distance from the issued time to a lease renewed before its end. After a crash, time starts at
+/// most this far ahead of the wall clock.
 const AHEAD_NS: i64 = 2 * LEASE_NS;
 
-/// How far ahead it is put while issued time is ahead of the wall clock, in place of either: each crash
-/// adds no more than this to the lead, and time at half speed makes up for it between two crashes.
+/// Distance from the issued time to a new lease while issued time is ahead of the wall clock; it
+/// replaces both values above. Each crash adds at most this distance to the lead, and time at half
+/// speed reduces the lead between two crashes.
 const CATCHING_UP_LEASE_NS: i64 = 500_000_000;
 
-/// How often it is looked whether the lease runs out, and whether the wall clock jumped.
+/// Interval of the checks for a lease near its end and for a jump of the wall clock.
 const RENEWAL: Duration = Duration::from_millis(250);
 
-/// A clock that nobody has read for so long is not kept ahead.
+/// The lease of a clock is not kept ahead after an idle time longer than this.
 const IDLE_NS: u64 = 60_000_000_000;
 
-/// The lease of such a clock is behind by this much at most: a start takes the lease for the end of
-/// the last run.
+/// Maximum distance of an idle clock's lease behind the time: a start treats the lease as the end
+/// of the last run.
 const IDLE_LEASE_NS: i64 = 600 * 1_000_000_000;
 
-/// What an operator decides about the clock.
+/// Settings of the clock, chosen by an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// A jump ahead of the wall clock that is longer is held; `None` follows all.
+    /// A longer jump ahead of the wall clock is held; `None` follows every jump.
     pub jump_ns_max: Option<i64>,
-    /// A start whose wall clock is ahead of the last run by more leaves that lead unconfirmed; `None`
-    /// trusts every start.
+    /// A larger lead of the wall clock over the last run at a start is unconfirmed; `None` trusts
+    /// every start.
     pub start_lead_ns_max: Option<i64>,
 }
 
@@ -81,37 +83,37 @@ impl Default for ClockSettings {
     }
 }
 
-/// A clock that keeps CL-8 across clock steps and restarts.
+/// A clock with the promise CL-8 across clock steps and restarts.
 #[derive(Debug)]
 pub struct MasterClock {
     source: Arc<dyn TimeSource>,
     state: Mutex<State>,
-    /// Locked after `state`, or alone: whoever issues time need not wait for the disk.
+    /// Locked after `state`, or alone: a caller of the clock need not wait for the disk.
     lease: Mutex<Lease>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The time to issue.
+    /// Computes the time to issue.
     issue: Issue,
-    /// Never issued beyond.
+    /// Upper limit of issued time.
     lease_ns: i64,
-    /// Last time issued.
+    /// The last issued time.
     issued_ns: i64,
-    /// The monotonic clock when time was issued last.
+    /// The monotonic clock at the last issue.
     used_monotonic_ns: u64,
     /// The lease was given back.
     settled: bool,
-    /// Why the lease can no longer be extended, if so: then time stands still (CL-7).
+    /// The reason why the lease can no longer be extended; `None` while it can. After a failure,
+    /// time stands still at the end of the lease (CL-7).
     failed: Option<String>,
 }
 
 impl MasterClock {
-    /// Opens the clock whose lease is kept in `directory`, which exists.
+    /// Opens the clock with its lease in `directory`, an existing directory.
     ///
     /// # Errors
-    /// `DataCorrupted` when the lease file is damaged beyond its spare copy; what the
-    /// disk says.
+    /// `DataCorrupted` when both copies in the lease file are unusable; errors of the disk.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -121,11 +123,10 @@ impl MasterClock {
         Self::open_if(disk, directory, source, settings, false)
     }
 
-    /// As [`Self::open`], for a directory in which a clock was opened before: its lease must
-    /// be there.
+    /// Like [`Self::open`], for a directory of an existing clock: its lease must exist.
     ///
     /// # Errors
-    /// As [`Self::open`]; `DataCorrupted` as well when the lease is missing.
+    /// The same as [`Self::open`]; `DataCorrupted` also when the lease is missing.
     pub fn open_existing(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -135,10 +136,10 @@ impl MasterClock {
         Self::open_if(disk, directory, source, settings, true)
     }
 
-    /// Looks at the lease in `directory`, and changes nothing.
+    /// Inspects the lease in `directory` without a change.
     ///
     /// # Errors
-    /// As [`Self::open_existing`].
+    /// The same as [`Self::open_existing`].
     pub fn look(disk: &dyn Disk, directory: &Path) -> Result<LeaseFound> {
         Lease::look(disk, directory)
     }
@@ -168,12 +169,12 @@ impl MasterClock {
         Ok(Arc::new(Self { source, state: Mutex::new(state), lease: Mutex::new(lease) }))
     }
 
-    /// Starts a thread that renews the lease before it runs out, as long as the clock is in
-    /// use: so that a disk that hangs for a moment does not stop time. It looks at the wall
-    /// clock, too, so that a jump is one, however rarely time is asked for.
+    /// Starts a thread that renews the lease before its end while the clock is in use: then a short
+    /// disk stall does not stop time. The thread also compares the wall clock, to detect jumps even
+    /// when no caller asks for the time.
     ///
     /// # Errors
-    /// `Io` when the system has no thread for us.
+    /// `Io` when the system has no free thread.
     pub fn keep_ahead(self: &Arc<Self>) -> Result<()> {
         let clock = Arc::downgrade(self);
         let renewing = move || {
@@ -190,7 +191,7 @@ impl MasterClock {
             .map_err(|error| Error::io("cannot start the clock's thread", error))
     }
 
-    /// Renews the lease if it runs out soon. Time can be issued meanwhile.
+    /// Renews the lease near its end. Time can be issued meanwhile.
     fn renew(&self) {
         let target_ns = {
             let mut state = self.state.lock();
@@ -208,15 +209,15 @@ impl MasterClock {
         let reached = self.lease.lock().reach(target_ns);
         let mut state = self.state.lock();
         match reached {
-            // A lease that was given back meanwhile stays so.
+            // A lease given back meanwhile is not extended.
             Ok(lease_ns) if !state.settled => state.lease_ns = state.lease_ns.max(lease_ns),
             Ok(_) => {}
             Err(error) => state.fail(&error),
         }
     }
 
-    /// The time to issue, before the lease is looked at. A fence is durable before anybody sees
-    /// a time behind it.
+    /// The time to issue, before the check of the lease. A fence is durable before any caller sees
+    /// a time after the fence.
     fn advance(&self, state: &mut State, now: Instant) -> i64 {
         let mark = state.issue.mark();
         let time_ns = state.issue.advance(now);
@@ -229,13 +230,13 @@ impl MasterClock {
         time_ns
     }
 
-    /// Issues time.
+    /// Issues the current time.
     fn issue(&self, state: &mut State) -> Instant {
         let now = read(self.source.as_ref());
         let time_ns = self.advance(state, now);
         state.used_monotonic_ns = now.monotonic_ns;
         if time_ns > state.lease_ns && state.failed.is_none() {
-            // Durable first, and only then taken.
+            // First durable, then used.
             let lease_ns = state.issue.lease_ns(LEASE_NS);
             match self.lease.lock().reach(time_ns.saturating_add(lease_ns)) {
                 Ok(lease_ns) => state.lease_ns = lease_ns,
@@ -248,19 +249,19 @@ impl MasterClock {
         now
     }
 
-    /// Why the clock stands still, if it does: its lease could not be made durable, and
-    /// issuing time beyond it could go backwards after a restart.
+    /// The reason why the clock stands still; `None` while it runs. The clock stands still when its
+    /// lease could not be made durable: time beyond the lease could go backwards after a restart.
     pub fn failure(&self) -> Option<String> {
         self.state.lock().failed.clone()
     }
 
-    /// Gives back the unused part of the lease, so that a restart starts at the time
-    /// issued last. For a graceful shutdown; the clock can still be read afterwards.
+    /// Gives back the unused part of the lease: a restart then starts at the last issued time. For
+    /// a graceful shutdown; the clock can still be read afterwards.
     pub fn settle(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.check()?;
         if !state.settled {
-            // A start takes the lease for the end of this run.
+            // A start treats the lease as the end of the last run.
             self.issue(&mut state);
             state.check()?;
         }
@@ -333,7 +334,7 @@ impl Clock for MasterClock {
         if accepted_ns == 0 {
             return Ok(None);
         }
-        // Durable first: a start goes by it.
+        // First durable: the next start reads the mark.
         let mark = Mark { epoch: epoch.saturating_add(1), ..Mark::default() };
         if let Err(error) = self.lease.lock().write_mark(mark) {
             state.fail(&error);
@@ -357,7 +358,7 @@ impl State {
         }
     }
 
-    /// No further lease can be made durable: issuing time beyond this one could go
+    /// Stops further leases: none can be made durable, and time beyond the current lease could go
     /// backwards after a restart.
     fn fail(&mut self, error: &Error) {
         tracing::error!(%error, "the clock's lease cannot be extended; time stands still when it has run out");

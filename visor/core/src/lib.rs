@@ -1,14 +1,14 @@
-//! The visor's state: the catalog of databases, schemas and chronicles, who has acquired them, and
-//! the clock.
+//! The visor's state: the catalog of databases, schemas and chronicles, the acquisitions of
+//! chronicles, and the clock.
 //!
-//! *What it is*: a catalog kept as a log of commands (CL-9), replayed at start, read
-//! through immutable snapshots; acquisitions of chronicles, in memory; and the master clock (CL-8).
+//! *What it is*: a catalog kept as a log of commands (CL-9), replayed at start, read through
+//! immutable snapshots; acquisitions of chronicles, in memory; and the master clock (CL-8).
 //!
-//! *What it deliberately is not*: it holds no events, plans no SQL and opens no file; its
-//! log and its disk are handed in.
+//! *What it deliberately is not*: it holds no events, plans no SQL and opens no file. The caller
+//! passes in the log and the disk.
 //!
-//! *Data path*: `Catalog::apply(Command)` validates against the current state, appends the
-//! command to the log, waits until it is durable, then publishes a new [`CatalogState`].
+//! *Data path*: `Catalog::apply(Command)` validates against the current state, appends the command
+//! to the log, waits until the record is durable, then publishes a new [`CatalogState`].
 
 pub mod acquisition;
 pub mod catalog;

@@ -1,9 +1,9 @@
-//! The faults of the clock that tests switch on ([`stratalog_model::sabotage`]).
+//! Faults of the clock for tests ([`stratalog_model::sabotage`]).
 
-/// Every fault.
+/// The names of all faults.
 const FAULTS: [&str; 2] = ["jump-followed", "lease-ignored"];
 
-/// Whether a fault is switched on.
+/// True if a test has switched on the fault.
 pub(crate) fn active(fault: &str) -> bool {
     stratalog_model::sabotage::active(&FAULTS, fault)
 }

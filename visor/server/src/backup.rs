@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   CALL stratalog.backup('URL') ─┐
-//!   stratalog backup --data-dir ──┴─► DatabaseBackups ─► a thread of its own: stratalog_backup::save
+//!   stratalog backup --data-dir ──┴─► DatabaseBackups ─► a new thread: stratalog_backup::save
 //! ```
 
 mod allowed;
@@ -27,11 +27,11 @@ pub struct DatabaseBackups {
     pub(crate) source: Source,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) remote: RemoteSettings,
-    /// Where clients may make backups.
+    /// The allowed places for backups of clients.
     pub(crate) allowed: AllowedPlaces,
 }
 
-/// Whoever waits has gone: the work ends.
+/// Cancels the backup when the waiting caller is gone.
 struct Waiting(Arc<Watch>);
 
 impl Drop for Waiting {
@@ -41,12 +41,12 @@ impl Drop for Waiting {
 }
 
 impl DatabaseBackups {
-    /// Makes a backup in the place of a URL or path. It ends soon after the returned future is
-    /// dropped; `watch` tells how far it is.
+    /// Makes a backup in the place of a URL or path. The work ends soon after the returned future
+    /// is dropped; `watch` shows the progress.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a place that is none, or is in the data directory; what
-    /// [`save`] says.
+    /// `InvalidParameterValue` for an invalid place, or a place in the data directory; errors of
+    /// [`save`].
     pub async fn run(&self, url: &str, watch: &Arc<Watch>) -> Result<Saved> {
         let place = Place::of_url(url, &self.source.disk, self.remote.clone())?;
         if let Some(folder) = place.local() {
@@ -77,8 +77,8 @@ impl DatabaseBackups {
         Ok(saved)
     }
 
-    /// A start refuses or removes what it does not know in the data directory, but for the folder of
-    /// backups.
+    /// Refuses a folder in the data directory, except in the folder of backups: a start refuses or
+    /// removes unknown entries of the data directory.
     fn check_outside(&self, folder: &Path) -> Result<()> {
         let (disk, directory) = (&self.source.disk, &self.source.directory);
         if !lies_in(disk, folder, directory) || self.allowed.is_own(disk, folder) {
@@ -96,7 +96,7 @@ impl DatabaseBackups {
     }
 }
 
-/// Whether a folder, which need not exist, lies in another one.
+/// True if `folder`, even before its creation, lies in `directory`.
 fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
     let directory = disk.canonical(directory);
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
@@ -108,7 +108,7 @@ fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
 impl Backups for DatabaseBackups {
     fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>> {
         Box::pin(async move {
-            // To open a store may ask for credentials, which is an access already.
+            // Opening a store may ask for credentials: already an access.
             if Objects::is_url(url) {
                 self.allowed.remote(url)?;
             }
@@ -121,7 +121,7 @@ impl Backups for DatabaseBackups {
                 .with_detail("the folder is one of the machine that the server runs on")
                 .with_hint("write a path that begins with /, or the URL of an object store"));
             }
-            // Out of what the operator allows, an error would tell what is there.
+            // Outside of the allowed places, an error would reveal existing files.
             let place = match place.local() {
                 Some(folder) => {
                     let folder = self.allowed.folder(&self.source.disk, folder)?;

@@ -1,11 +1,11 @@
-//! `stratalog check`: every checksum, every count and who owns what, of a data directory that
-//! no server holds; and the same from within one.
+//! `stratalog check`: checks every checksum, every count and the owners of events of a data
+//! directory without a running server. A running server does the same check itself.
 //!
 //! ```text
-//!   FORMAT, clock ─► catalog ─► manifest ─► journal ─► tablets, stories ─► index ─► what is left
-//!                       tables     who owns what   └──── compared with that ────┘
+//!   FORMAT, clock ─► catalog ─► manifest ─► journal ─► tablets, stories ─► index ─► other files
+//!                       tables     event owners    └──── compared with that ────┘
 //! ```
-//! Nothing is changed, unless --repair is given: then what a second copy allows.
+//! Nothing is changed without --repair. With --repair, damage is repaired from second copies.
 
 mod offline;
 mod online;
@@ -29,7 +29,7 @@ use crate::{
 
 /// Exit status when something is damaged.
 const DAMAGED: u8 = 1;
-/// Exit status when it could not be looked at, for a reason that no other status has.
+/// Exit status when a check was impossible for a reason without a status of its own.
 const UNCHECKED: u8 = 7;
 
 /// Looks at a data directory that no server holds.
@@ -60,7 +60,7 @@ pub struct CheckArguments {
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     quiet_index();
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::from(UNCHECKED) };
-    // What keeps connections to an object store open does so on one runtime.
+    // Open connections to an object store need a single runtime.
     let _entered = runtime.enter();
     match check(arguments) {
         Ok(State::Damaged) => ExitCode::from(DAMAGED),
@@ -81,7 +81,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-/// sled may panic on what it finds; that is told as a line, not as a panic.
+/// sled may panic on damaged files; the check reports the panic as a line.
 fn quiet_index() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -139,7 +139,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
     Ok(after.state())
 }
 
-/// Waits for what only a runtime can do; on a thread that may block.
+/// Waits for a future on a thread that may block.
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     stratalog_engine::Waiting::new()?.block_on(future)
 }

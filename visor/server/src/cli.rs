@@ -50,7 +50,7 @@ enum Page {
     Settings,
 }
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     match CommandLine::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),

@@ -85,7 +85,7 @@ fn print_correction(correction: Correction) {
     println!("what was sealed between the two times can change again");
 }
 
-/// A time as SQL reads it.
+/// Formats a time in a form readable by SQL.
 fn text_of(ns: i64) -> String {
     chrono::DateTime::from_timestamp_nanos(ns).format("%Y-%m-%d %H:%M:%S%.6f+00").to_string()
 }

@@ -1,4 +1,5 @@
-//! `stratalog demo`: load, ask, move, kill, recover, compare; in one run, on a temporary directory.
+//! `stratalog demo`: load, query, move, kill, recover, compare; in a single run, on a temporary
+//! directory.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -27,9 +28,9 @@ use crate::sql::error::SqlError;
 const CONNECTIONS: usize = 2;
 /// Points in time of one COPY statement.
 const STEPS_PER_COPY: usize = 200;
-/// Times that each query is run, with other hosts and windows each time.
+/// Number of runs of each query, with other hosts and windows each time.
 const RUNS: usize = 5;
-/// 2016-01-01T00:00:00Z, where TSBS begins.
+/// 2016-01-01T00:00:00Z, the start time of TSBS.
 const START_NS: i64 = 1_451_606_400_000_000_000;
 
 /// Shows what Stratalog does, in about a minute.
@@ -51,7 +52,7 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let outcome = runtime.block_on(async {
         let directory = tempfile::Builder::new().prefix("stratalog-demo-").tempdir()?;
-        // Signals are waited for before there is anything to clean up.
+        // Signal handlers exist before the first file.
         let result = tokio::select! {
             biased;
             () = interrupted() => Ok(false),
@@ -85,7 +86,7 @@ async fn interrupted() {
                 _ = terminate.recv() => {}
             }
         }
-        // Without a handler, `kill` ends us at once.
+        // Without a handler, `kill` ends the process at once.
         Err(_) => {
             let _ = tokio::signal::ctrl_c().await;
         }
@@ -175,7 +176,7 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
     Ok(())
 }
 
-/// How this program was called, with `~` for the home directory so that lines stay short.
+/// The typed name of this program, with `~` for the home directory to keep lines short.
 fn program_as_typed() -> String {
     let program = std::env::args().next().unwrap_or_else(|| "stratalog".to_string());
     match std::env::var("HOME") {
@@ -198,13 +199,13 @@ async fn connect(server: &ServerProcess) -> Result<Client, SqlError> {
         .application_name("stratalog demo");
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(async move {
-        // Ends when the server is killed; statements then say so themselves.
+        // Ends when the server is killed; statements then report the error themselves.
         let _ = connection.await;
     });
     Ok(client)
 }
 
-/// Loads all rows; returns the seconds it took.
+/// Loads all rows; returns the elapsed seconds.
 async fn load(server: &ServerProcess, shape: &CpuShape) -> Result<f64, SqlError> {
     connect(server).await?.batch_execute(&create_table("cpu")).await?;
     let bar = if io::stderr().is_terminal() {
@@ -256,7 +257,7 @@ async fn load(server: &ServerProcess, shape: &CpuShape) -> Result<f64, SqlError>
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Runs every type of query and prints a line for each.
+/// Runs every type of query and prints a line for each type.
 async fn ask_all(client: &Client, shape: &CpuShape) -> Result<(), SqlError> {
     println!(
         "   {:<21}  {:<26} {:>8} {:>7} {:>7}",
@@ -315,7 +316,7 @@ async fn busiest(client: &Client, shape: &CpuShape) -> Result<String, SqlError> 
     Ok(hosts.join(", "))
 }
 
-/// What must not change.
+/// Values that must not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Checksums {
     rows: u64,
@@ -334,7 +335,7 @@ impl std::fmt::Display for Checksums {
 
 async fn checksums(client: &Client) -> Result<Checksums, SqlError> {
     let sums: Vec<String> = METRICS.iter().map(|metric| format!("sum({metric})")).collect();
-    // Bound to its time, so that values which changed places are noticed.
+    // Weighted by time, to detect exchanged values.
     let weighted: Vec<String> = METRICS
         .iter()
         .map(|metric| format!("sum({metric} * CAST(extract(epoch FROM time) AS BIGINT))"))

@@ -1,25 +1,25 @@
-//! The data directory: what lies where, whose it is, and who holds it.
+//! The data directory: its layout, its owner, and its lock.
 //!
 //! ```text
 //!   DIR/FORMAT     magic, format version, CRC32C: written last when a directory is made
-//!   DIR/FORMAT.new the same, as long as the directory is being made
+//!   DIR/FORMAT.new same content, while the directory is not complete
 //!   DIR/LOCK       locked while a process has the directory open; holds its process id
-//!   DIR/ID         what the directory is known by in an object store; made when it is needed
+//!   DIR/ID         name of the directory in an object store; made when needed
 //!   DIR/catalog/   journal of the catalog's commands
 //!   DIR/journal/   journal of events
-//!   DIR/manifest/  journal of who owns which events
-//!   DIR/tablets/   block files that hold what the journal has given up
-//!   DIR/stories/   Parquet files that hold what the block files have given up, unless they lie
+//!   DIR/manifest/  journal of the owners of events
+//!   DIR/tablets/   block files with events removed from the journal
+//!   DIR/stories/   Parquet files with events removed from the block files, unless stored
 //!                  in an object store; one folder for each chronicle
-//!   DIR/spool/     stories that are being made; emptied at every start
-//!   DIR/index/     what the block files hold, by tick and key; made again when it is lost (CL-9)
+//!   DIR/spool/     incomplete stories; emptied at every start
+//!   DIR/index/     index of the block files, by tick and key; rebuilt after a loss (CL-9)
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
 //! ```
 //!
-//! A directory with FORMAT was made to the end: each part has been there, so a missing one is
-//! damage. One with FORMAT.new instead was left by a first start that was interrupted: its
-//! parts are made as far as they are missing. Version 1 had no manifest: its directories get one.
+//! A directory with FORMAT is complete: every part has existed, and a missing part is damage. A
+//! directory with FORMAT.new is the result of an interrupted first start: the next start makes the
+//! missing parts. Version 1 had no manifest: a start adds a manifest to its directories.
 
 use std::{
     io,
@@ -34,10 +34,10 @@ use crate::{
     identity::{ID, ID_NEW},
 };
 
-/// Format version of the directories that this program makes and reads.
+/// Format version of new directories, and the newest readable version.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// First version that was ever written.
+/// The first version ever written.
 const FORMAT_VERSION_FIRST: u32 = 1;
 
 /// First version with a manifest.
@@ -59,22 +59,22 @@ const INDEX: &str = "index";
 const CLOCK: &str = "clock";
 const SPILL: &str = "spill";
 
-/// Entries that a directory may have before it becomes ours: what an interrupted start
-/// leaves, and what a fresh file system holds.
+/// Allowed entries of a directory before the first start: files of an interrupted start, and
+/// entries of a fresh file system.
 const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
-/// Entries that it may have as well once FORMAT.new is there.
+/// Additional allowed entries when FORMAT.new exists.
 const PARTS: [&str; 11] =
     [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL, ID, ID_NEW];
 
-/// Entries that every version makes before FORMAT: with all of them, a directory without FORMAT
-/// has lost it.
+/// Entries made by every version before FORMAT: a directory with all of them but without FORMAT has
+/// lost FORMAT.
 const PARTS_FIRST: [&str; 3] = [CATALOG, JOURNAL, CLOCK];
 
-/// A data directory that this process holds. Dropping it gives the lock back.
+/// A data directory locked by this process. A drop releases the lock.
 pub struct DataDirectory {
     path: PathBuf,
-    /// Version of the one that was made to the end.
+    /// The version of a directory completed by an earlier process.
     made: Option<u32>,
     _lock: Box<dyn Send + Sync>,
 }
@@ -86,10 +86,10 @@ impl std::fmt::Debug for DataDirectory {
 }
 
 impl DataDirectory {
-    /// Refuses a directory at `path` that no server has made; touches nothing.
+    /// Refuses a directory at `path` without a database; changes nothing.
     ///
     /// # Errors
-    /// [`StartError::NoDatabase`], or what the disk says.
+    /// [`StartError::NoDatabase`], or errors of the disk.
     pub fn check_made(disk: &Arc<dyn Disk>, path: &Path) -> Result<(), StartError> {
         let is_there = |file: &Path| {
             disk.exists(file)
@@ -109,12 +109,12 @@ impl DataDirectory {
         Err(StartError::NoDatabase { path: path.to_path_buf(), exists: is_there(path)? })
     }
 
-    /// Takes the directory at `path`; begins to make it when it is missing or empty.
+    /// Locks the directory at `path`; begins to make a missing or empty directory.
     ///
     /// # Errors
-    /// [`StartError::ForeignDirectory`] and [`StartError::FormatMissing`], before anything is written
-    /// to it; [`StartError::DirectoryLocked`]; [`StartError::NewerFormat`];
-    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; or what the disk says.
+    /// [`StartError::ForeignDirectory`] and [`StartError::FormatMissing`], before any write to the
+    /// directory; [`StartError::DirectoryLocked`]; [`StartError::NewerFormat`];
+    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; or errors of the disk.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Self, StartError> {
         let failed = |action: &str, error: io::Error| {
             StartError::from(Error::io(format!("cannot {action} {}", path.display()), error))
@@ -149,12 +149,12 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// Takes the directory at `path`, which was made before, and changes nothing in it. Also
-    /// says what is wrong with its FORMAT, if anything is.
+    /// Locks the existing directory at `path` without a change. Also returns the error of a wrong
+    /// FORMAT.
     ///
     /// # Errors
     /// [`StartError::NoDatabase`], [`StartError::DirectoryLocked`], [`StartError::NewerFormat`],
-    /// [`StartError::UnknownFormat`], or what the disk says.
+    /// [`StartError::UnknownFormat`], or errors of the disk.
     pub fn hold(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -168,7 +168,8 @@ impl DataDirectory {
         }
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        // Without FORMAT it may be one that has lost it, but not one that was never finished.
+        // A directory without FORMAT may have lost the file, or may never have been complete. Only
+        // the first case is accepted.
         let parts = PARTS_FIRST.into_iter().all(has);
         if !has(FORMAT) && (!parts || has(FORMAT_NEW)) {
             return Err(none(true));
@@ -204,20 +205,20 @@ impl DataDirectory {
         })
     }
 
-    /// Whether it was made to the end by an earlier process: then every part must be there.
+    /// True if an earlier process completed the directory: then every part must exist.
     pub fn is_made(&self) -> bool {
         self.made.is_some()
     }
 
-    /// As [`Self::is_made`], by a process that knew of manifests.
+    /// Like [`Self::is_made`], for a process of a version with manifests.
     pub fn has_manifest(&self) -> bool {
         self.made.is_some_and(|version| version >= MANIFEST_SINCE)
     }
 
-    /// Says that the directory is made: all of its parts are, and are durable.
+    /// Marks the directory complete, after all its parts are made and durable.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Errors of the disk.
     pub fn complete(&mut self, disk: &Arc<dyn Disk>) -> Result<(), StartError> {
         if self.made != Some(FORMAT_VERSION) {
             disk.rename(&self.path.join(FORMAT_NEW), &self.path.join(FORMAT))
@@ -230,12 +231,12 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// The file that says which format it has.
+    /// The file with the format version.
     pub fn format(&self) -> PathBuf {
         self.path.join(FORMAT)
     }
 
-    /// What a start that was interrupted may have left.
+    /// A possible leftover of an interrupted start.
     pub fn format_new(&self) -> PathBuf {
         self.path.join(FORMAT_NEW)
     }
@@ -265,12 +266,12 @@ impl DataDirectory {
         self.path.join(TABLETS)
     }
 
-    /// Stories, where no object store has them.
+    /// Stories, unless an object store holds the stories.
     pub fn stories(&self) -> PathBuf {
         self.path.join(STORIES)
     }
 
-    /// Stories that are being made.
+    /// Incomplete stories.
     pub fn spool(&self) -> PathBuf {
         self.path.join(SPOOL)
     }
@@ -290,7 +291,7 @@ impl DataDirectory {
         self.path.join(SPILL)
     }
 
-    /// Removes what queries of an earlier process left behind.
+    /// Removes leftovers of an earlier process's queries.
     pub fn empty_spill(&self) -> Result<(), StartError> {
         let spill = self.spill();
         match std::fs::remove_dir_all(&spill) {
@@ -306,7 +307,7 @@ impl DataDirectory {
         }
     }
 
-    /// Writes our process id where a second server finds it. Not synced: it only serves a
+    /// Writes the process id for a second server. The write is not synced: the id serves only a
     /// message, and the lock itself ends with the process.
     fn note_holder(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let file = disk.open(&self.path.join(LOCK))?;
@@ -345,8 +346,8 @@ impl DataDirectory {
         Ok(version)
     }
 
-    /// FORMAT.new stays from the first step to the last, durably: without it, parts that lie
-    /// about would be somebody else's.
+    /// Makes FORMAT.new durable before the first part. Without the file, existing parts would look
+    /// like foreign files.
     fn begin(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let new = self.path.join(FORMAT_NEW);
         let file = if disk.exists(&new)? { disk.open(&new)? } else { disk.create(&new)? };

@@ -1,4 +1,4 @@
-//! All parts of a database, opened on one directory and wired to each other, without any
+//! All parts of a database, opened on one directory and connected to each other, without any
 //! listener.
 
 use std::{
@@ -28,27 +28,29 @@ use crate::{
     settings::{Settings, available_memory_bytes},
 };
 
-/// Segments of the catalog's journal: DDL is small.
+/// Segment size of the catalog's journal: DDL is small.
 const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
-/// Bytes that are kept of what was read about stories: a megabyte each, about.
+/// Cache size for metadata of stories: about a megabyte per story.
 const STORY_HEADS_BYTES: usize = 64 << 20;
-/// Part of the space that is always left which the manifest leaves, too.
+/// The manifest's journal leaves only a fraction of the reserved free space: 1 divided by this
+/// value.
 const MANIFEST_FREE_SHARE: u64 = 4;
-/// Protocols that have so many connections each: none takes the sessions of another.
+/// Number of protocols with a connection limit each: no protocol takes the sessions of another
+/// protocol.
 const DOORS: usize = 4;
-/// Sessions that this process opens for itself, beside those of clients.
+/// Sessions of the process itself, in addition to client sessions.
 const SESSIONS_OWN: usize = 16;
 
-/// A database in this process. Dropping it closes it: everything submitted is written and
-/// synced first.
+/// A database in this process. A drop closes the database: submitted data is first written and
+/// synced.
 pub struct Embedded {
     service: Arc<QueryService>,
     store: Arc<dyn EventStore>,
     catalog: Arc<Catalog>,
     clock: Arc<MasterClock>,
-    /// `None` once closed.
+    /// `None` after the close.
     grapher: Option<Grapher>,
-    /// The events', the manifest's, then the catalog's.
+    /// The journals of events, of the manifest and of the catalog, in this order.
     journals: Vec<Arc<dyn Log>>,
     backups: Arc<DatabaseBackups>,
     directory: DataDirectory,
@@ -62,19 +64,19 @@ impl std::fmt::Debug for Embedded {
 }
 
 impl Embedded {
-    /// Opens the data directory of `settings`, recovers it, and wires the parts. Settings of
-    /// listeners are not looked at.
+    /// Opens the data directory of `settings`, recovers the data, and connects the parts. Settings
+    /// of listeners are ignored.
     ///
     /// # Errors
-    /// [`StartError`], for what is wrong with the directory or what a part says.
+    /// [`StartError`] for a problem of the directory or an error of a part.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         Self::open_if(settings, |_, _| Ok(())).await
     }
 
-    /// As [`Self::open`], but makes no new database.
+    /// Like [`Self::open`], but makes no new database.
     ///
     /// # Errors
-    /// [`StartError`]; `NoDatabase` where none was made.
+    /// [`StartError`]; `NoDatabase` for a directory without a database.
     pub async fn open_existing(settings: &Settings) -> Result<Self, StartError> {
         Self::open_if(settings, DataDirectory::check_made).await
     }
@@ -206,7 +208,7 @@ impl Embedded {
         &self.catalog
     }
 
-    /// Makes backups of it.
+    /// Makes backups of the database.
     pub fn backups(&self) -> &Arc<DatabaseBackups> {
         &self.backups
     }
@@ -216,11 +218,11 @@ impl Embedded {
         self.directory.path()
     }
 
-    /// Cancels what runs, writes and syncs what was submitted, and gives the directory back.
+    /// Cancels running statements, writes and syncs submitted data, and releases the directory.
     /// Blocks.
     ///
     /// # Errors
-    /// What a journal says that could not write the last of it.
+    /// Errors of a journal's last write.
     pub fn close(mut self) -> Result<(), StartError> {
         self.close_parts()
     }
@@ -248,7 +250,7 @@ impl Drop for Embedded {
     }
 }
 
-/// Where stories lie, and the memory for what is read of them.
+/// The place of stories, and the cache size for read stories.
 #[derive(Debug, Clone)]
 pub(crate) struct StoryPlace<'a> {
     /// The URL of an object store; empty for the data directory.
@@ -257,7 +259,7 @@ pub(crate) struct StoryPlace<'a> {
     pub(crate) cache_bytes: u64,
 }
 
-/// What a data directory keeps its truth in, open.
+/// The open durable parts of a data directory.
 pub(crate) struct Files {
     clock: Arc<MasterClock>,
     commands: Arc<Journal>,
@@ -268,8 +270,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Opens the parts of a directory that was made, all of which must be there; makes those
-    /// of a new one, and says then that it is made.
+    /// Opens the parts of a complete directory; every part must exist. For a new directory, makes
+    /// the parts and then marks the directory complete.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         directory: &mut DataDirectory,
@@ -293,7 +295,7 @@ impl Files {
         let all = made.then_some(Beginning::First);
         let commands = journal(directory.catalog(), catalog_settings, all)?;
         let found = directory.has_manifest().then_some(Beginning::Any);
-        // A move frees space: it may use some that appends may not.
+        // A move frees space: it may use space reserved from appends.
         let edit_settings = JournalSettings {
             free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
             ..catalog_settings.clone()
@@ -311,7 +313,7 @@ impl Files {
     }
 }
 
-/// The stories of a directory, or those in an object store.
+/// The stories of a directory, or of an object store.
 fn open_stories(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -335,19 +337,19 @@ fn open_stories(
     ))
 }
 
-/// What a shelf is opened for.
+/// The purpose of an open shelf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It is made if it is missing.
+    /// A missing shelf is made.
     Use,
-    /// Nothing is made.
+    /// No shelf is made.
     Look,
 }
 
-/// Where stories lie: a folder, or an object store.
+/// Opens the place of stories: a folder, or an object store.
 ///
 /// # Errors
-/// `DiskFull`, `Io`; `InvalidParameterValue` for a URL that is none.
+/// `DiskFull`, `Io`; `InvalidParameterValue` for an invalid URL.
 pub(crate) fn open_shelf(
     disk: &Arc<dyn Disk>,
     folder: &Path,
@@ -364,12 +366,12 @@ pub(crate) fn open_shelf(
     })
 }
 
-/// How a server reaches object stores.
+/// The settings for object stores.
 fn remote_settings(settings: &Settings) -> RemoteSettings {
     RemoteSettings { metadata_service: settings.object_store_metadata, ..RemoteSettings::default() }
 }
 
-/// Events of a table that the catalog never made: the next table to be made would show them
+/// The error for events of a table unknown to the catalog: the next new table would show the events
 /// as its own.
 fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
     let (catalog, journal) = (directory.catalog(), directory.journal());
@@ -385,7 +387,7 @@ fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
     .with_hint("restore both directories from one backup")
 }
 
-/// How the clock goes.
+/// The settings of the clock.
 pub(crate) fn clock_settings(settings: &Settings) -> ClockSettings {
     let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
     let limit = |ms: u64| Some(ms).filter(|ms| *ms > 0).map(ns);
@@ -404,7 +406,7 @@ fn journal_settings(settings: &Settings) -> JournalSettings {
     }
 }
 
-/// Those of the catalog's journal, and of the manifest's.
+/// The settings of the catalog's journal and of the manifest's journal.
 pub(crate) fn small_journal_settings(settings: &Settings) -> JournalSettings {
     JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..journal_settings(settings) }
 }

@@ -4,9 +4,8 @@
 //!   one statement, one snapshot ─► rows of text ─► CSV | NDJSON | Parquet ─► FILE.….new ─► FILE
 //!                                   some at a time
 //! ```
-//! The opposite of `stratalog import`, which makes the same rows of what is written here. The
-//! file appears under its name when all of it is on disk, and not at all when something fails
-//! on the way.
+//! The opposite of `stratalog import`: an import of the file makes the same rows. The file appears
+//! under its name only when the complete file is on disk; after an error, no file appears.
 
 use std::{
     io::{self, Write},
@@ -36,11 +35,11 @@ use crate::{
     },
 };
 
-/// Bytes that are collected before they are written.
+/// Size of the write buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What values look like in the file, whatever the server's settings are: as import reads
-/// them back without loss. An export may take as long as it takes.
+/// The form of values in the file, independent of the server's settings: import reads the values
+/// back without loss. An export has no time limit.
 const SETTINGS: &[&str] = &[
     "SET TimeZone = 'UTC'",
     "SET DateStyle = 'ISO, YMD'",
@@ -79,7 +78,7 @@ pub fn run(arguments: &ExportArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     match runtime.block_on(export(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Nobody reads on: nothing is wrong with the rows.
+        // The reader is gone: the rows have no error.
         Err(error) if error.is_broken_pipe() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{}", error.render(arguments.query.as_deref().unwrap_or("")));
@@ -104,7 +103,7 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
         Some(table) => note_of(table, &mut connection).await?,
         None => None,
     };
-    // What is wrong with it is said before there is a file.
+    // Errors of the statement appear before the file is made.
     connection.describe(&statement).await?;
     let start = Instant::now();
     let written = Arc::new(AtomicU64::new(0));
@@ -144,14 +143,14 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     } else {
         println!("{line}")
     }
-    // The other forms have no place for the note.
+    // The other formats have no place for the note.
     if let (Some(note), true) = (&note, form.format != FileFormat::Parquet) {
         eprintln!("the same event ids again: stratalog import … {}", note.flags());
     }
     Ok(())
 }
 
-/// A statement that does nothing but return rows.
+/// Checks for a statement that only returns rows.
 fn checked(query: &str) -> Result<String, SqlError> {
     let first = leading_words(query, 1);
     let reads = match first.first().map(String::as_str) {
@@ -175,7 +174,7 @@ fn nothing_written(error: SqlError, file: &Path) -> SqlError {
     error.with_hint(hint)
 }
 
-/// Ends when the process is asked to stop.
+/// Waits for the process's signal to stop.
 async fn stopped() {
     #[cfg(unix)]
     {
@@ -222,7 +221,7 @@ async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<Tabl
     Ok(note.0.and_then(|text| TableNote::parse(&text)))
 }
 
-/// How rows are written.
+/// The form of the rows.
 struct Form {
     format: FileFormat,
     csv: CsvOptions,
@@ -254,7 +253,7 @@ impl Form {
     }
 }
 
-/// Where rows go.
+/// The destination of the rows.
 struct Place {
     path: PathBuf,
     force: bool,
@@ -267,7 +266,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Refuses a file that exists; what is no file, such as a pipe, is written as it is.
+    /// Refuses an existing file. A special file, such as a pipe, is written directly.
     fn may_take_the_place(&self) -> Result<(), SqlError> {
         let there = self.path.as_os_str() != "-" && self.path.is_file();
         if there && !self.force {
@@ -294,7 +293,7 @@ impl Place {
     }
 }
 
-/// A file that has no name yet; `None` for standard output.
+/// A file before its final name; `None` for standard output.
 type NewPlace = Option<(NewFile, std::fs::File)>;
 
 struct Counted {
@@ -314,13 +313,13 @@ impl Write for Counted {
     }
 }
 
-/// Hands rows on as they come.
+/// Passes rows on as they arrive.
 struct Rows {
     output: Box<dyn Output>,
     rows: u64,
     written: Arc<AtomicU64>,
     progress: Progress,
-    /// Whether values that Parquet has no type for are written as text.
+    /// True if values without a Parquet type are written as text.
     texts: bool,
 }
 
@@ -345,7 +344,7 @@ impl Receiver for Rows {
     }
 }
 
-/// Parquet's own intervals hold no more than milliseconds, and few programs read them.
+/// Parquet's own intervals hold milliseconds at most, and few programs read them.
 fn has_interval(column: &ResultColumn) -> bool {
     let mut inner = &column.column_type;
     while let ColumnType::Array(element) = inner {
@@ -354,7 +353,7 @@ fn has_interval(column: &ResultColumn) -> bool {
     *inner == ColumnType::Interval
 }
 
-/// For a result of one text, or of no row.
+/// Receives a result of one text, or of no row.
 struct OneText(Option<String>);
 
 impl Receiver for OneText {
@@ -371,7 +370,7 @@ impl Receiver for OneText {
     }
 }
 
-/// For statements without a result.
+/// Receives statements without a result.
 struct Nothing;
 
 impl Receiver for Nothing {

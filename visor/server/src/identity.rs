@@ -1,32 +1,33 @@
-//! What a data directory is known by in an object store: `DIR/ID`, a UUID and its checksum.
+//! The identity of a data directory in an object store: the file `DIR/ID` with a UUID and its
+//! checksum.
 
 use std::{io, path::Path, sync::Arc};
 
 use stratalog_model::{Disk, Error, ErrorKind, Result};
 
-/// Its file.
+/// The name of the file.
 pub const ID: &str = "ID";
 
-/// The same, as long as it is being made.
+/// The name of the file before it is complete.
 pub const ID_NEW: &str = "ID.new";
 
 const BYTES_MAX: usize = 256;
 
-/// A name that no other directory has.
+/// Makes a unique name.
 pub fn anew() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// What the file holds: two lines.
+/// The content of the file: two lines.
 pub fn text_of(id: &str) -> String {
     format!("{id}\ncrc32c {:08x}\n", crc32c::crc32c(id.as_bytes()))
 }
 
-/// The name of a directory: made at the first call, and durable then. A copy of the directory
-/// has it, too; a restored backup has its own.
+/// Returns the name of a directory. The first call makes the name and the file durable. A copy of
+/// the directory has the same name; a restored backup gets its own name.
 ///
 /// # Errors
-/// `DiskFull`, `Io`; `DataCorrupted` for a file that does not hold one.
+/// `DiskFull`, `Io`; `DataCorrupted` for a file without a valid name.
 pub fn of(disk: &Arc<dyn Disk>, directory: &Path) -> Result<String> {
     let path = directory.join(ID);
     let failed = |error| Error::io(format!("cannot use {}", path.display()), error);
@@ -49,7 +50,7 @@ pub fn of(disk: &Arc<dyn Disk>, directory: &Path) -> Result<String> {
 
 fn make(disk: &Arc<dyn Disk>, directory: &Path, id: &str) -> io::Result<()> {
     let (new, text) = (directory.join(ID_NEW), text_of(id));
-    // One that was interrupted may have left it.
+    // An interrupted call may have left the file.
     let file = if disk.exists(&new)? { disk.open(&new)? } else { disk.create(&new)? };
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)?;
@@ -75,7 +76,7 @@ mod tests {
     fn a_name_stays_and_damage_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-        // What a start that was killed has left.
+        // A leftover of a killed start.
         std::fs::write(folder.path().join(ID_NEW), "x".repeat(200)).expect("written");
         let id = of(&disk, folder.path()).expect("a name");
         assert_eq!(of(&disk, folder.path()).expect("the same"), id);

@@ -4,12 +4,12 @@
 //!   file ─► source (CSV | NDJSON | Parquet) ─► batch of COPY data, its lines ─► COPY … FROM STDIN
 //!           on its own thread                   producer + sequence = rows so far
 //! ```
-//! Each batch is one statement: stored whole or not at all. Its number is the count of rows
-//! up to its end, sent together with the producer's id (F68). The last number that the
-//! database stored is therefore the count of rows stored: so many are read and not sent
-//! when an import is started again, whatever its batches were. The producer's id is made from
-//! its name and the table's oid, which no other table ever gets: what went into one table says
-//! nothing of another, also when it has the name of one that was dropped.
+//! Each batch is one statement: stored completely or not at all. Its number is the count of rows up
+//! to its end, sent together with the producer's id (F68). The last stored number is therefore the
+//! number of stored rows: a restarted import reads and skips the stored rows, for any size of its
+//! batches. The producer's id is derived from its name and the table's oid. No other table ever
+//! gets the same oid: the numbers of a table do not apply to another table, even to a new table
+//! with the name of a dropped table.
 
 use std::{
     path::{Path, PathBuf},
@@ -43,7 +43,7 @@ pub use create::{Shape, create_statement};
 pub use note::{METADATA, TableNote};
 pub use table::{TableName, quote};
 
-/// Bytes of COPY data handed over at a time.
+/// Size of a portion of COPY data.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// What is in a file.
@@ -58,10 +58,10 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// The form that is asked for, or that the ending of `file` tells.
+    /// The given format, or the format of the extension of `file`.
     ///
     /// # Errors
-    /// An ending that tells none.
+    /// An unknown extension without a given format.
     pub fn of(asked: Option<Self>, file: &Path) -> Result<Self, SqlError> {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
         match (asked, ending.to_ascii_lowercase().as_str()) {
@@ -138,7 +138,7 @@ pub struct CsvArguments {
 pub fn run(arguments: &ImportArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let result = runtime.block_on(import(arguments));
-    // A reader that waits for standard input cannot be woken.
+    // A reader blocked on standard input cannot be woken.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -206,7 +206,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
     }
 }
 
-/// An option of CREATE TABLE on the command line.
+/// Parses an option of CREATE TABLE on the command line.
 fn option_of(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let (name, value) = (name.trim(), value.trim());
@@ -217,7 +217,7 @@ fn option_of(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Says which columns would be times but for a value.
+/// Adds the columns with a single wrong value among times.
 fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
     let odd: Vec<String> = odd
         .iter()
@@ -243,7 +243,7 @@ fn source_options(arguments: &ImportArguments) -> Result<SourceOptions, SqlError
 }
 
 impl CsvArguments {
-    /// What they say.
+    /// The options of the flags.
     pub(crate) fn options(&self) -> Result<CsvOptions, SqlError> {
         let text = &self.delimiter;
         let delimiter = match (text.as_str(), text.as_bytes()) {
@@ -259,12 +259,12 @@ impl CsvArguments {
     }
 }
 
-/// Rows on their way into the table.
+/// A running load of rows into the table.
 struct Load {
     statement: String,
     rows_stored: u64,
     rows_skipped: u64,
-    /// Rows that the database stored for this producer before we began.
+    /// Rows stored by the producer before this import.
     rows_before: u64,
     producer: Producer,
 }
@@ -285,7 +285,8 @@ impl Load {
         tokio::task::spawn_blocking(move || {
             let mut skip = before;
             loop {
-                // A batch ends where the stored rows do: it is stored already, or not at all.
+                // A batch ends at the end of the stored rows: it is stored completely or not at
+                // all.
                 let rows_max = if skip > 0 { batch_rows.min(skip) } else { batch_rows };
                 let item = match source.next_batch(rows_max) {
                     Ok(Some(batch)) => Ok(batch),
@@ -329,7 +330,7 @@ impl Load {
         }
     }
 
-    /// An input with fewer rows than are stored is not the one that was stored.
+    /// Refuses an input with fewer rows than stored: it is another input.
     fn check_end(&self) -> Result<(), SqlError> {
         let (rows, before) = (self.rows_skipped, self.rows_before);
         if rows >= before {
@@ -344,7 +345,7 @@ impl Load {
         .with_hint("give another input another --producer, or none"))
     }
 
-    /// Sends one batch; returns the rows stored, 0 when they were stored before.
+    /// Sends a batch; returns the number of stored rows, 0 when the rows were stored before.
     async fn one(&self, connection: &mut Connection, batch: Batch) -> Result<u64, SqlError> {
         let sequence = batch.first_row + batch.rows - 1;
         let setting = format!("SET stratalog.producer_sequence = {sequence}");
@@ -361,7 +362,7 @@ impl Load {
             .map_err(|error| lines.relabel(error))
     }
 
-    /// Adds what is stored, and how to go on.
+    /// Adds the number of stored rows, and the command to continue.
     fn explained(&self, error: SqlError, arguments: &ImportArguments) -> SqlError {
         let done = self.rows_stored + self.rows_skipped.max(self.rows_before);
         let detail = match (&error.detail, done) {
@@ -403,24 +404,24 @@ fn copy_statement(table: &TableName, source: &dyn Source) -> String {
     format!("COPY {}{columns} FROM STDIN ({})", table.quoted(), source.copy_options())
 }
 
-/// Who numbers the batches.
+/// The producer of numbered batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Producer {
-    /// As the command line has it; a random one if it has none.
+    /// The name from the command line; a random name by default.
     pub name: String,
-    /// What the server is told.
+    /// The id sent to the server.
     pub id: Uuid,
 }
 
 impl Producer {
-    /// The producer of a name for the table of an oid: always the same for the same two.
+    /// The producer for a name and a table's oid: the same arguments always give the same id.
     pub fn new(name: Option<&str>, table: u32) -> Self {
         let name = name.map_or_else(|| Uuid::new_v4().to_string(), str::to_string);
         let id = Uuid::from_u128(fnv1a(format!("{table} {name}").as_bytes()));
         Self { name, id }
     }
 
-    /// The rows that the database stored for it.
+    /// The number of rows stored by the producer.
     async fn rows_stored(&self, connection: &mut Connection) -> Result<u64, SqlError> {
         let question =
             format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{}'", self.id);
@@ -430,14 +431,14 @@ impl Producer {
     }
 }
 
-/// FNV-1a of 128 bits: the same for the same name, on every machine and in every release.
+/// FNV-1a with 128 bits: the same result on every machine and in every release.
 fn fnv1a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     })
 }
 
-/// The oid of a table: another one when it is dropped and made again.
+/// The oid of a table: a table made again after a drop has another oid.
 async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, SqlError> {
     let quoted = table.quoted();
     let question = format!("SELECT '{}'::regclass::oid", quoted.replace('\'', "''"));
@@ -449,7 +450,7 @@ async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, S
     }
 }
 
-/// For a result of one number, or of no row.
+/// Receives a result of one number, or of no row.
 struct OneNumber(u64);
 
 impl Receiver for OneNumber {
@@ -468,7 +469,7 @@ impl Receiver for OneNumber {
     }
 }
 
-/// For statements whose result nobody wants.
+/// Receives and ignores the result of a statement.
 struct Ignoring;
 
 impl Receiver for Ignoring {

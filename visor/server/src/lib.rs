@@ -1,15 +1,14 @@
-//! The program `stratalog`: everything wired together.
+//! The program `stratalog`: assembles all parts.
 //!
-//! *What it is*: settings, the data directory, the wiring of clock, journals, catalog,
-//! engine, query service and listeners ([`Server`], and [`Embedded`] without listeners),
-//! and the commands `serve`, `sql`, `import`, `export`, `check`, `clock`, `backup`, `backups`, `restore` and
-//! `demo`.
+//! *What it is*: settings, the data directory, the wiring of clock, journals, catalog, engine,
+//! query service and listeners ([`Server`], and [`Embedded`] without listeners), and the commands
+//! `serve`, `sql`, `import`, `export`, `check`, `clock`, `backup`, `backups`, `restore` and `demo`.
 //!
-//! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol
-//! itself; those parts know nothing of each other and meet here.
+//! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol itself.
+//! The parts are independent of each other and are connected here.
 //!
-//! *Data path*: settings → data directory → clock → catalog → engine → query service →
-//! listeners; and back in the opposite order when it closes.
+//! *Data path*: settings → data directory → clock → catalog → engine → query service → listeners;
+//! and a close goes in the opposite order.
 
 mod backup;
 pub mod check;

@@ -5,10 +5,10 @@ use crate::{
     settings::{LogFormat, Settings, SettingsError, log_filter},
 };
 
-/// Starts writing log lines as the settings want. A second call in one process changes nothing.
+/// Starts log lines in the form of the settings. A second call in a process changes nothing.
 ///
 /// # Errors
-/// A `log_level` that is no filter.
+/// An invalid filter in `log_level`.
 pub fn start(settings: &Settings) -> Result<(), StartError> {
     let filter = log_filter(&settings.log_level).map_err(|reason| SettingsError::Value {
         name: "log_level".to_string(),
@@ -21,7 +21,7 @@ pub fn start(settings: &Settings) -> Result<(), StartError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(colours);
-    // An embedding program may have its own subscriber: then its choice stands.
+    // An embedding program may have its own subscriber; its choice stays valid.
     let _ = match settings.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Compact => builder.compact().with_target(false).try_init(),

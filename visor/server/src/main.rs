@@ -11,13 +11,13 @@ use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
 use mimalloc::MiMalloc;
 use stratalog_query::count_allocated;
 
-/// Threads of queries and of the writer free what others allocated; the system's allocator
-/// serializes that.
+/// Threads of queries and of the writer free memory allocated by other threads; the system's
+/// allocator serializes such calls.
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// mimalloc, with a count of the bytes that each thread allocates and frees: the memory watch looks for
-/// the statement with the most bytes.
+/// mimalloc, with a count of the bytes allocated and freed by each thread: the memory watch looks
+/// for the statement with the most bytes.
 struct Counting;
 
 /// The size of an allocation, at most `isize::MAX`, as a signed number.
@@ -29,50 +29,51 @@ const fn signed(bytes: usize) -> isize {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_allocated(signed(layout.size()));
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         count_allocated(-signed(layout.size()));
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { MiMalloc.dealloc(address, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count_allocated(signed(layout.size()));
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count_allocated(signed(bytes) - signed(layout.size()));
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { MiMalloc.realloc(address, layout, bytes) }
     }
 }
 
-/// `mi_option_purge_delay`, which the crate has no name for.
+/// `mi_option_purge_delay`; the crate has no name for the option.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Memory that was freed is kept for so long at most, in milliseconds, and then given back together. What events pass
-/// through on their way is as much as they are, each second; given back each second, it costs as much to have it
-/// again, zeroed, as all else that is done to them.
+/// Maximum time in milliseconds before freed memory is returned to the system. During ingestion,
+/// the events of each second pass through as much memory as their own size. A return after each
+/// second would cost as much as all other work on the events, because new memory must be zeroed
+/// again.
 const KEPT_MS: c_long = 20_000;
 
-/// How often it is looked whether that time is over: the allocator does so only when it is asked for memory, and a
-/// server that rests does not ask.
+/// Interval of the checks for expired freed memory. The allocator itself checks only at an
+/// allocation, and an idle server does not allocate.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     keep_freed_memory();
     stratalog::memory::gives_back(|| collect(true));
-    // Without the thread all goes on, with more memory.
+    // Without the thread, the process continues with more memory.
     let _unless_there_are_none_left = std::thread::Builder::new()
         .name("memory".to_string())
         .stack_size(64 << 10)
         .spawn(give_back_memory);
-    // The first thread has a stack that the system chose, and commands plan queries on it.
+    // The system chose the stack size of the first thread, and commands plan queries on the stack.
     let command = std::thread::Builder::new()
         .name("main".to_string())
         .stack_size(stratalog_query::STACK_BYTES)
@@ -86,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `MIMALLOC_PURGE_DELAY` in the environment says it as well, and goes before.
+/// The environment variable `MIMALLOC_PURGE_DELAY` has the same meaning, and takes precedence.
 fn keep_freed_memory() {
     #[expect(unsafe_code, reason = "a C function that sets a number, while there is one thread")]
     unsafe {
@@ -94,7 +95,7 @@ fn keep_freed_memory() {
     }
 }
 
-/// Gives back what was freed long enough ago; for ever.
+/// Returns expired freed memory to the system, in an endless loop.
 fn give_back_memory() {
     loop {
         std::thread::sleep(LOOKED_AT_EVERY);
@@ -102,7 +103,7 @@ fn give_back_memory() {
     }
 }
 
-/// Gives back what was freed long enough ago, or all that was freed.
+/// Returns expired freed memory to the system, or all freed memory.
 fn collect(all: bool) {
     #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
     unsafe {
@@ -119,7 +120,7 @@ mod tests {
         #[expect(unsafe_code, reason = "a C function that reads a number")]
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
         let said = std::env::var("MIMALLOC_PURGE_DELAY").ok().and_then(|text| text.parse().ok());
-        // Before: that of mimalloc 3.
+        // Before: the default of mimalloc 3.
         assert_eq!(delay(), said.unwrap_or(1_000));
         keep_freed_memory();
         assert_eq!(delay(), said.unwrap_or(KEPT_MS));

@@ -1,4 +1,4 @@
-//! The memory of the process: how much it has, and the thread that watches it.
+//! The memory of the process: its limits, and the thread of the memory watch.
 
 use std::{fs::File, os::unix::fs::FileExt as _, sync::OnceLock};
 
@@ -6,20 +6,21 @@ use stratalog_query::{Allowance, Process, Watch};
 
 use crate::settings::{Settings, available_memory_bytes};
 
-/// What the process takes without any data: its code, threads and tables.
+/// Memory of the process without any data: its code, threads and tables.
 const BASE_BYTES: u64 = 256 << 20;
 
-/// The entry of the auxiliary vector that tells the size of a page.
+/// The entry of the auxiliary vector with the page size.
 const AT_PAGESZ: usize = 6;
 
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
-/// Tells how the allocator of the program gives memory back. Without that, nothing watches the memory.
+/// Registers the allocator's function that returns freed memory. Without the function, no thread
+/// watches the memory.
 pub fn gives_back(give_back: fn()) {
     let _first = GIVE_BACK.set(give_back);
 }
 
-/// Watches the memory of the process from now on. The first settings of a process count.
+/// Starts the watch of the process memory. Only the first settings of a process apply.
 pub(crate) fn watch(settings: &Settings) {
     static WATCHED: OnceLock<()> = OnceLock::new();
     let Some(give_back) = GIVE_BACK.get() else { return };
@@ -39,7 +40,7 @@ pub(crate) fn watch(settings: &Settings) {
     }
 }
 
-/// The memory for a server with these settings, where so many bytes are available.
+/// The memory for a server with the given settings and `available` bytes.
 fn allowance(settings: &Settings, available: u64) -> Allowance {
     let statements = settings.query_memory_bytes_max.bytes(available);
     let budgets = settings
@@ -57,7 +58,7 @@ fn allowance(settings: &Settings, available: u64) -> Allowance {
     }
 }
 
-/// Bytes of this process that are in memory.
+/// Resident bytes of the process.
 fn resident_bytes() -> Option<usize> {
     static STATM: OnceLock<Option<File>> = OnceLock::new();
     static PAGE: OnceLock<Option<usize>> = OnceLock::new();
@@ -70,7 +71,7 @@ fn resident_bytes() -> Option<usize> {
     pages.checked_mul(page?)
 }
 
-/// The size of a page, as the auxiliary vector of a process has it.
+/// The page size from a process's auxiliary vector.
 fn page_bytes(vector: &[u8]) -> Option<usize> {
     let mut words = vector.as_chunks::<{ size_of::<usize>() }>().0.iter();
     while let (Some(kind), Some(value)) = (words.next(), words.next()) {

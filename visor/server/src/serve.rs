@@ -10,15 +10,15 @@ use crate::{
     settings::{KEYS, Layers, Settings, commented_toml},
 };
 
-/// Exit status of a shutdown that a second signal cut short.
+/// Exit status of a shutdown interrupted by a second signal.
 const FORCED: u8 = 130;
 
-/// Flags of `stratalog serve`: one per setting, made from the settings themselves.
+/// Flags of `stratalog serve`: one flag per setting, generated from the settings.
 #[derive(Debug, Clone, Default)]
 pub struct ServeArguments {
     /// The TOML file.
     pub config: Option<PathBuf>,
-    /// Print the settings that result, and exit.
+    /// Print the resulting settings, and exit.
     pub print_config: bool,
     /// Flags given, as (setting, text).
     pub flags: Vec<(String, String)>,
@@ -111,7 +111,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, StartError> {
         |error| StartError::from(stratalog_model::Error::io("cannot start threads", error));
     let runtime = crate::threads::runtime().map_err(failed)?;
     let result = runtime.block_on(until_stopped(&settings));
-    // Tasks that are left hold nothing that is not on disk.
+    // Remaining tasks hold no data missing on disk.
     runtime.shutdown_background();
     result
 }
@@ -133,8 +133,7 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
         data_dir = %server.embedded().directory().display(),
         "open for clients"
     );
-    // The one line that scripts wait for.
-    // Nobody may be reading it.
+    // Scripts wait for the ready line. The reader may be gone.
     let _ = writeln!(std::io::stdout(), "{}", server.ready_line());
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("stopping; a second signal stops at once");

@@ -19,13 +19,13 @@ use crate::{
     settings::{Listen, Settings, available_memory_bytes},
 };
 
-/// The least memory for requests of HTTP and line protocol.
+/// Minimum memory for requests of HTTP and line protocol.
 const INBOUND_BYTES_MIN: usize = 64 << 20;
 
-/// How long listeners may take beyond the grace period that they keep themselves.
+/// Time limit for listeners after their own grace period.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
-/// Where clients may connect, with the ports that port 0 became.
+/// The addresses for clients, with the actual port in place of port 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Addresses {
     /// The Postgres protocol.
@@ -43,18 +43,18 @@ pub struct Addresses {
 pub struct Server {
     embedded: Embedded,
     addresses: Addresses,
-    /// Cancelled when no more connections are wanted.
+    /// Cancelled to stop new connections.
     stop: CancellationToken,
     listeners: Vec<JoinHandle<Result<(), Error>>>,
     grace: Duration,
 }
 
 impl Server {
-    /// Takes the addresses and the data directory of `settings`, recovers, and begins to
-    /// serve. Clients that connect during recovery wait for it.
+    /// Takes the addresses and the data directory of `settings`, recovers the database, and begins
+    /// to serve. Clients connecting during recovery wait for its end.
     ///
     /// # Errors
-    /// [`StartError`]: what stands in the way.
+    /// [`StartError`]: the reason for a failed start.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         crate::memory::watch(settings);
         let postgres = Door::open(&settings.pg_listen, "pg-listen", settings).await?;
@@ -112,7 +112,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients may connect.
+    /// The addresses for clients.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
@@ -122,7 +122,7 @@ impl Server {
         &self.embedded
     }
 
-    /// The line that says where clients may connect.
+    /// The line with the addresses for clients.
     pub fn ready_line(&self) -> String {
         let shown = |address: Option<SocketAddr>| {
             address.map_or("off".to_string(), |address| address.to_string())
@@ -139,16 +139,17 @@ impl Server {
         )
     }
 
-    /// Stops: no new connections; running statements may finish for the grace period, then
-    /// they are cancelled; then everything is written, synced and closed. What was
-    /// acknowledged is on disk before it was acknowledged, so nothing is lost even if this
-    /// is cut short (CL-1).
+    /// Stops the server. No new connections are accepted. Running statements may finish within the
+    /// grace period, then they are cancelled. Then all data is written, synced and closed.
+    /// Acknowledged data is on disk before its acknowledgement: no data is lost even if the
+    /// shutdown is interrupted (CL-1).
     ///
     /// # Errors
-    /// What a part says that could not close cleanly.
+    /// Errors from the close of a part.
     pub async fn close(self) -> Result<(), StartError> {
         let Self { embedded, stop, mut listeners, grace, .. } = self;
-        // In this order: who waits for others is not to get what they have until they end.
+        // End waiting statements first: a waiting statement must not acquire a chronicle released
+        // by the end of another connection.
         embedded.service().end_subscriptions();
         stop.cancel();
         let result = wait_all(&mut listeners, grace + LAST_GRACE).await;
@@ -164,14 +165,14 @@ impl Server {
     }
 }
 
-/// Memory for requests of HTTP and line protocol: a quarter of what events may take.
+/// Memory for requests of HTTP and line protocol: a quarter of the memory for events.
 fn inbound_bytes(settings: &Settings) -> usize {
     let events = settings.memory_bytes_max.bytes(available_memory_bytes());
     let quarter = usize::try_from(events / 4).unwrap_or(usize::MAX);
     quarter.clamp(INBOUND_BYTES_MIN, HttpSettings::default().inbound_bytes_max)
 }
 
-/// The host of an address to listen at.
+/// The host of a listen address.
 fn listen_host(listen: &Listen) -> &str {
     match listen {
         Listen::Off => "",
@@ -179,7 +180,7 @@ fn listen_host(listen: &Listen) -> &str {
     }
 }
 
-/// Waits until the listeners have ended, at most so long; removes those that have.
+/// Waits up to `at_most` for the end of the listeners; removes ended listeners from the list.
 async fn wait_all(
     listeners: &mut Vec<JoinHandle<Result<(), Error>>>,
     at_most: Duration,
@@ -200,14 +201,14 @@ async fn wait_all(
     result
 }
 
-/// A listener that is open, and where.
+/// An open listener and its address.
 struct Door {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Door {
-    /// Takes the address that a setting names; `None` for `off`.
+    /// Binds the address of a setting; `None` for `off`.
     async fn open(
         listen: &Listen,
         setting: &'static str,

@@ -1,5 +1,5 @@
-//! Settings of the server: one struct, from which the flags, the environment variables,
-//! the keys of the file and `docs/settings.md` follow.
+//! Settings of the server: a single struct defines the flags, the environment variables, the keys
+//! of the file and `docs/settings.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ pub use document::{commented_toml, settings_page};
 pub use load::{Layers, SettingsError};
 pub use value::{Budget, Bytes, Listen, LogFormat, available_memory_bytes};
 
-/// What is known about a setting besides its value.
+/// Properties of a setting besides its value.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingKey {
     /// Key in the TOML file, with underscores.
     pub name: &'static str,
-    /// What values look like.
+    /// The form of its values.
     pub kind: &'static str,
-    /// Sentences for people.
+    /// Sentences for readers.
     pub description: &'static [&'static str],
 }
 
@@ -63,7 +63,7 @@ macro_rules! settings {
         }, )* ];
 
         impl Settings {
-            /// Sets one field from text, as flags and environment variables give it.
+            /// Sets a field from the text of a flag or an environment variable.
             fn set_text(&mut self, name: &str, text: &str) -> Result<(), String> {
                 match name {
                     $( stringify!($name) => {
@@ -76,7 +76,7 @@ macro_rules! settings {
                 check::check(self, name)
             }
 
-            /// Sets one field from a value of the TOML file.
+            /// Sets a field from a value of the TOML file.
             fn set_toml(&mut self, name: &str, value: toml::Value) -> Result<(), String> {
                 match name {
                     $( stringify!($name) => {
@@ -87,7 +87,7 @@ macro_rules! settings {
                 check::check(self, name)
             }
 
-            /// The value of one setting, as TOML writes it.
+            /// The value of a setting in TOML.
             pub fn toml_value(&self, name: &str) -> Option<toml::Value> {
                 match name {
                     $( stringify!($name) => toml::Value::try_from(&self.$name).ok(), )*
@@ -98,7 +98,7 @@ macro_rules! settings {
     };
 }
 
-/// Says of a plain number or switch what it should be; other types do so themselves.
+/// The error text for an invalid number or switch; other types have their own texts.
 fn unreadable(text: &str, kind: &str) -> Option<String> {
     let wanted = match kind {
         "number" => "a whole number",

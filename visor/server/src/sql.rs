@@ -54,7 +54,7 @@ impl ConnectArguments {
     /// Connects, or opens the directory.
     ///
     /// # Errors
-    /// A URL that is none, no server, a directory that cannot be opened.
+    /// An invalid URL, no server, or an unusable directory.
     pub async fn connect(&self, application_name: &str) -> Result<Connection, SqlError> {
         if let Some(directory) = &self.data_dir {
             let settings =
@@ -113,8 +113,7 @@ pub struct SqlArguments {
     expanded: bool,
 }
 
-/// `stratalog sql`. Ends with failure when a statement of -c, -f or a pipe fails; the
-/// statements after it are not run.
+/// `stratalog sql`. Fails when a statement of -c, -f or a pipe fails; later statements are not run.
 pub fn run(arguments: &SqlArguments) -> ExitCode {
     match run_on_runtime(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -146,7 +145,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     }
     let stdin = || BufReader::new(io::stdin());
     for command in &arguments.command {
-        // The data of a COPY in -c is standard input.
+        // The data of a COPY in -c comes from standard input.
         let mut text = io::Cursor::new(command.as_bytes());
         let next = if splitter::leading_words(command, 1).first().is_some_and(|word| word == "COPY")
         {

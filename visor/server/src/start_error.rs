@@ -1,4 +1,4 @@
-//! Why the server does not start, and the exit status that says so to scripts.
+//! Reasons for a failed start, with the exit status for scripts.
 
 use std::path::PathBuf;
 
@@ -6,30 +6,30 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::settings::SettingsError;
 
-/// What stands in the way of a start. The text is complete: what, where, how to mend it.
+/// The reason for a failed start. The text is complete: problem, place, and correction.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is unusable.
     #[error("{0}")]
     Settings(#[from] SettingsError),
-    /// Another program listens there.
+    /// Another program listens on the address.
     #[error(
         "cannot listen on {address} ({setting}): the address is in use\n  hint: stop the program that listens there, or choose another address with --{setting}"
     )]
     AddressTaken {
-        /// As configured.
+        /// The configured address.
         address: String,
-        /// Flag that sets it.
+        /// The flag of the address.
         setting: &'static str,
     },
-    /// The address cannot be listened on at all.
+    /// The system refuses the address.
     #[error("cannot listen on {address} (--{setting}): {reason}")]
     AddressUnusable {
-        /// As configured.
+        /// The configured address.
         address: String,
-        /// Flag that sets it.
+        /// The flag of the address.
         setting: &'static str,
-        /// What the system says.
+        /// The system's reason.
         reason: String,
     },
     /// Strangers could connect.
@@ -37,9 +37,9 @@ pub enum StartError {
         "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because there are no users yet\n  hint: listen on 127.0.0.1, or accept that with --remote-without-password true"
     )]
     OpenToAll {
-        /// As configured.
+        /// The configured address.
         address: String,
-        /// Flag that sets it.
+        /// The flag of the address.
         setting: &'static str,
     },
     /// Another process has the directory open.
@@ -54,7 +54,7 @@ pub enum StartError {
         /// The other process, if it left its id.
         holder: Option<u32>,
     },
-    /// The directory holds something else.
+    /// The directory holds foreign files.
     #[error(
         "{} is not a Stratalog data directory: it holds \"{entry}\"\n  hint: choose an empty or a new directory with --data-dir; nothing in it was touched",
         path.display()
@@ -62,10 +62,10 @@ pub enum StartError {
     ForeignDirectory {
         /// The directory.
         path: PathBuf,
-        /// One of the entries that are not ours.
+        /// A foreign entry.
         entry: String,
     },
-    /// Nothing was made there, and the caller asked for what is there.
+    /// The directory holds no database, and the caller requires an existing database.
     #[error(
         "there is no Stratalog database in {}: {}\n  hint: check the path given with --data-dir; a new database is made by \"stratalog serve --data-dir DIR\"",
         path.display(),
@@ -74,7 +74,7 @@ pub enum StartError {
     NoDatabase {
         /// The directory.
         path: PathBuf,
-        /// Whether there is a directory at all.
+        /// True if the directory exists.
         exists: bool,
     },
     /// A later release made the directory.
@@ -87,10 +87,10 @@ pub enum StartError {
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The newest that we read.
+        /// The newest readable format.
         known: u32,
     },
-    /// The directory names a format that no release has.
+    /// No release has the directory's format.
     #[error(
         "the data directory {} has format {found}, which no release has written; this release reads formats 1 to {known}\n  hint: restore the file FORMAT from a backup; the data beside it is not touched",
         path.display()
@@ -100,10 +100,10 @@ pub enum StartError {
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The newest that we read.
+        /// The newest readable format.
         known: u32,
     },
-    /// All is there but the file that names the format.
+    /// All parts exist except the file with the format.
     #[error(
         "the file FORMAT of the data directory {} is missing; its catalog, journal and clock are there\n  hint: restore the file from a backup, or copy it from another data directory of the release that used this one last: it is the same in all of them. The data is not touched",
         path.display()
@@ -112,7 +112,7 @@ pub enum StartError {
         /// The directory.
         path: PathBuf,
     },
-    /// The file that names the format is not what we wrote.
+    /// The file with the format is damaged.
     #[error(
         "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory, restore this file from a copy; the data beside it is not touched",
         path.display()
@@ -127,8 +127,8 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// The process's exit status: 1 for anything not told apart, 2 settings, 3 address,
-    /// 4 locked, 5 foreign, damaged or none, 6 newer format.
+    /// The process's exit status: 1 for errors without a status of their own, 2 settings, 3
+    /// address, 4 locked, 5 foreign, damaged or missing, 6 newer format.
     pub fn exit_status(&self) -> u8 {
         match self {
             StartError::Part(error) if error.kind() == ErrorKind::DataCorrupted => 5,

@@ -1,4 +1,4 @@
-//! The threads that connections and commands run on.
+//! Threads for connections and commands.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use tokio::runtime::{Builder, Runtime};
 /// A runtime with a thread per core.
 ///
 /// # Errors
-/// When the system has no thread for us.
+/// When the system has no free thread.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build()
 }
 
-/// The same for a command; `None` after saying why there is none.
+/// The same runtime for a command; on failure, prints the reason and returns `None`.
 pub fn of_command() -> Option<Runtime> {
     runtime().inspect_err(|error| eprintln!("ERROR:  cannot start threads: {error}")).ok()
 }

@@ -1,4 +1,4 @@
-//! Hand-written documents that must keep up with the code.
+//! Checks hand-written documents against the code.
 
 use crate::{
     generate,
@@ -13,7 +13,7 @@ const REGISTRY: &str = "storage/model/src/invariant.rs";
 const CREATE_TABLE: &str = "docs/sql/create-table.md";
 const OPTIONS: &str = "visor/core/src/catalog/option.rs";
 
-/// Checks all of them.
+/// Runs all checks of documents.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let checks = [architecture, guarantees, tests_named, options, links];
     for check in checks {
@@ -23,7 +23,7 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The architecture page is short, and knows every crate.
+/// Checks the length of the architecture page, and its mention of every crate.
 fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(ARCHITECTURE)?;
     let lines = page.lines().count();
@@ -37,7 +37,7 @@ fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> 
     Ok(())
 }
 
-/// Every promise of the registry has its section, and says the same.
+/// Checks that every promise of the registry has a section with the same text.
 fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let (registry, page) = (tree.text(REGISTRY)?, tree.text(GUARANTEES)?);
     let promises = generate::promises(registry);
@@ -56,7 +56,7 @@ fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Tests that the guarantees cite exist: `name`s in lines that start with `- Tests:`, and in
+/// Checks the tests cited by the guarantees: `name`s in lines with the prefix `- Tests:`, and in
 /// their continuations, are functions or files.
 fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(GUARANTEES)?;
@@ -81,7 +81,7 @@ fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Every option of CREATE TABLE is described.
+/// Checks the description of every option of CREATE TABLE.
 fn options(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let (code, page) = (tree.text(OPTIONS)?, tree.text(CREATE_TABLE)?);
     let lists = code.split("pub const OPTIONS").skip(1).filter_map(|rest| rest.split_once("];"));
@@ -95,7 +95,7 @@ fn options(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Links between our documents lead somewhere.
+/// Checks the targets of links between documents.
 fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     for (path, text) in tree.ending(&[".md"]) {
         for (number, line) in (1..).zip(text.lines()) {
@@ -116,7 +116,7 @@ fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// `target` as seen from `folder`.
+/// `target` relative to `folder`.
 fn joined(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {

@@ -1,4 +1,4 @@
-//! Pages that are made from the code: `docs` writes them, `tidy` compares.
+//! Pages generated from the code: `docs` writes the pages, `tidy` compares.
 
 mod functions;
 mod metrics;
@@ -8,13 +8,13 @@ use std::fs;
 
 use crate::{tidy::Finding, tree::Tree};
 
-/// A page and how to make it.
+/// A page and its generator.
 struct Page {
     path: &'static str,
     make: fn(&Tree) -> Result<String, String>,
 }
 
-/// Every generated page. Another one is another line here.
+/// Every generated page. A new page needs a new line here.
 const PAGES: [Page; 5] = [
     Page { path: "docs/sql/errors.md", make: errors_page },
     Page { path: "docs/sql/session-settings.md", make: session_settings_page },
@@ -36,7 +36,7 @@ pub fn write_all(tree: &Tree) -> Result<String, String> {
     Ok(format!("docs: {} pages written", PAGES.len()))
 }
 
-/// Finds pages that differ from what the code says now.
+/// Finds pages different from the current code.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for page in PAGES {
         let message = match (page.make)(tree) {
@@ -65,7 +65,7 @@ pub fn promises(registry: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The table of error kinds, from the one table in the code.
+/// The table of error kinds, from the table in the code.
 fn errors_page(tree: &Tree) -> Result<String, String> {
     let kinds = error_kinds(tree.text(ERRORS)?);
     if kinds.is_empty() {
@@ -94,7 +94,7 @@ request, sent again unchanged, can succeed.
     Ok(page)
 }
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
 struct Kind {
     name: String,
@@ -131,7 +131,7 @@ fn error_kinds(source: &str) -> Vec<Kind> {
     kinds
 }
 
-/// What SET changes, from the registry in the code.
+/// The session settings for SET, from the registry in the code.
 fn session_settings_page(tree: &Tree) -> Result<String, String> {
     let settings = session_settings(tree.text(SESSION_SETTINGS)?);
     if settings.is_empty() {
@@ -170,7 +170,7 @@ A name with a dot is a setting of the client's own, `SET myapp.user_id = '42'`: 
     Ok(page)
 }
 
-/// One row of the table of session settings.
+/// A row of the table of session settings.
 #[derive(Debug, PartialEq, Eq)]
 struct Setting {
     name: String,
@@ -187,7 +187,8 @@ fn session_settings(source: &str) -> Vec<Setting> {
         .filter_map(|line| {
             let (name, rest) = literal(line)?;
             let (default, rest) = literal(rest).unwrap_or_else(|| {
-                // A constant, such as the version: it changes, the page should not.
+                // A constant, for example the version: the page should not change with the
+                // constant.
                 (
                     String::new(),
                     rest.split_once("Rule::")
@@ -203,7 +204,7 @@ fn session_settings(source: &str) -> Vec<Setting> {
         .collect()
 }
 
-/// The string literal that the text starts with, after commas and spaces, and the rest.
+/// The string literal at the start of the text, after commas and spaces, and the rest.
 fn literal(text: &str) -> Option<(String, &str)> {
     let inside = text.trim_start_matches([',', ' ']).strip_prefix('"')?;
     let mut value = String::new();

@@ -1,11 +1,11 @@
 //! Checks and generators of the repository itself: `cargo run -p xtask -- tidy | docs`.
 //!
-//! *What it is*: `tidy` looks for what the compiler does not: forbidden edges between
-//! crates, oversized files, leftovers, documents that no longer match the code; `docs`
-//! writes the pages that are made from the code.
+//! *What it is*: `tidy` looks for problems outside the compiler's scope: forbidden edges between
+//! crates, oversized files, leftovers, documents different from the code; `docs` writes the pages
+//! generated from the code.
 //!
-//! *What it deliberately is not*: it compiles nothing, depends on no crate of the product,
-//! and downloads nothing; so it stays fast enough to run before every commit.
+//! *What it deliberately is not*: it compiles nothing, depends on no crate of the product, and
+//! downloads nothing; a run before every commit stays fast.
 //!
 //! *Data path*: list of files ─► one check after the other ─► findings ─► exit code.
 

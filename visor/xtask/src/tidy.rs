@@ -1,4 +1,4 @@
-//! All checks, and what they found.
+//! All checks, and their findings.
 
 mod edges;
 mod headers;
@@ -14,7 +14,7 @@ use crate::{documents, generate, tree::Tree};
 
 pub use manifest::members;
 
-/// Something that must be mended.
+/// A problem to fix.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -23,7 +23,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding in a line, counted from 1; 0 concerns the whole file.
+    /// A finding in a line, counted from 1; 0 means the whole file.
     pub fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_string(), line, message: message.into() }
     }

@@ -7,23 +7,23 @@ use std::{
     process::Command,
 };
 
-/// Folders that are never part of the source, for when git cannot be asked.
+/// Folders outside the source, when git is not available.
 const SKIPPED: [&str; 6] = [".git", "target", "node_modules", ".venv", "__pycache__", "results"];
 
-/// Files larger than this are data, not text that a person wrote.
+/// Larger files are data, not hand-written text.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Every text file that is, or would be, committed.
+/// Every text file in git, or ready to be added.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// Where the workspace's `Cargo.toml` is.
+    /// The folder of the workspace's `Cargo.toml`.
     pub root: PathBuf,
     /// Contents by path from the root, with `/` between folders.
     pub files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Reads the tree that this program was built in.
+    /// Reads the source tree of this program.
     pub fn open() -> Result<Self, String> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.ancestors().nth(2).ok_or("xtask is not two folders deep")?;
@@ -31,7 +31,7 @@ impl Tree {
         for path in listed(root).unwrap_or_else(|| walked(root)) {
             let full = root.join(&path);
             let small = fs::metadata(&full).is_ok_and(|data| data.len() <= TEXT_BYTES_MAX);
-            // Not readable: deleted but still listed, or not text.
+            // An unreadable file was deleted but is still listed, or is not text.
             if small && let Ok(text) = fs::read_to_string(&full) {
                 files.insert(path, text);
             }
@@ -44,7 +44,7 @@ impl Tree {
         self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
     }
 
-    /// Files whose name ends in one of `endings`.
+    /// Files with an ending from `endings`.
     pub fn ending<'a>(
         &'a self,
         endings: &'a [&'a str],
@@ -56,7 +56,7 @@ impl Tree {
     }
 }
 
-/// What git tracks, and what it would if everything were added.
+/// Files tracked by git, and untracked files not ignored by git.
 fn listed(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])

@@ -7,7 +7,7 @@ use super::{Bounded, Decoder, Kind, Zstd};
 
 const MOST: usize = 1 << 20;
 
-/// A way to decode, and what it is to decode.
+/// A decoder, and its input.
 type Pack = (fn() -> Decoder, Vec<u8>);
 
 fn output() -> Bounded {

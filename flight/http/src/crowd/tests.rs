@@ -14,7 +14,7 @@ async fn silent_sockets_leave_before_idle_ones_and_running_ones_stay() {
     let fifth = crowd.enter().await;
     assert!(idle.leave.is_cancelled() && !busy.leave.is_cancelled());
     let _fifth_running = fifth.begin();
-    // All are at work: the next one waits until a request ends.
+    // All sockets are busy: a new socket waits until a request ends.
     let waiting = tokio::time::timeout(Duration::from_millis(50), crowd.enter());
     assert!(waiting.await.is_err());
     drop(running);

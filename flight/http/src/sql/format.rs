@@ -1,4 +1,4 @@
-//! The forms in which rows are answered, batch by batch.
+//! The formats of answers, written batch by batch.
 
 use std::{io::Write, sync::Arc};
 
@@ -23,16 +23,16 @@ use stratalog_text::{ColumnWriter, CopyHeader, CopyOptions, CopyWriter, TextStyl
 use super::{Ended, json};
 use crate::state::State;
 
-/// Rows of one row group.
+/// Maximum rows of a row group.
 const GROUP_ROWS: usize = 131_072;
 
-/// Bytes of a row group while it is made, at most.
+/// Maximum bytes of an unfinished row group.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// Bytes of rows that are written at a time, about.
+/// Approximate bytes of the rows in a part.
 const PART_BYTES: usize = 256 << 10;
 
-/// How rows are answered.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
@@ -43,7 +43,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The form of a name.
+    /// Parses the name of a format.
     ///
     /// # Errors
     /// `InvalidParameterValue`.
@@ -64,7 +64,7 @@ impl Format {
         })
     }
 
-    /// The first form that a client accepts; JSON without one.
+    /// The first format accepted by the client; JSON by default.
     pub(super) fn accepted(accepted: Option<&str>) -> Self {
         let forms = [Format::Json, Format::Lines, Format::Csv, Format::Arrow, Format::Parquet];
         let kinds = accepted.unwrap_or_default().split(',');
@@ -85,10 +85,12 @@ impl Format {
         }
     }
 
-    /// The answer: its first rows are there before it begins, so that an error is told as such.
+    /// The answer. Its first rows are read before the response begins: an early error gets its own
+    /// status.
     ///
     /// # Errors
-    /// What the query says first; `OutOfMemory`; `Internal` for columns that the form has no place for.
+    /// The first error of the query; `OutOfMemory`; `Internal` for columns not supported by the
+    /// format.
     pub(super) async fn answer(
         self,
         rows: Rows,
@@ -125,14 +127,14 @@ impl Format {
     }
 }
 
-/// An answer to a client. The bytes of the writer are charged to the client, the batch to the
-/// statement: slow readers keep both in memory.
+/// An answer to a client. The bytes of the writer are charged to the client, and the batch to the
+/// statement: a slow client keeps both in memory.
 struct Answer {
     rows: Rows,
-    /// `None` once the answer is whole.
+    /// `None` after the end of the answer.
     writer: Option<Writer>,
     sending: Option<Sending>,
-    /// Bytes of the writer, of which the first `sent` are on the way.
+    /// Bytes of the writer; the first `sent` bytes are on the way to the client.
     unsent: Vec<u8>,
     sent: usize,
     /// The memory of the writer, and of the unsent bytes.
@@ -156,7 +158,7 @@ impl Sending {
         Self { batch, next: 0, part_rows: part_rows.max(1) }
     }
 
-    /// Takes the next part.
+    /// Removes the next part.
     fn part(&mut self) -> Option<RecordBatch> {
         let left = self.batch.num_rows().checked_sub(self.next).filter(|left| *left > 0)?;
         let part = self.batch.slice(self.next, left.min(self.part_rows));
@@ -166,10 +168,10 @@ impl Sending {
 }
 
 impl Answer {
-    /// The next bytes; `None` behind the end.
+    /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// As [`Format::answer`].
+    /// The same as [`Format::answer`].
     async fn part(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(bytes) = self.unsent_part()? {
@@ -193,8 +195,8 @@ impl Answer {
         }
     }
 
-    /// The next unsent bytes. A connection keeps the bytes on the way in memory until the client reads
-    /// them, so the parts are small copies.
+    /// The next unsent bytes. A connection keeps sent bytes in memory until the client reads them;
+    /// therefore the parts are small copies.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -214,13 +216,13 @@ impl Answer {
     }
 }
 
-/// The connection is cut off: half an answer must not pass for a whole one.
+/// Cuts the connection: a client must not take half an answer for a complete answer.
 fn broken(error: &Error) -> std::io::Error {
     tracing::info!(%error, "an answer broke off");
     std::io::Error::other(error.message().to_string())
 }
 
-/// Bytes that a writer has written, to be taken away by whoever sends them.
+/// A buffer of written bytes, emptied by the sender.
 #[derive(Debug, Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -325,7 +327,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes held back by the form.
+    /// Bytes buffered in the format's encoder.
     fn buffered(&self) -> usize {
         match &self.form {
             Form::Parquet(writer) => writer.memory_size(),

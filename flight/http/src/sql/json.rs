@@ -1,7 +1,8 @@
-//! Rows as JSON: numbers, booleans, arrays and jsonb as such, everything else as SQL shows it.
+//! Rows as JSON: numbers, booleans, arrays and jsonb keep their JSON type; other values become SQL
+//! text.
 //!
-//! Cells are texts: a number keeps the digits that the database has, which a tree of JSON values
-//! rounds to double precision.
+//! Cells are texts: a number keeps all digits of the database. A tree of JSON values would round
+//! the number to double precision.
 
 use std::collections::HashSet;
 
@@ -16,17 +17,17 @@ use stratalog_text::{ColumnWriter, TextStyle};
 /// The cells of a batch in JSON, by column.
 ///
 /// # Errors
-/// `Internal` for a type that has no text.
+/// `Internal` for a type without a text form.
 pub(crate) fn cells(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<String>>> {
     let schema = batch.schema();
     let columns = batch.columns().iter().zip(schema.fields());
     columns.map(|(array, field)| column(array, field, style)).collect()
 }
 
-/// The rows of a batch in lists. A value with a number beyond double precision is a string.
+/// The rows of a batch in lists. A number beyond double precision becomes a string.
 ///
 /// # Errors
-/// As [`cells`].
+/// The same as [`cells`].
 pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Value>>> {
     let columns = cells(batch, style)?;
     let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
@@ -42,11 +43,11 @@ pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Val
     Ok(rows.collect())
 }
 
-/// The rows of a batch as objects in JSON. A column with the name of an earlier column has the name
-/// with a number: `v`, `v_1`.
+/// The rows of a batch as objects in JSON. A column with the name of an earlier column gets the
+/// name with a number: `v`, `v_1`.
 ///
 /// # Errors
-/// As [`cells`].
+/// The same as [`cells`].
 pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<String>> {
     let schema = batch.schema();
     let names = distinct(schema.fields().iter().map(|field| field.name().as_str()).collect());
@@ -61,7 +62,7 @@ pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Stri
     Ok((0..batch.num_rows()).map(row).collect())
 }
 
-/// Different names in quotes for all columns.
+/// Distinct quoted names for all columns.
 fn distinct(names: Vec<&str>) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_string()).collect();
     let mut seen = HashSet::new();
@@ -77,7 +78,7 @@ fn distinct(names: Vec<&str>) -> Vec<String> {
     names.iter().map(of_name).collect()
 }
 
-/// The numbers of a JSON text, in their order.
+/// The numbers of a JSON text, in order.
 pub(super) fn numbers(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -96,7 +97,7 @@ pub(super) fn numbers(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The text behind the string that `text` is within.
+/// The text after the string around `text`.
 fn after_string(text: &str) -> &str {
     let mut escaped = false;
     let end = text.bytes().position(|byte| {
@@ -107,7 +108,7 @@ fn after_string(text: &str) -> &str {
     end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
 }
 
-/// Whether a reader that has double precision and 64-bit integers keeps a number.
+/// True if a reader with double precision and 64-bit integers keeps the number.
 fn is_exact(number: &str) -> bool {
     let kept = number.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
     number.parse::<i64>().is_ok()
@@ -115,7 +116,7 @@ fn is_exact(number: &str) -> bool {
         || kept.is_some_and(|kept| significant(&kept.to_string()) == significant(number))
 }
 
-/// The digits of a number from the first to the last that is not 0.
+/// The digits of a number between its first and last nonzero digit.
 fn significant(number: &str) -> String {
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
@@ -196,7 +197,7 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Stri
 fn number(text: &str) -> String {
     match serde_json::from_str::<serde_json::Number>(text) {
         Ok(_) => text.to_string(),
-        // A number beyond the range of double precision is a number of JSON all the same.
+        // A number beyond the range of double precision is still a JSON number.
         Err(_) if text.bytes().all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte)) => {
             text.to_string()
         }

@@ -1,6 +1,7 @@
 //! Parameters of a statement in JSON.
 //!
-//! Values become texts while the body is read. A tree of JSON values would take many times the body's bytes.
+//! Values become texts while the body is read. A tree of JSON values would take many times the
+//! body's bytes.
 
 use std::fmt::{self, Formatter};
 
@@ -9,11 +10,11 @@ use serde::{
     de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
 };
 
-/// Parameters of a statement at most, as in the Postgres protocol.
+/// Maximum parameters of a statement, like in the Postgres protocol.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
-/// Stands for a number that serde_json rounds to double precision, until [`Parameters::keep_digits`]. JSON
-/// escapes this character in strings.
+/// Placeholder for a number rounded by serde_json to double precision, until
+/// [`Parameters::keep_digits`]. JSON escapes the character in strings.
 const ROUNDED: char = '\u{1}';
 
 /// The parameters of a statement.
@@ -26,11 +27,10 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// Puts the digits of `json`, the text from which the parameters were read, in the place of rounded
-    /// numbers.
+    /// Replaces rounded numbers by their digits in `json`, the source text of the parameters.
     ///
     /// # Errors
-    /// `Internal` for another text.
+    /// `Internal` for a different text.
     pub(super) fn keep_digits(&mut self, json: &str) -> stratalog_model::Result<()> {
         let is_rounded = |number: &&str| {
             *number == "-0" || (number.parse::<i64>().is_err() && number.parse::<u64>().is_err())
@@ -104,7 +104,7 @@ enum Kind {
     Json,
 }
 
-/// Appends a value to a text: as JSON where `nested`, and otherwise a string without quotes.
+/// Appends a value to a text: in JSON if `nested`, otherwise as a string without quotes.
 struct Written<'a> {
     out: &'a mut String,
     nested: bool,

@@ -1,5 +1,5 @@
-//! Lines of one request with the same series and time become one row, as in InfluxDB: of each field the
-//! last value that a line names.
+//! Merges lines of a request with the same series and time into a row, like InfluxDB: each field
+//! has its last value among the lines.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use stratalog_model::{ChronicleDefinition, Collision, Result};
 
 use super::rows::{Keys, ticks_of};
 
-/// Rows that were merged, and of each the place of its last line among the rows before.
+/// Merged rows, each with the position of its last line among the original rows.
 pub(super) struct Merged {
     pub(super) batch: RecordBatch,
     pub(super) kept: Vec<u32>,
 }
 
-/// Merges the rows of a batch; `None` when each stays as it is, or only the last of a key and time counts
-/// anyway.
+/// Merges the rows of a batch; `None` if no rows need to be merged, or if only the last row of a
+/// key and time counts anyway.
 ///
 /// # Errors
-/// What Arrow says of keys.
+/// Arrow's errors about keys.
 pub(super) fn merged(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,
@@ -33,7 +33,7 @@ pub(super) fn merged(
     let (keys, ticks) = (Keys::of(definition, batch)?, ticks_of(definition, batch)?);
     let rows = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
     let mut groups: HashMap<_, u32> = HashMap::with_capacity(batch.num_rows());
-    // Of each row, the one before it with its key and time.
+    // For each row, the previous row with the same key and time.
     let mut before: Vec<Option<u32>> = Vec::with_capacity(batch.num_rows());
     for (row, tick) in (0..rows).zip(&ticks) {
         before.push(groups.insert((keys.row(row as usize), *tick), row));
@@ -53,7 +53,7 @@ pub(super) fn merged(
     Ok(Some(Merged { batch, kept }))
 }
 
-/// The last row of a group, up to this one, that has a value in a column.
+/// The last row of a group, up to `row`, with a value in a column.
 fn latest(column: &ArrayRef, row: u32, before: &[Option<u32>]) -> u32 {
     let mut at = row;
     while column.is_null(at as usize) {

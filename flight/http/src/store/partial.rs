@@ -1,10 +1,10 @@
-//! Rows into the store where some may be refused: each by itself, named by its line.
+//! Stores rows and allows refusals of single rows; a refused row is reported with its line.
 //!
 //! ```text
-//!   one append of all rows ── taken ─► done
+//!   one append of all rows ── stored ─► done
 //!        │ a row was refused
 //!        ▼
-//!   the same by table: a piece is taken, or refused and halved, until single rows are refused
+//!   an append by table: a piece is stored, or refused and halved, until single rows are refused
 //! ```
 
 use std::sync::Arc;
@@ -26,10 +26,11 @@ use super::{
 };
 use crate::state::State;
 
-/// Pushes of one table's rows: beyond them a piece that is refused is refused as a whole.
+/// Maximum number of pushes for the rows of a table. After it, a refused piece is refused as a
+/// whole.
 const PUSHES_MAX: usize = 1024;
 
-/// Errors that are kept; all are counted.
+/// Maximum number of stored errors; all errors are counted.
 const ERRORS_MAX: usize = 100;
 
 /// The lines whose rows were refused.
@@ -55,17 +56,17 @@ impl Refusals {
     }
 }
 
-/// Rows of one table, with the line of each.
+/// Rows of a table, each with its line.
 struct Part {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
     lines: Vec<u32>,
 }
 
-/// Stores all rows that their tables take, in one append.
+/// Stores all rows accepted by their tables, in a single append.
 ///
 /// # Errors
-/// What is wrong with the request as a whole: then nothing of it is stored.
+/// Errors of the request as a whole: then no row is stored.
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
@@ -132,7 +133,7 @@ fn answered(
     (Some(appended), refusals)
 }
 
-/// Whether an error is about rows, and not about the server or the request.
+/// True if an error belongs to rows, not to the server or the request.
 fn is_of_rows(kind: ErrorKind) -> bool {
     use ErrorKind as K;
     matches!(
@@ -155,12 +156,12 @@ fn is_of_rows(kind: ErrorKind) -> bool {
     )
 }
 
-/// Pushes the rows of a table, but for those that are refused.
+/// Pushes the rows of a table, except refused rows.
 async fn push_each(append: &mut Appending, part: &Part, refusals: &mut Refusals) -> Result<()> {
     let ticks = ticks_of(&part.definition, &part.batch)?;
     let mut order: Vec<u32> =
         (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();
-    // Times that are refused lie together then; rows of one time stay in their order.
+    // The order groups refused times; rows with equal times keep their order.
     order.sort_by_key(|row| ticks.get(*row as usize).copied());
     let skips = part.definition.collision == Collision::First;
     let on_conflict = if skips { OnConflict::Skip } else { OnConflict::Error };
@@ -199,7 +200,7 @@ fn refuse(part: &Part, row: Option<u32>, error: &Error, refusals: &mut Refusals)
     refusals.add(&part.definition.name, u64::from(line), error);
 }
 
-/// The error of a row whose key and time another one has.
+/// The error of a row with the key and time of another row.
 fn taken(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::UniqueViolation,
@@ -211,7 +212,8 @@ fn taken(definition: &ChronicleDefinition) -> Error {
     ))
 }
 
-/// The places of the rows that were not admitted: of rows with one key and time, only the first can be.
+/// The positions of rows not admitted: of rows with the same key and time, only the first can be
+/// admitted.
 fn skipped(part: &Part, pushed: &RecordBatch, admitted: &Admitted) -> Result<Vec<usize>> {
     let definition = &part.definition;
     let (pushed_keys, pushed_ticks) =

@@ -1,4 +1,4 @@
-//! What tells the rows of a batch apart: their keys and ticks.
+//! The identity of the rows of a batch: their keys and ticks.
 
 use arrow::{
     array::{
@@ -17,7 +17,7 @@ impl Keys {
     /// The keys of a batch with all columns of a table.
     ///
     /// # Errors
-    /// What Arrow says of a type.
+    /// Arrow's error for a type.
     pub(super) fn of(definition: &ChronicleDefinition, batch: &RecordBatch) -> Result<Self> {
         let columns = definition.columns.iter().zip(batch.columns());
         let keys = columns.filter(|(column, _)| definition.key_columns.contains(&column.id));
@@ -30,13 +30,13 @@ impl Keys {
         Ok(Self(Some(converter.convert_columns(&keys)?)))
     }
 
-    /// The key of a row; `None` where the table has no key columns.
+    /// The key of a row; `None` for a table without key columns.
     pub(super) fn row(&self, at: usize) -> Option<Row<'_>> {
         self.0.as_ref().filter(|rows| at < rows.num_rows()).map(|rows| rows.row(at))
     }
 }
 
-/// The tick of each row, as its time says; of a time beyond all ticks, the time.
+/// The tick of each row's time; for a time beyond all ticks, the time itself.
 ///
 /// # Errors
 /// `Internal` for a batch without a time.

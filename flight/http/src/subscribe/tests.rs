@@ -51,7 +51,7 @@ fn what_is_not_understood_is_refused() {
     }
 }
 
-/// The table has a column of the name that gaps have.
+/// The table has a column with the name of the gap column.
 #[test]
 fn what_tells_of_a_gap_is_found_by_its_place() {
     let columns: [(&str, ArrayRef); 4] = [

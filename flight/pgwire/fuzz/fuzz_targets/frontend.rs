@@ -1,7 +1,8 @@
-//! What clients send, as it is read: start-up packets, messages and their bodies, COPY data. It is
-//! the server's own source that is built here, without what stands above it.
+//! Input from clients: start-up packets, messages and their bodies, COPY data. The target builds
+//! the server's own source of the protocol, without the layers above it.
 //!
-//! The first byte of an input says what the rest is; the second, in pieces of how many bytes it comes.
+//! The first byte of an input selects the type of the rest; the second byte is the size of its
+//! pieces.
 
 #![no_main]
 #![expect(dead_code, reason = "of the server's modules a part is used")]
@@ -40,7 +41,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use frontend::{Frontend, Inbound, MessageLimits, MessageReader};
 
-/// A client that sends these bytes, so many at a time, and listens to nothing.
+/// A client that sends `bytes` in pieces and ignores all answers.
 struct Client<'a> {
     bytes: &'a [u8],
     piece: usize,
@@ -130,7 +131,7 @@ fn body(bytes: &[u8]) {
     }
 }
 
-/// Reads COPY data whole, and in pieces: both must come to the same.
+/// Reads COPY data as a whole, and in pieces: both results must be equal.
 fn copy(bytes: &[u8], piece: usize) {
     let [form, delimiter, null, data @ ..] = bytes else { return };
     let bit = |at: u32| form >> at & 1 == 1;
@@ -153,7 +154,7 @@ fn copy(bytes: &[u8], piece: usize) {
     assert_eq!(whole, pieces);
 }
 
-/// The rows, and how many were left out; or the SQLSTATE.
+/// The number of rows and of skipped rows; or the SQLSTATE.
 fn read(options: CopyOptions, data: &[u8], piece: usize) -> Result<(usize, u64), &'static str> {
     let columns = [
         ("t", ColumnType::TimestampTz { precision: 9 }),
@@ -166,7 +167,8 @@ fn read(options: CopyOptions, data: &[u8], piece: usize) -> Result<(usize, u64),
         ("v", ColumnType::Interval),
         ("a", ColumnType::Array(Box::new(ColumnType::Text))),
     ];
-    // Fewer columns where there are fewer delimiters in the first line: more of the data is read.
+    // The number of columns follows the delimiters in the first line: then more of the data is
+    // read.
     let first = data.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let wide = first.iter().filter(|byte| **byte == options.delimiter).count() + 1;
     let from = data.first().map_or(0, |byte| usize::from(*byte)) % columns.len();

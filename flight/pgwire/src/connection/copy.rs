@@ -4,7 +4,7 @@
 //!   socket ─► messages ─► pieces of up to PIECE_BYTES ─► parser ─► batches ─► sink
 //!   └──── the connection's task ─────────────────────┘ └── a task ──────┘ └─ a task ─┘
 //! ```
-//! Between them wait a few pieces and one batch: parsing and storing go on side by side.
+//! A few pieces and a batch wait between the stages: parser and sink run in parallel.
 
 use std::sync::Arc;
 
@@ -28,24 +28,24 @@ use crate::{
     frontend::{Frontend, Inbound},
 };
 
-/// Clients send messages from one line to megabytes; small ones are put together.
+/// Clients send messages from a line to megabytes; small messages are combined.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Pieces between socket and parser.
+/// Maximum pieces between socket and parser.
 const PIECES_WAITING: usize = 2;
 
-/// Batches between parser and sink.
+/// Maximum batches between parser and sink.
 const BATCHES_WAITING: usize = 1;
 
-/// What the connection tells the statement. A channel that closes without `Done` means
-/// that the client gave up: nothing is stored.
+/// Messages from the connection to the statement. A channel closed without `Done` means a cancelled
+/// COPY: no row is stored.
 #[derive(Debug)]
 enum Feed {
     Data(Bytes),
     Done,
 }
 
-/// Reads the data, in the format that it has.
+/// A parser for the format of the data.
 enum Parser {
     Lines(Box<CopyParser>),
     Binary(BinaryCopyParser),
@@ -81,16 +81,15 @@ impl Parser {
     }
 }
 
-/// What the parser tells the sink. A channel that closes without `Done` means that nothing
-/// is stored.
+/// Messages from the parser to the sink. A channel closed without `Done` means: no row is stored.
 #[derive(Debug)]
 enum Parsed {
     Batch(RecordBatch),
-    /// That was all; these rows were left out.
+    /// The end of the data, with the skipped rows.
     Done(Skipped),
 }
 
-/// Takes the client's data into the sink; rows stored. Dropping it stores nothing.
+/// Passes the client's data into the sink; returns the number of stored rows. A drop stores no row.
 async fn store(
     parser: Parser,
     sink: CopySink,
@@ -101,13 +100,13 @@ async fn store(
     let mut sinking = Work::spawn(sink_all(sink, batches));
     let parsed = parse_all(parser, feed, &sender, (&progress, &share)).await;
     drop(sender);
-    // What the sink said of earlier rows comes before what is wrong with later ones.
+    // The sink's error about earlier rows comes before the parser's error about later rows.
     let stored = sinking.result().await?;
     parsed?;
     stored.ok_or_else(|| Error::internal("a COPY ended without its end"))
 }
 
-/// Stores what comes until `Done`; `None` when that does not come.
+/// Stores batches until `Done`; `None` without `Done`.
 async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Result<Option<u64>> {
     loop {
         let next = tokio::select! {
@@ -123,14 +122,14 @@ async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Re
     }
 }
 
-/// Parses all that comes. Also returns when the sink has ended: it says why itself.
+/// Parses all data. Also returns after the end of the sink, because the sink reports its own error.
 async fn parse_all(
     mut parser: Parser,
     mut feed: mpsc::Receiver<Feed>,
     sink: &mpsc::Sender<Parsed>,
     (progress, share): (&CopyProgress, &Arc<Share>),
 ) -> Result<()> {
-    // A row that has not ended yet counts.
+    // An incomplete row counts.
     let mut pending = share.hold(0)?;
     loop {
         let piece = tokio::select! {
@@ -169,8 +168,8 @@ async fn parse_all(
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Takes the client's data into the sink. When this fails the sink is dropped and
-    /// nothing is stored; what the client still sends is ignored as it comes.
+    /// Passes the client's data into the sink. After a failure, the sink is dropped without storing
+    /// a row; later data of the client is ignored.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
         let CopyIn {
             table,
@@ -205,8 +204,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
         let mut work = Work::spawn(store(parser, sink, receiver, (progress, share)));
         if let Err(ending) = self.feed(&sender, &mut work).await {
-            // The next statement must not meet what is left of this one. When it failed by
-            // itself, it has ended already, and this says nothing new.
+            // The next statement must not meet remains of this statement. If the statement itself
+            // failed, it has already ended, and the wait has no effect.
             drop(sender);
             if let Ending::Error(_) = &ending {
                 let _ = self.watched(async { Ok(work.result().await.is_ok()) }).await?;
@@ -218,7 +217,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Passes the client's data on until it says that this was all.
+    /// Passes on the client's data until the client's end message.
     async fn feed(&mut self, sender: &mpsc::Sender<Feed>, work: &mut Work<u64>) -> Step<()> {
         let mut gathered = BytesMut::new();
         loop {
@@ -229,7 +228,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     tokio::select! {
                         biased;
                         inbound = self.reader.next() => inbound,
-                        // It ends before the data only when it fails.
+                        // An end before the end of the data is a failure.
                         result = work.result() => return Err(ended_early(result)),
                         () = self.stop.hard.cancelled() => return Err(shutting_down()),
                     }
@@ -255,7 +254,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.hand_over(sender, work, &mut gathered).await?;
                     return self.send_piece(sender, work, Feed::Done).await;
                 }
-                // Clients may pipeline these; they mean nothing here.
+                // Clients may pipeline Flush and Sync; both have no meaning here.
                 b'H' | b'S' => {}
                 b'X' => return Err(Ending::Gone),
                 b'f' => {
@@ -290,7 +289,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.send_piece(sender, work, Feed::Data(gathered.split().freeze())).await
     }
 
-    /// Waits while the statement has enough to do.
+    /// Passes on a piece; waits while the statement is busy.
     async fn send_piece(
         &mut self,
         sender: &mpsc::Sender<Feed>,
@@ -304,7 +303,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Err(ended_early(work.result().await))
     }
 
-    /// Sends a result as COPY data, each row a message.
+    /// Sends a result as COPY data, a message per row.
     pub(super) async fn copy_out(&mut self, copy: CopyOut) -> Step<()> {
         let CopyOut { options, mut rows, progress } = copy;
         let schema = Arc::clone(rows.schema());
@@ -358,7 +357,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     async fn copy_out_binary(&mut self, rows: &mut Rows, progress: &CopyProgress) -> Step<u64> {
         let style = self.session.text_style();
-        // In one message with what comes first, as clients expect it.
+        // The header is in a message with the first row, because clients expect it there. Without
+        // rows, the header is in a message with the trailer.
         let header = copy_binary::header();
         let mut before: &[u8] = &header;
         let mut count = 0_u64;

@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Connection, Step, work::Until};
 use crate::encode::RowWriter;
 
-/// A result that is being read.
+/// A result during its read.
 pub(crate) struct Cursor {
     rows: Rows,
     formats: Vec<i16>,
     style: TextStyle,
-    /// The batch that is being sent, and its next row.
+    /// The current batch, and its next row.
     batch: Option<(RecordBatch, usize)>,
     ended: bool,
 }
@@ -29,22 +29,22 @@ impl Cursor {
         &self.rows
     }
 
-    /// Whether everything was sent.
+    /// True after the last row was sent.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Sends rows until the result ends or `rows_max` (0: no limit) are sent; how many
-    /// they were. As in PostgreSQL, a result is known to have ended only when a row was
-    /// asked for and there was none.
+    /// Sends rows until the end of the result, or up to `rows_max` rows (0: no limit); returns the
+    /// number of rows. Like in PostgreSQL, the end of a result is known only after a request for a
+    /// further row.
     pub(crate) async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Step<u64> {
         let limit = if rows_max == 0 { u64::MAX } else { rows_max as u64 };
         self.pass_rows(cursor, limit, true).await
     }
 
-    /// Sends rows, or passes them over, until the result ends or there were so many.
+    /// Sends or skips rows until the end of the result, or up to `limit` rows.
     pub(crate) async fn pass_rows(
         &mut self,
         cursor: &mut Cursor,
@@ -93,11 +93,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-/// What comes next of a result.
+/// The next item of a result.
 enum Next {
     Rows(RecordBatch),
     End,
-    /// Nothing so far, of a result without an end.
+    /// No row yet, from an endless result.
     NotYet,
 }
 
@@ -108,8 +108,8 @@ impl From<Option<RecordBatch>> for Next {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// The next rows. Of a result without an end, what was written is sent before they are waited
-    /// for; whoever asked for so many rows gets those that there are.
+    /// The next rows. For an endless result, the buffered output is sent before a wait; a request
+    /// with a row limit gets the available rows.
     async fn next_of(&mut self, cursor: &mut Cursor, limit: u64, sent: u64) -> Step<Next> {
         if !cursor.rows.is_endless() {
             return Ok(self.watched(next(&mut cursor.rows)).await?.into());
@@ -133,7 +133,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// The next rows of a COPY, as [`Self::next_of`] those of a query.
+    /// The next rows of a COPY; waits like [`Self::next_of`] for a query.
     pub(super) async fn next_to_copy(&mut self, rows: &mut Rows) -> Step<Option<RecordBatch>> {
         if rows.is_endless() {
             if let Some(there) = next(rows).now_or_never() {

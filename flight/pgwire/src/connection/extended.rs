@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
         let has_numeric = declared.contains(&oid::NUMERIC);
-        // A numeric beside another numeric takes the precision of the other.
+        // A numeric beside another numeric takes the precision of the other numeric.
         let fits = |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
             Some(ColumnType::Numeric { .. }) => true,
             // The type of a column or of a cast.
@@ -238,8 +238,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.tell()
     }
 
-    /// Rows of a portal that are passed over, for a MOVE that names it; `None` when there is no such
-    /// portal.
+    /// Skips rows of a portal, for a MOVE with its name; `None` for an unknown portal.
     pub(super) async fn go_forward(
         &mut self,
         portal: &str,
@@ -256,11 +255,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(Some(passed))
     }
 
-    /// The rows of a portal, to be read on; when it has none, its statement is carried out and
-    /// answered.
+    /// The rows of a portal; a statement without rows is executed and answered.
     async fn open_portal(&mut self, name: &str) -> Step<Option<Box<Cursor>>> {
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
-        // A portal that fails, or is dropped on the way, is finished.
+        // A portal is finished after an error or a drop during the work.
         let state = std::mem::replace(&mut portal.state, PortalState::Finished);
         let statement = Arc::clone(&portal.statement);
         let formats = portal.formats.clone();
@@ -284,7 +282,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(outcome) => outcome,
             None => {
                 let session = Arc::clone(&self.session);
-                // PostgreSQL locks tables from Parse to Sync: nobody alters them in between.
+                // PostgreSQL locks tables from Parse to Sync: no session can alter them in between.
                 let told_now = statement.round == self.rounds;
                 self.watched(async move {
                     match told_now {
@@ -307,7 +305,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     pub(super) fn close(&mut self, close: &Close) -> Step<()> {
-        // What does not exist is closed already.
+        // A missing statement or portal is already closed.
         match close.target {
             Target::Statement => {
                 self.statements.remove(&close.name);
@@ -336,8 +334,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         })
     }
 
-    /// DEALLOCATE and DISCARD ALL of statements that the protocol prepared: SQL and
-    /// protocol share their names. `None` leaves the statement to the session.
+    /// DEALLOCATE and DISCARD ALL for statements prepared by the protocol: SQL and protocol share
+    /// the names. `None` leaves the statement to the session.
     pub(super) fn deallocate(&mut self, text: &str) -> Option<Outcome> {
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
@@ -364,7 +362,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(quoted) => quoted.replace("\"\"", "\""),
             None => name.to_ascii_lowercase(),
         };
-        // The session forgets it, too, unless it is an empty string's.
+        // The session also forgets the statement, unless its text is empty.
         let is_empty = self.statements.remove(&name)?.prepared.is_none();
         is_empty.then(|| Outcome::Done("DEALLOCATE".to_string()))
     }

@@ -1,9 +1,8 @@
-//! What is kept for a client from one message to the next: statements and portals that
-//! it gave a name.
+//! A client's named statements and portals, kept between messages.
 //!
-//! The unnamed statement and portal are not counted: there is one of each, no larger than
-//! a message, and so a message that is allowed always works. An unnamed statement that a
-//! named portal goes on using is counted like a named one.
+//! The unnamed statement and portal are not counted: each exists at most once and is no larger than
+//! a message. Therefore every allowed message works. An unnamed statement in use by a named portal
+//! is counted like a named statement.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,17 +13,17 @@ use stratalog_query::Prepared;
 use super::cursor::Cursor;
 use crate::budget::{Budget, Claim};
 
-/// What a statement or portal takes at the least.
+/// Minimum bytes of a statement or portal.
 const STATEMENT_BYTES: usize = 8 << 10;
 const PORTAL_BYTES: usize = 1 << 10;
 
-/// Copies of a text that its tree and its plan hold.
+/// Number of copies of a text in its syntax tree and its plan.
 const COPIES: usize = 4;
 
-/// What a byte of SQL becomes, as node of a tree and of a plan. The text of literals does not.
+/// Bytes of tree and plan per byte of SQL; literals are not included.
 const NODE_BYTES: usize = 128;
 
-/// What a parameter and a column of the result take.
+/// Bytes of a parameter, and of a column of the result.
 const PARAMETER_BYTES: usize = 48;
 const COLUMN_BYTES: usize = 512;
 
@@ -33,11 +32,11 @@ const COLUMN_BYTES: usize = 512;
 pub(crate) struct Statement {
     /// `None` for an empty string.
     pub(super) prepared: Option<Arc<Prepared>>,
-    /// Object ids of the parameters, as the client declared or the server found them.
+    /// Object ids of the parameters, declared by the client or found by the server.
     pub(super) parameters: Vec<u32>,
-    /// Round of the protocol, from one Sync to the next, in which it was parsed.
+    /// The protocol round of the Parse message; a round lasts from one Sync to the next.
     pub(super) round: u64,
-    /// Given back when neither a name nor a portal leads here any more.
+    /// Given back when no name and no portal refers to the statement any more.
     claim: OnceLock<Claim>,
 }
 
@@ -57,7 +56,7 @@ impl Statement {
         schema.map_or(0, |schema| schema.fields().len())
     }
 
-    /// Counts the statement, once; `name` is what it is kept by.
+    /// Counts the statement once; `name` is its name.
     pub(super) fn keep(&self, name: &str, budget: &Budget) -> Result<()> {
         if self.claim.get().is_some() {
             return Ok(());
@@ -67,7 +66,7 @@ impl Statement {
             .saturating_add(text_bytes(self.text()))
             .saturating_add(self.parameters.len().saturating_mul(PARAMETER_BYTES))
             .saturating_add(self.columns().saturating_mul(COLUMN_BYTES));
-        // Nobody else sets it: a statement belongs to one connection.
+        // No other task sets the claim: a statement belongs to a single connection.
         let _ = self.claim.set(claimed(budget, bytes, "prepared statement")?);
         Ok(())
     }
@@ -78,21 +77,21 @@ pub(crate) struct Portal {
     pub(super) statement: Arc<Statement>,
     pub(super) formats: Vec<i16>,
     pub(super) state: PortalState,
-    /// `None` for the unnamed one.
+    /// `None` for the unnamed portal.
     _claim: Option<Claim>,
 }
 
 pub(super) enum PortalState {
     /// Not yet run.
     Bound(Vec<ScalarValue>),
-    /// Has rows left, or had.
+    /// The result is open, or at its end.
     Reading(Box<Cursor>),
-    /// Ran, or failed.
+    /// The statement has run or has failed.
     Finished,
 }
 
 impl Portal {
-    /// A portal that is kept by `name`.
+    /// A portal with the name `name`.
     pub(super) fn new(
         name: &str,
         statement: Arc<Statement>,
@@ -114,8 +113,8 @@ impl Portal {
     }
 }
 
-/// What a statement of this text holds, about: measured, and on the safe side for none
-/// but rows of very short values.
+/// Estimated bytes of a statement with the given text. The factors come from measurements; the
+/// estimate is less certain for rows of very short values.
 fn text_bytes(text: &str) -> usize {
     let mut quoted = false;
     let mut bytes = text.len().saturating_mul(COPIES);

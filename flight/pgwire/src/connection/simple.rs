@@ -9,9 +9,9 @@ use super::{Connection, Ending, Step, cursor::Cursor};
 use crate::encode::{BINARY, TEXT};
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Runs the statements of a string, one after another, up to the first that fails.
+    /// Runs the statements of a string in order, up to the first failure.
     pub(super) async fn simple_query(&mut self, sql: &str) -> Step<()> {
-        // As in PostgreSQL, the unnamed statement and portal end here.
+        // Like in PostgreSQL, the unnamed statement and portal end here.
         self.statements.remove("");
         self.portals.remove("");
         let answered = self.statements_of(sql).await;
@@ -42,7 +42,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             let outcome = self.run_statement(statement).await?;
             if last && matches!(outcome, Outcome::Done(_)) {
-                // Before it is said to be done.
+                // The commit comes before the answer.
                 self.commit_implicit().await?;
             }
             self.answer_outcome(outcome).await?;
@@ -52,8 +52,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Statements of one message, or of one pipeline, are one transaction, as far as they can
-    /// be. `more` when others follow.
+    /// Combines the statements of a message or of a pipeline in a transaction, where possible.
+    /// `more` is true if further statements follow.
     pub(super) async fn enter_implicit(&mut self, statement: &Arc<Parsed>, more: bool) -> Step<()> {
         if !more && !self.session.is_implicit() {
             return Ok(());
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.watched(async move { session.enter_implicit(&statement, more).await }).await
     }
 
-    /// Commits what enter_implicit began.
+    /// Commits the transaction of `enter_implicit`.
     async fn commit_implicit(&mut self) -> Step<()> {
         if !self.session.is_implicit() {
             return Ok(());
@@ -102,7 +102,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Outcomes that are the same in both protocols.
+    /// Answers outcomes with the same form in both protocols.
     pub(super) async fn answer_without_rows(&mut self, outcome: Outcome) -> Step<()> {
         match outcome {
             Outcome::Done(tag) => self.complete(&tag)?,

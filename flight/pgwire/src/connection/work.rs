@@ -1,4 +1,4 @@
-//! What a connection waits for, and when it stops waiting.
+//! Work of a connection, and the reasons to cancel it.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,7 +12,7 @@ use tokio::{
 use super::{Connection, Ending, Step, shutting_down};
 use crate::frontend::Left;
 
-/// A task that ends when nobody waits for it any more.
+/// A task that ends when its handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Work<T>(Option<JoinHandle<Result<T>>>);
 
@@ -21,7 +21,7 @@ impl<T: Send + 'static> Work<T> {
         Self(Some(tokio::spawn(work)))
     }
 
-    /// What the task returns, once. Safe to drop and call again.
+    /// The result of the task, available once. The future is safe to drop and call again.
     pub(crate) async fn result(&mut self) -> Result<T> {
         let Some(task) = self.0.as_mut() else {
             return Err(Error::internal("the result of a task was taken already"));
@@ -44,22 +44,23 @@ fn broke_off() -> Error {
     Error::internal("the statement broke off: a defect of the server")
 }
 
-/// When a client has gone away.
+/// The condition for a disconnected client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Until {
-    /// It is gone, and nothing that it sent is still to be answered. One that has said goodbye is gone for a
-    /// statement that waits for others: PostgreSQL would go on waiting, for nobody, in the way of all who are
-    /// there. Other statements are carried out to their ends, as in PostgreSQL, which reads the goodbye
-    /// only then.
+    /// The client is gone, and no received message needs an answer. For a statement waiting for
+    /// other sessions, a Terminate message also counts: PostgreSQL would continue to wait without a
+    /// client and block other sessions. Other statements run to their ends, like in PostgreSQL,
+    /// which reads the Terminate message only afterwards.
     Gone,
-    /// It has closed its end, for work that need not end: what it sent after that is never
-    /// answered, and does not keep it.
+    /// The client has closed its end, for endless work: later messages are never answered, and do
+    /// not keep the work running.
     Closed,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Runs `work` unless the client goes away or the server ends first; dropping the
-    /// work cancels it. A panic within is the statement's error, not the connection's end.
+    /// Runs `work` unless the client disconnects or the server ends first; a drop of the work
+    /// cancels the work. A panic inside is an error of the statement and does not end the
+    /// connection.
     pub(crate) fn watched<T>(
         &mut self,
         work: impl Future<Output = Result<T>>,
@@ -67,7 +68,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.watched_until(Until::Gone, work)
     }
 
-    /// As [`Self::watched`], with what it means here that the client goes away.
+    /// Like [`Self::watched`], with the given condition for a disconnected client.
     pub(crate) async fn watched_until<T>(
         &mut self,
         until: Until,

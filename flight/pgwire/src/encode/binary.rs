@@ -23,7 +23,7 @@ use crate::types::{element_of, oid, wire_type};
 /// Microseconds between 1970-01-01 and 2000-01-01.
 pub(crate) const POSTGRES_EPOCH_MICROS: i64 = POSTGRES_EPOCH_DAYS * DAY_SECONDS * 1_000_000;
 
-/// Writes the values of one array in binary.
+/// Writes the values of an array in binary.
 #[derive(Debug)]
 pub struct BinaryWriter {
     values: Values,
@@ -55,7 +55,7 @@ enum Values {
     Time(Int64Array),
     Interval(IntervalMonthDayNanoArray),
     Uuid(FixedSizeBinaryArray),
-    /// `"char"`: one byte, 0 for the empty one.
+    /// `"char"`: one byte, 0 for the empty text.
     Char(StringViewArray),
     /// `inet`: addresses.
     Inet(StringViewArray),
@@ -69,10 +69,10 @@ enum Values {
 }
 
 impl BinaryWriter {
-    /// A writer of `array`, whose type on the wire is `wire_oid`.
+    /// A writer of `array` with the wire type `wire_oid`.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when no SQL type fits the field.
+    /// `FeatureNotSupported` for a field without a matching SQL type.
     pub fn new(array: &ArrayRef, field: &Field, wire_oid: u32) -> Result<Self> {
         let unsupported = || {
             Error::new(
@@ -90,14 +90,14 @@ impl BinaryWriter {
         }
         let column_type = ColumnType::from_arrow_field(field).ok_or_else(unsupported)?;
         if is_name_of_oid(wire_oid) {
-            // Only the catalogs know the number of such a name.
+            // Only the catalogs know the oid for a name.
             return Err(unsupported());
         }
         if matches!(wire_oid, oid::OID | oid::XID | oid::CID) && array.data_type().is_integer() {
             let wide = cast(array, &DataType::Int64)?;
             return Ok(Self { values: Values::Oid(wide.as_primitive().clone()) });
         }
-        // Decimals keep their width: the widest does not fit the canonical one.
+        // Decimals keep their width: the widest decimal does not fit the canonical type.
         if let DataType::Decimal256(_, scale) = array.data_type() {
             return Ok(Self {
                 values: Values::Decimal { array: Arc::clone(array), scale: *scale },
@@ -192,11 +192,11 @@ impl BinaryWriter {
         })
     }
 
-    /// Appends the value of row `row`, which must be below the array's length; `false`
-    /// and nothing for NULL.
+    /// Appends the value of row `row`, which must be below the array's length. NULL appends nothing
+    /// and returns `false`.
     ///
     /// # Errors
-    /// `DatetimeOverflow` for times that the binary form cannot hold.
+    /// `DatetimeOverflow` for times outside the binary form.
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<bool> {
         if self.array().is_none_or(|array| array.is_null(row)) {
             return Ok(false);
@@ -268,7 +268,7 @@ impl BinaryWriter {
     }
 }
 
-/// Whether a type is that of oids which are shown as names.
+/// True for an oid type shown as a name.
 fn is_name_of_oid(wire_oid: u32) -> bool {
     matches!(
         wire_oid,
@@ -276,13 +276,13 @@ fn is_name_of_oid(wire_oid: u32) -> bool {
     )
 }
 
-/// An address of the network, as `inet` is sent.
+/// A network address in the form of `inet`.
 fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
     let address: IpAddr = text.parse().map_err(|_| {
         let message = format!("invalid input syntax for type inet: \"{text}\"");
         Error::new(ErrorKind::InvalidTextRepresentation, message)
     })?;
-    // PostgreSQL's number of the family, bits of the network, no cidr, bytes that follow.
+    // PostgreSQL's number of the family, bits of the network, no cidr, number of address bytes.
     match address {
         IpAddr::V4(address) => {
             out.extend_from_slice(&[2, 32, 0, 4]);
@@ -296,12 +296,13 @@ fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The one Arrow type of a column type: results come in many others.
+/// Converts to the canonical Arrow type of a column type: results also use other Arrow types.
 fn canonical(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     let wanted = match (array.data_type(), column_type) {
-        // A dictionary's or run's values may still be decimals of another width.
+        // Values of a dictionary or run array may still be decimals of another width.
         (DataType::Decimal128(_, _), ColumnType::Numeric { .. }) => return Ok(Arc::clone(array)),
-        // The zone of a timestamp is for show; casting it away would shift nothing, but copy.
+        // The zone of a timestamp is only for display; a cast would change no value, but copy the
+        // array.
         (DataType::Timestamp(_, _), _) => return Ok(Arc::clone(array)),
         (_, wanted) => wanted.arrow_type(),
     };

@@ -112,7 +112,7 @@ fn formats_are_none_one_or_each() {
     assert_eq!(format_of(&[0, 1], 1), 1);
 }
 
-/// Texts of values for which binary loses nothing: microseconds at most.
+/// Texts of values without a loss in binary form: microseconds at most.
 fn value() -> impl Strategy<Value = (ColumnType, String)> {
     let number = any::<i64>();
     prop_oneof![
@@ -181,7 +181,7 @@ proptest! {
         let field = column_type.arrow_field("x", true);
         let shown = |array: &ArrayRef| write_value(array.as_ref(), 0, &field, &style).unwrap();
         prop_assert_eq!(shown(&array), shown(&expected));
-        // Text parameters come to the same.
+        // Text parameters give the same value.
         let scalar = decode(Some(&Bytes::from(text)), 0, wire, &column_type, &style).unwrap();
         prop_assert_eq!(shown(&scalar.to_array().unwrap()), shown(&expected));
     }

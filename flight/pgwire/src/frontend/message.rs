@@ -1,4 +1,4 @@
-//! The body of one message.
+//! The body of a message.
 
 use bytes::Bytes;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -6,7 +6,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 /// A message of the client after start-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frontend {
-    /// `Q`: run these statements.
+    /// `Q`: run the statements.
     Query(String),
     /// `P`
     Parse(Parse),
@@ -26,13 +26,13 @@ pub enum Frontend {
     CopyData(Bytes),
     /// `c`
     CopyDone,
-    /// `f`: why the client gives up.
+    /// `f`: the client's reason to cancel.
     CopyFail(String),
     /// `X`
     Terminate,
-    /// `F`: the function call protocol, which nobody uses any more.
+    /// `F`: the obsolete function call protocol.
     FunctionCall,
-    /// `p`: an answer to a question that was not asked.
+    /// `p`: an answer without a request.
     Password,
 }
 
@@ -43,26 +43,26 @@ pub struct Parse {
     pub name: String,
     /// SQL.
     pub sql: String,
-    /// Object ids of the parameters' types, 0 for unknown; may be fewer than there are.
+    /// Object ids of the parameters' types, 0 for unknown; the list may be incomplete.
     pub types: Vec<u32>,
 }
 
 /// Makes a portal of a statement and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bind {
-    /// Name of the portal; empty for the unnamed one.
+    /// Name of the portal; empty for the unnamed portal.
     pub portal: String,
     /// Name of the statement.
     pub statement: String,
-    /// Format codes of the parameters: none, one for all, or one each.
+    /// Format codes of the parameters: none, a single code for all, or a code for each.
     pub formats: Vec<i16>,
     /// The values; `None` is NULL.
     pub values: Vec<Option<Bytes>>,
-    /// Format codes of the result's columns: none, one for all, or one each.
+    /// Format codes of the result's columns: none, a single code for all, or a code for each.
     pub result_formats: Vec<i16>,
 }
 
-/// What Describe and Close speak of.
+/// The target of Describe and Close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A prepared statement.
@@ -74,7 +74,7 @@ pub enum Target {
 /// Asks for the shape of a statement or portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Describe {
-    /// Of what.
+    /// Statement or portal.
     pub target: Target,
     /// Its name.
     pub name: String,
@@ -85,14 +85,14 @@ pub struct Describe {
 pub struct Execute {
     /// Name of the portal.
     pub portal: String,
-    /// Rows after which to pause; 0 for all.
+    /// Maximum rows before a pause; 0 for all rows.
     pub rows_max: usize,
 }
 
 /// Drops a statement or portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
-    /// What.
+    /// Statement or portal.
     pub target: Target,
     /// Its name.
     pub name: String,
@@ -102,7 +102,7 @@ fn violation(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ProtocolViolation, message)
 }
 
-/// Whether a byte is the type of a message that clients send.
+/// True if a byte is the type of a client message.
 pub(super) fn is_known(kind: u8) -> bool {
     matches!(
         kind,
@@ -123,11 +123,11 @@ pub(super) fn is_known(kind: u8) -> bool {
 }
 
 impl Frontend {
-    /// Reads the body of a message of type `kind`.
+    /// Decodes the body of a message of type `kind`.
     ///
     /// # Errors
-    /// `ProtocolViolation` when the body is shorter or longer than what it says,
-    /// `InvalidEncoding` for strings that are not UTF-8.
+    /// `ProtocolViolation` when the body is shorter or longer than its contents require,
+    /// `InvalidEncoding` for strings outside UTF-8.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self> {
         let mut body = Body(body);
         let message = match kind {
@@ -152,7 +152,7 @@ impl Frontend {
             }
             b'E' => {
                 let portal = body.string()?;
-                // Negative limits mean none, as in PostgreSQL.
+                // Like in PostgreSQL, negative limits mean no limit.
                 let rows_max = usize::try_from(body.i32()?).unwrap_or(0);
                 Self::Execute(Execute { portal, rows_max })
             }
@@ -182,7 +182,7 @@ impl Frontend {
     }
 }
 
-/// What is left of a body.
+/// The rest of a body.
 struct Body(Bytes);
 
 impl Body {
@@ -220,7 +220,7 @@ impl Body {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A 16-bit count. Collections grow as elements are read, so a lie costs nothing.
+    /// A 16-bit count. Collections grow with each element; a wrong count causes no allocation.
     fn count(&mut self) -> Result<u16> {
         self.array().map(u16::from_be_bytes)
     }

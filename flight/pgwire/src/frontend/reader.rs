@@ -9,71 +9,71 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::message::is_known;
 use crate::budget::{Budget, Claim};
 
-/// Bytes of a message that a connection may have before it needs room for the rest.
+/// Bytes of a message held by a connection without a claim on the budget.
 const FREE_BYTES: usize = 128 << 10;
 
-/// Bytes that are read ahead while a statement runs, at most.
+/// Maximum bytes read ahead during a statement.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 
-/// Bytes asked of the socket at a time, of a client that sends much.
+/// Bytes requested per read from a client with much data.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes asked of the socket at a time, before a client has sent as many at once.
+/// Bytes requested per read at first, until a read returns a full buffer.
 const FIRST_READ_BYTES: usize = 8 << 10;
 
-/// What came out of the socket.
+/// An item from the socket.
 #[derive(Debug)]
 pub enum Inbound {
-    /// A message: its type and its body, not yet looked at.
+    /// A message: its type and its undecoded body.
     Message(u8, Bytes),
-    /// A message that there was no room for: its type, and what to tell the client. All of
-    /// it was read, and dropped.
+    /// A message refused for lack of memory: its type, and the error for the client. The whole
+    /// message was read and dropped.
     Refused(u8, Error),
-    /// The client is gone, in the middle of a message or not.
+    /// The client is gone, possibly within a message.
     Closed,
-    /// Framing is lost: nothing after this can be understood. The error is for the client.
+    /// Framing is lost: later bytes have no meaning. The error is for the client.
     Broken(Error),
 }
 
-/// How a client has left: nothing that it sent is still to be carried out.
+/// The manner of a disconnect: no received message is left to execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// Its end is closed.
+    /// The client's end is closed.
     Closed,
-    /// It has said so, and waits for no answer.
+    /// The client has sent Terminate and expects no answer.
     Farewell,
 }
 
 /// Limits of messages.
 #[derive(Debug, Clone)]
 pub struct MessageLimits {
-    /// Bytes of one message.
+    /// Maximum bytes of a message.
     pub bytes_max: usize,
-    /// Room for the large messages of all connections.
+    /// Budget for the large messages of all connections.
     pub room: Budget,
-    /// How long a message waits for room.
+    /// Maximum wait of a message for room.
     pub patience: Duration,
 }
 
-/// Cuts the bytes of a socket into messages. Memory is bounded: a little for each
-/// connection, and what is claimed of the room for large messages.
+/// Splits the bytes of a socket into messages. Memory is limited: a small buffer per connection,
+/// and claims on the budget for large messages.
 #[derive(Debug)]
 pub struct MessageReader<R> {
     source: R,
     buffer: BytesMut,
     limits: MessageLimits,
     closed: bool,
-    /// Bytes asked of the socket at a time.
+    /// Bytes requested per read.
     read_bytes: usize,
-    /// Room for the message that is coming in.
+    /// Claim for the incoming message.
     claim: Option<Claim>,
-    /// Bytes of COPY data that are still to come of the message whose beginning was handed out.
+    /// Remaining bytes of a COPY data message after its first part was returned.
     data_left: usize,
-    /// The message that is coming in is dropped: its type, and the bytes that are left.
+    /// A refused incoming message: its type, and the number of remaining bytes.
     refused: Option<(u8, usize, Error)>,
 }
 
-/// A message with its room, which is free again when the last part of it is dropped.
+/// A message with its claim; the claim ends with the drop of the last part.
 struct Claimed {
     body: Bytes,
     _claim: Claim,
@@ -86,7 +86,7 @@ impl AsRef<[u8]> for Claimed {
 }
 
 impl<R: AsyncRead + Unpin> MessageReader<R> {
-    /// A reader of `source`, with what has been read of it already.
+    /// A reader of `source`; `buffer` contains bytes read before.
     pub fn new(source: R, buffer: BytesMut, limits: MessageLimits) -> Self {
         Self {
             source,
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message. Safe to drop and call again: nothing that was read is lost.
+    /// The next message. Safe to drop and call again: no read bytes are lost.
     pub async fn next(&mut self) -> Inbound {
         loop {
             match self.buffered() {
@@ -110,7 +110,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
                     self.make_room().await;
                     match self.source.read_buf(&mut self.buffer).await {
                         Ok(0) => self.closed = true,
-                        // More than a little at a time: there may be much more.
+                        // A full read: more data may follow.
                         Ok(read) if read >= self.read_bytes => self.read_bytes = READ_BYTES,
                         Ok(_) => {}
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -121,7 +121,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Gives the memory of an empty buffer back, of a connection that is idle.
+    /// Frees the memory of an empty buffer, for an idle connection.
     pub fn rest(&mut self) {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -129,8 +129,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Makes room for more of the message whose beginning is in the buffer. A message that
-    /// is not small waits here for its share of the server's memory, its sender with it.
+    /// Makes room for more of the incomplete message in the buffer. A large message waits here for
+    /// its share of the server's memory; its sender waits too.
     async fn make_room(&mut self) {
         let here = self.buffer.len();
         if here < FREE_BYTES || self.claim.is_some() || self.refused.is_some() || self.data_left > 0
@@ -159,7 +159,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.buffer.reserve(READ_BYTES);
     }
 
-    /// Drops what is here of a message that was refused.
+    /// Drops the received part of a refused message.
     fn drop_refused(&mut self) -> Option<Inbound> {
         let (kind, left, error) = self.refused.take()?;
         let here = left.min(self.buffer.len());
@@ -171,7 +171,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         None
     }
 
-    /// More of a large message of COPY data, when it is worth it.
+    /// The next part of a large COPY data message, if the part is large enough.
     fn more_data(&mut self) -> Option<Inbound> {
         let here = self.data_left.min(self.buffer.len());
         if here < self.data_left && here < READ_BYTES {
@@ -181,13 +181,12 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Some(Inbound::Message(b'd', self.buffer.split_to(here).freeze()))
     }
 
-    /// Whether Sync is here already and comes next, but for messages that ask for nothing:
-    /// Close and Flush.
+    /// True if a received Sync comes next; Close and Flush messages before it do not count.
     pub fn is_sync_next(&self) -> bool {
         self.kind_behind(b"CH") == Some(b'S')
     }
 
-    /// The type of the next message that is of none of the types `passed`, if that is here already.
+    /// The type of the next received message with a type outside `passed`.
     fn kind_behind(&self, passed: &[u8]) -> Option<u8> {
         if self.refused.is_some() || self.data_left > 0 {
             return None;
@@ -203,8 +202,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message if it is here already. COPY data is a stream, whatever messages it
-    /// comes in: of large ones the parts are handed out as they come, each a message.
+    /// The next message, if already received. COPY data is a stream: the parts of a large message
+    /// are returned as they arrive, each as a separate message.
     pub fn buffered(&mut self) -> Option<Inbound> {
         if self.refused.is_some() {
             return self.drop_refused();
@@ -254,16 +253,15 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let mut body = self.buffer.split_to(length - 4).freeze();
         if let Some(claim) = self.claim.take() {
             body = Bytes::from_owner(Claimed { body, _claim: claim });
-            // What follows must not keep the memory of this one.
+            // Later data must not keep the memory of this message.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
         Some(Inbound::Message(kind, body))
     }
 
-    /// Waits until the client has left, reading ahead a bounded number of bytes. Never
-    /// returns while the client is there, nor when it left after sending more: what it
-    /// sent is then still to be answered. The end of a round, and what asks for nothing, is not more. Safe to
-    /// drop.
+    /// Waits until the client disconnects; reads ahead a limited number of bytes. Never returns
+    /// while the client is connected, or while received messages need an answer. Sync, Close and
+    /// Flush messages need no answer in this sense. Safe to drop.
     pub async fn left(&mut self) -> Left {
         loop {
             if self.kind_behind(b"SCH") == Some(b'X') {
@@ -279,8 +277,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Waits until the client has closed its end, whatever it sent before, as far as that is no
-    /// more than is read ahead. Safe to drop.
+    /// Waits until the client closes its end. Earlier messages do not matter, up to the limit of
+    /// bytes read ahead. Safe to drop.
     pub async fn closed(&mut self) {
         while !self.closed {
             if self.buffer.len() >= READ_AHEAD_BYTES {
@@ -297,7 +295,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => {
-                // A reset connection takes no answer.
+                // A reset connection accepts no answer.
                 self.closed = true;
                 self.buffer.clear();
             }

@@ -184,12 +184,12 @@ async fn a_client_that_sent_more_before_it_closed_has_not_left() {
         assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, None);
         assert_eq!(left([sent(b'S'), sent(kind), goodbye.clone()].concat()).await, None);
     }
-    // Data that the goodbye only looks like.
+    // Data that only looks like a Terminate message.
     let data = framed(b'd', &vec![b'X'; 200_000]);
     let mut whole = reader(&data, 1 << 20);
     assert!(matches!(whole.next().await, Inbound::Message(b'd', _)));
     assert!(tokio::time::timeout(Duration::from_millis(20), whole.left()).await.is_err());
-    // Unless nothing that it sent can be answered.
+    // Unless no received message can be answered.
     reader(b"X\0\0\0\x04", 1000).closed().await;
 }
 

@@ -52,7 +52,7 @@ pub(super) fn timestamp(units: i64, unit_ns: i64, zoned: bool) -> ScalarValue {
     }
 }
 
-/// Reads a value that is on the wire as `wire`, into the Arrow type of `source`.
+/// Decodes a value with the wire type `wire` into the Arrow type of `source`.
 pub(super) fn decode(
     bytes: &Bytes,
     wire: u32,
@@ -106,7 +106,7 @@ pub(super) fn decode(
                     None => (micros, 1_000),
                 }
             } else {
-                // Rounded half up, as text is.
+                // Rounded half up, like text.
                 let unit_micros = unit_ns / 1_000;
                 (micros.saturating_add(unit_micros / 2).div_euclid(unit_micros), unit_ns)
             };
@@ -207,7 +207,7 @@ fn array(bytes: &Bytes, wire: u32, element: &ColumnType, style: &TextStyle) -> R
     Ok(ScalarValue::List(Arc::new(list)))
 }
 
-/// The type that holds the numerics, or the times, of two types.
+/// A type wide enough for the numerics, or the times, of two types.
 fn wider(one: DataType, other: DataType) -> DataType {
     match (&one, &other) {
         (DataType::Decimal128(precision, scale), DataType::Decimal128(digits, behind)) => {

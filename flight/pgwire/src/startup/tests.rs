@@ -3,7 +3,7 @@ use tokio::io::AsyncReadExt;
 
 use super::{Request, Start, command_line, negotiate};
 
-/// What is asked by a client that sends these bytes and leaves; and what it was sent.
+/// The request of a client that sends `bytes` and leaves; and the bytes sent to the client.
 async fn asked(bytes: &[u8]) -> (Result<Request>, Vec<u8>) {
     let (mut client, mut server) = tokio::io::duplex(64 << 10);
     use tokio::io::AsyncWriteExt;

@@ -103,7 +103,7 @@ async fn a_client_that_gives_up_stores_nothing() {
     client.batch_execute(TABLE).await.unwrap();
     let data = framed(b'd', "2020-01-01\ta\t1\n".repeat(20_000).as_bytes());
 
-    // It says so.
+    // The client sends CopyFail.
     let mut wire = Wire::ready(server.port).await;
     wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
     wire.until('G').await;
@@ -113,7 +113,7 @@ async fn a_client_that_gives_up_stores_nothing() {
     assert_eq!(error_field(&replies, b'M').unwrap(), "COPY from stdin failed: no more");
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
 
-    // It leaves, with and without saying goodbye.
+    // The client leaves, with and without a Terminate message.
     for goodbye in [framed(b'X', b""), Vec::new()] {
         let mut wire = Wire::ready(server.port).await;
         wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
@@ -121,7 +121,7 @@ async fn a_client_that_gives_up_stores_nothing() {
         wire.send(&[data.clone(), goodbye].concat()).await;
     }
 
-    // It sends something else; what follows of the data is ignored.
+    // The client sends another message; later data is ignored.
     let mut wire = Wire::ready(server.port).await;
     wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
     wire.until('G').await;
@@ -234,7 +234,7 @@ async fn rows_that_cannot_be_read_are_left_out() {
         let complete = replies.iter().find(|(kind, _)| *kind == 'C').unwrap();
         assert_eq!(complete.1, b"COPY 2\0");
     }
-    // What is wrong with a row itself still stops it.
+    // An error in the row itself still stops the COPY.
     for (data, state) in [
         ("2024-01-01\tb\n", "22P04"),
         ("never\tb\t1\t2\n", "22P04"),
@@ -281,7 +281,7 @@ async fn others_see_how_far_a_copy_is() {
     wire.send(&framed(b'c', b"")).await;
     assert_eq!(kinds(&wire.until('Z').await), "NCZ");
     assert!(other.query(sql, &[]).await.unwrap().is_empty());
-    // One that goes out, and that its client does not read.
+    // An outgoing COPY without a reading client.
     wire.send(&framed(
         b'Q',
         b"COPY (SELECT x, repeat('y', 1000) FROM generate_series(1, 100000000) AS g(x)) TO STDOUT\0",
@@ -322,7 +322,7 @@ async fn a_time_that_was_added_may_be_left_out() {
         .await,
         "1\ta\tt\n2\tb\tt\n3\tc\tf\n"
     );
-    // A table whose statement gives it a time has no column to leave out.
+    // A table with a time from its statement has no column to omit.
     client.batch_execute(TABLE).await.unwrap();
     let short = copy_in(&client, "COPY t FROM STDIN", &["2020-01-01\ta\n"]).await;
     assert_eq!(code(&short.unwrap_err()), "22P04");

@@ -212,7 +212,7 @@ async fn messages_of_a_pipeline() {
     assert_eq!(kinds(&replies), "1tT2TDC3Z");
     assert_eq!(replies[1].1, [0, 1, 0, 0, 0, 23]);
     assert_eq!(&replies[5].1[6..], b"42");
-    // Named statements outlive Sync, portals do not.
+    // Named statements survive Sync, portals do not.
     assert_eq!(kinds(&ask(&[bind("", "s", &[None]), execute("", 0)]).await), "2DCZ");
     assert_eq!(sqlstate(&ask(&[execute("", 0)]).await), "34000");
     assert_eq!(kinds(&ask(&[close(b'S', "s"), close(b'S', "never")]).await), "33Z");
@@ -229,14 +229,14 @@ async fn messages_of_a_pipeline() {
         execute("", 1),
     ];
     assert_eq!(kinds(&ask(&again).await), "12DsCCZ");
-    // One that is no query runs once.
+    // A statement without rows runs once.
     let once =
         [parse("", "SET TimeZone = 'UTC'", &[]), bind("", "", &[]), execute("", 0), execute("", 0)];
     let replies = ask(&once).await;
     assert_eq!(sqlstate(&replies), "55000");
 }
 
-/// Where PostgreSQL's locks hold such an ALTER up, the statement is as it was told here.
+/// PostgreSQL's locks would delay such an ALTER; here the statement keeps its described form.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_altered_between_parse_and_execute() {
     let server = Server::start().await;
@@ -265,7 +265,7 @@ async fn a_table_altered_between_parse_and_execute() {
     assert_eq!(kinds(&replies), "DDCDCZ", "{:?}", error_field(&replies, b'M'));
     let columns = |at: usize| replies[at].1[..2].to_vec();
     assert_eq!([columns(0), columns(1), columns(3)], [[0, 2], [0, 2], [0, 2]]);
-    // What was told before is too old.
+    // The description from an earlier round is outdated.
     wire.send(&[bind("", "write", &[Some("4")]), execute("", 0), sync()].concat()).await;
     assert_eq!(sqlstate(&wire.until('Z').await), "0A000");
     wire.send(
@@ -306,7 +306,7 @@ async fn a_pipeline_is_one_transaction() {
     assert_eq!(kinds(&replies), "12C12CEZ");
     assert_eq!(replies.last().unwrap().1[0], b'I');
     assert_eq!(seen().await, 2);
-    // One by itself is committed before it is said to be done.
+    // A single statement is committed before its completion is reported.
     let returning = statement("INSERT INTO t VALUES ('2024-01-01', 1) RETURNING _gsn");
     wire.send(&[returning, close(b'P', ""), framed(b'H', b""), sync()].concat()).await;
     assert_eq!(kinds(&wire.until('Z').await), "12DC3Z");

@@ -1,4 +1,5 @@
-//! Clients that say goodbye while their statements run: who waits for others is gone, all else is carried out.
+//! Clients that send Terminate during their statements: a waiting statement is cancelled, all other
+//! statements run to their ends.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ async fn count(client: &Client, sql: &str) -> i64 {
     client.query_one(sql, &[]).await.unwrap().get(0)
 }
 
-/// How many sessions carry something out, but this one.
+/// The number of other sessions with a running statement.
 async fn running(client: &Client) -> i64 {
     let sql =
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()";
@@ -96,7 +97,8 @@ async fn what_was_sent_before_a_goodbye_is_carried_out() {
     }
 }
 
-/// What follows a statement that waits was sent to be carried out, as what precedes it in a block that nobody began.
+/// A wait continues despite a Terminate message if further statements follow the waiting statement,
+/// or precede it in an implicit transaction: the client sent them for execution.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_goes_on_for_what_goes_with_it() {
     let (server, client) = server().await;

@@ -1,4 +1,4 @@
-//! Large messages on their way in, when there is little room for them.
+//! Incoming large messages with little room.
 
 use std::time::Duration;
 
@@ -31,8 +31,7 @@ fn query(sql: &str) -> Vec<u8> {
     framed(b'Q', &[sql.as_bytes(), b"\0"].concat())
 }
 
-/// A connection in the middle of a large message, which the server has made room for; and
-/// what is left of the message.
+/// A connection within a large message with room from the server, and the rest of the message.
 async fn halfway(server: &Server) -> (Wire, Vec<u8>) {
     let mut wire = Wire::ready(server.port).await;
     let mut message = query(&sql(LARGE));
@@ -55,20 +54,20 @@ async fn a_message_without_room_fails_alone() {
     let message = error_field(&replies, b'M').unwrap();
     assert!(message.contains("no room for a message of 9000"), "{message}");
     assert!(message.contains("of 1048576 bytes"), "{message}");
-    // Small ones, and those that fit beside it, are not concerned.
+    // Small messages, and messages that fit beside it, are not affected.
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
     assert_eq!(kinds(&wire.query(&sql(100_000)).await), "TDCZ");
-    // In the extended protocol, what follows is skipped until Sync.
+    // In the extended protocol, later messages are skipped until Sync.
     let round = [parse("", &sql(LARGE), &[]), bind("", "", &[]), execute("", 0), sync()];
     wire.send(&round.concat()).await;
     let replies = wire.until('Z').await;
     assert_eq!((kinds(&replies).as_str(), sqlstate(&replies).as_str()), ("EZ", "53200"));
-    // A block fails as with any other error.
+    // A transaction block fails like after any other error.
     wire.query("BEGIN").await;
     wire.query(&sql(LARGE)).await;
     assert_eq!(sqlstate(&wire.query("SELECT 1").await), "25P02");
     wire.query("ROLLBACK").await;
-    // The first one is answered when it is whole, and then there is room.
+    // The first message is answered when it is complete, and then room is free.
     first.send(&rest).await;
     assert_eq!(kinds(&first.until('Z').await), "TDCZ");
     assert_eq!(kinds(&wire.query(&sql(LARGE)).await), "TDCZ");
@@ -88,13 +87,13 @@ async fn data_of_a_copy_needs_no_room() {
     let replies = wire.until('Z').await;
     assert_eq!(kinds(&replies), "GCZ", "{:?}", error_field(&replies, b'M'));
     assert_eq!(replies[1].1, b"COPY 1802\0");
-    // What comes of a COPY that failed is dropped, whatever its size.
+    // Data of a failed COPY is dropped, for any size.
     wire.send(&[query("COPY none FROM STDIN"), data.repeat(2), framed(b'c', b"")].concat()).await;
     assert_eq!(kinds(&wire.until('Z').await), "EZ");
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
 }
 
-/// Waits for room, with a large query.
+/// Waits for room with a large query.
 fn waiting(mut wire: Wire) -> JoinHandle<String> {
     tokio::spawn(async move { kinds(&wire.query(&sql(LARGE)).await) })
 }
@@ -107,7 +106,7 @@ async fn room_is_waited_for() {
         let mut waits = waiting(Wire::ready(server.port).await);
         assert!(timeout(Duration::from_millis(300), &mut waits).await.is_err());
         if leaves {
-            // A client that goes away leaves its room to others.
+            // A disconnecting client frees its room.
             drop(first);
         } else {
             first.send(&rest).await;

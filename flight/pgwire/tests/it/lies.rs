@@ -1,5 +1,5 @@
-//! Every message of the protocol, cut at every byte, with every length and count field wrong, and in
-//! every order: that connection gets an error or ends, and nobody else notices.
+//! Every message of the protocol, cut at every byte, with every length and count field wrong, and
+//! in every order: the connection gets an error or ends, and other connections are not affected.
 
 use tokio::io::AsyncWriteExt;
 
@@ -8,7 +8,7 @@ use crate::{
     server::{Server, eventually},
 };
 
-/// Bytes of a message, and where its lengths and counts stand: position and width.
+/// Bytes of a message, and its length and count fields: position and width.
 #[derive(Clone, Default)]
 struct Message {
     name: &'static str,
@@ -46,7 +46,7 @@ impl Message {
         self
     }
 
-    /// With each of its fields as each of these lies.
+    /// Variants of the message with wrong values in each field.
     fn lies(&self) -> Vec<Vec<u8>> {
         let mut lies = Vec::new();
         for (at, width) in &self.fields {
@@ -66,7 +66,7 @@ impl Message {
     }
 }
 
-/// What comes before a login.
+/// The messages before a login.
 fn requests() -> Vec<Message> {
     let code = |name, code: i32| Message::start(name, None).raw(&code.to_be_bytes());
     vec![
@@ -132,14 +132,14 @@ async fn server() -> Server {
     server
 }
 
-/// Sends bytes, and nothing after; what the server says until it closes.
+/// Sends bytes, and nothing after them; returns the answers until the server closes.
 async fn answered(mut wire: Wire, bytes: &[u8]) -> Vec<Reply> {
     wire.send(bytes).await;
     let _ = wire.0.shutdown().await;
     wire.rest().await
 }
 
-/// Whether others are served as if nothing had happened, and nothing is left of what was.
+/// Checks that other clients are served normally, and that no session remains.
 async fn nobody_noticed(server: &Server) {
     let client = server.client().await;
     eventually("no other session is left", async || {
@@ -179,7 +179,7 @@ async fn every_length_and_count_lied_about() {
             let mut wire = Wire::open(server.port).await;
             wire.send(&lie).await;
             let _ = wire.0.shutdown().await;
-            // One byte answers a request for encryption; an error may follow.
+            // A single byte answers a request for encryption; an error may follow.
             use tokio::io::AsyncReadExt;
             let mut said = Vec::new();
             let _ = wire.0.read_to_end(&mut said).await;
@@ -197,7 +197,7 @@ async fn every_length_and_count_lied_about() {
     .concat();
     for message in messages() {
         for lie in message.lies() {
-            // Within a COPY as well, where other rules hold.
+            // Within a COPY too, because other rules apply there.
             for copies in [false, true] {
                 let mut wire = Wire::ready(server.port).await;
                 if copies {
@@ -207,7 +207,7 @@ async fn every_length_and_count_lied_about() {
                     wire.send(&before).await;
                 }
                 let replies = answered(wire, &[lie.clone(), sync()].concat()).await;
-                // Whatever it was taken for, what came back is whole messages.
+                // For any interpretation, the answer consists of complete messages.
                 assert!(replies.len() < 30, "{}: {lie:?}", message.name);
             }
         }
@@ -238,7 +238,7 @@ async fn messages_in_any_order() {
         let order: Vec<&Message> =
             (0..12).map(|_| &messages[random.below(messages.len())]).collect();
         let mut bytes: Vec<u8> = order.iter().flat_map(|message| message.bytes.clone()).collect();
-        // In every third, some bytes are others.
+        // Every third input has some changed bytes.
         if seed % 3 == 0 {
             for _ in 0..3 {
                 let at = random.below(bytes.len());
@@ -310,12 +310,12 @@ async fn formats_that_do_not_fit() {
     wire.send(&[framed(b'P', b"s\0SELECT $1::int, $2::int\0\0\0"), sync()].concat()).await;
     wire.until('Z').await;
     for (body, state) in [
-        // Three formats for two parameters; a format that there is not; of results as well.
+        // Three formats for two parameters; an unknown format; the same for results.
         (&b"\0s\0\0\x03\0\0\0\0\0\0\0\x02\0\0\0\x011\0\0\0\x012\0\0"[..], "08P01"),
         (b"\0s\0\0\x01\0\x02\0\x02\0\0\0\x011\0\0\0\x012\0\0", "22023"),
         (b"\0s\0\0\0\0\x02\0\0\0\x011\0\0\0\x012\0\x03\0\0\0\0\0\0", "08P01"),
         (b"\0s\0\0\0\0\x02\0\0\0\x011\0\0\0\x012\0\x01\0\x07", "22023"),
-        // One value for two parameters; a binary integer of one byte; text that is no number.
+        // One value for two parameters; a binary integer of one byte; text that is not a number.
         (b"\0s\0\0\0\0\x01\0\0\0\x011\0\0", "08P01"),
         (b"\0s\0\0\x01\0\x01\0\x02\0\0\0\x011\0\0\0\x012\0\0", "22P03"),
         (b"\0s\0\0\0\0\x02\0\0\0\x01x\0\0\0\x012\0\0", "22P02"),
@@ -330,7 +330,7 @@ async fn formats_that_do_not_fit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nul_bytes_in_texts() {
     let server = server().await;
-    // A NUL ends a name or a statement; what comes after it is no message.
+    // A NUL ends a name or a statement; the text after it is not a valid rest of the message.
     for (kind, body, states) in [
         (b'Q', &b"SELECT 1\0 + 1\0"[..], &["08P01"][..]),
         (b'P', b"s\0t\0SELECT 1\0\0\0", &["08P01"]),
@@ -351,7 +351,7 @@ async fn nul_bytes_in_texts() {
         assert!(states.contains(&state.as_str()), "{} {body:?}: {state}", char::from(kind));
         assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
     }
-    // Values have a length of their own: a NUL in one is no text, as PostgreSQL has it.
+    // Values have their own length: a NUL inside is invalid in a text, like in PostgreSQL.
     let mut wire = Wire::ready(server.port).await;
     for (format, sql) in [(0_u8, "SELECT $1::text"), (1, "SELECT $1::text"), (0, "SELECT $1::int")]
     {

@@ -13,7 +13,7 @@ async fn too_many_connections() {
     let clients = [server.client().await, server.client().await, server.client().await];
     let error = connect(&server.config()).await.unwrap_err();
     assert_eq!(code(&error), "53300");
-    // Cancel requests still come through.
+    // Cancel requests are still accepted.
     let token = clients[0].cancel_token();
     token.cancel_query(tokio_postgres::NoTls).await.unwrap();
     drop(clients);
@@ -47,7 +47,7 @@ async fn a_slow_start_up_is_ended() {
         assert!(start.elapsed() < Duration::from_secs(5));
         assert_eq!(error_field(&replies, b'M').unwrap(), "canceling authentication due to timeout");
     }
-    // Those who are in are not hurried.
+    // Logged-in clients have no timeout.
     let mut wire = Wire::ready(server.port).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
@@ -64,12 +64,12 @@ async fn those_who_say_nothing_keep_nobody_out() {
     let mut silent = Vec::new();
     for at in 0..10_000_usize {
         let mut wire = Wire::open(server.port).await;
-        // Some begin a start-up, which they never end.
+        // Some clients begin a start-up and never end it.
         let begun: &[u8] = &[0, 0, 0, 20, 0, 3][..at % 7];
         wire.send(begun).await;
         silent.push(wire);
         if silent.len() > 2_000 {
-            // As many as the system may have open; the server has dropped it long since.
+            // As many as the system may have open; the server has dropped the socket long before.
             assert_eq!(kinds(&silent.remove(0).rest().await), "");
         }
         if at % 1_000 == 0 {

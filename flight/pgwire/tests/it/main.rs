@@ -1,4 +1,4 @@
-//! The server as clients see it: tokio-postgres, and sockets that misbehave.
+//! The server from its clients' view: tokio-postgres, and misbehaving sockets.
 
 #![allow(
     clippy::unwrap_used,

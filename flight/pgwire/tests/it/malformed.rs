@@ -3,7 +3,7 @@ use crate::{
     server::Server,
 };
 
-/// Whether others are served as if nothing had happened.
+/// Checks that other clients are served normally.
 async fn serves(server: &Server) {
     let client = server.client().await;
     let row = client.query_one("SELECT 1::int", &[]).await.unwrap();
@@ -13,7 +13,7 @@ async fn serves(server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn start_up_packets_that_are_none() {
     let server = Server::start().await;
-    // No length of a packet. The last one leaves before it starts.
+    // Invalid packet lengths. The last client leaves before its start-up.
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[0, 0, 0, 4][..],
@@ -74,11 +74,11 @@ async fn messages_whose_bodies_lie() {
         let replies = wire.until('Z').await;
         assert_eq!(sqlstate(&replies), state, "{message:?}");
         if matches!(message[0], b'Q' | b'F') {
-            // A query ends its round by itself, and Sync another.
+            // A query ends its own round, and Sync ends another round.
             wire.until('Z').await;
         }
     }
-    // Framing was never lost: the connection is as good as before.
+    // Framing was never lost: the connection is still usable.
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
 }
 

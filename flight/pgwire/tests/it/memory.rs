@@ -1,4 +1,4 @@
-//! What one client can make the server hold for it.
+//! Memory of the server used by a single client.
 
 use stratalog_pgwire::PgwireSettings;
 
@@ -30,7 +30,7 @@ async fn answers_are_sent_when_there_are_enough_of_them() {
         wire.query("BEGIN").await;
         let portal = bind("p", "s", &[]);
         wire.send(&[portal, message.repeat(many), forever.clone()].concat()).await;
-        // The last statement never ends: all of these come before it does.
+        // The last statement never ends: all these answers come before its end.
         for _ in 0..many - 200 / 5 {
             while wire.reply().await.unwrap().0 != answer {}
         }
@@ -50,7 +50,7 @@ async fn answers_of_one_string_are_sent_when_there_are_enough_of_them() {
     }
 }
 
-/// Room for two statements of `TEXT_BYTES` in quotes, which count four times.
+/// Room for two statements with `TEXT_BYTES` of quoted text; each byte counts four times.
 const KEPT_BYTES: usize = 1 << 20;
 const TEXT_BYTES: usize = 100_000;
 
@@ -58,7 +58,7 @@ async fn small_room() -> Server {
     Server::with(PgwireSettings { kept_bytes_max: KEPT_BYTES, ..Default::default() }).await
 }
 
-/// The SQLSTATE of what is sent, and of the Sync after it.
+/// The SQLSTATE of the messages and of the Sync after them.
 async fn state(wire: &mut Wire, messages: &[Vec<u8>]) -> String {
     wire.send(&[&messages.concat()[..], &sync()].concat()).await;
     sqlstate(&wire.until('Z').await)
@@ -81,14 +81,14 @@ async fn texts_of_statements_are_bounded() {
     assert!(message.contains("prepared statement of about 4"), "{message}");
     assert!(message.contains(" of 1048576 bytes"), "{message}");
     assert!(error_field(&replies, b'H').unwrap().contains("DEALLOCATE"));
-    // Those that are there work, and so do small and unnamed ones.
+    // Existing statements work, and small and unnamed statements work too.
     assert_eq!(state(&mut wire, &[bind("", "b", &[]), execute("", 0)]).await, "");
     assert_eq!(state(&mut wire, &[parse("small", "SELECT 1", &[])]).await, "");
     for _ in 0..5 {
         let unnamed = [large_parse(""), bind("", "", &[]), execute("", 0)];
         assert_eq!(state(&mut wire, &unnamed).await, "");
     }
-    // Whatever way one is given up, there is room for another.
+    // After any kind of close, another statement has room.
     assert_eq!(state(&mut wire, &[large_parse("c")]).await, "54000");
     assert_eq!(state(&mut wire, &[close(b'S', "a"), large_parse("c")]).await, "");
     assert_eq!(state(&mut wire, &[large_parse("d")]).await, "54000");
@@ -97,7 +97,7 @@ async fn texts_of_statements_are_bounded() {
     assert_eq!(state(&mut wire, &[large_parse("e")]).await, "54000");
     wire.query("DISCARD ALL").await;
     assert_eq!(state(&mut wire, &[large_parse("e"), large_parse("f")]).await, "");
-    // One that is larger than the room has it alone.
+    // A statement larger than the room is allowed alone.
     let largest = parse("g", &format!("SELECT '{}'", "x".repeat(KEPT_BYTES)), &[]);
     assert_eq!(state(&mut wire, std::slice::from_ref(&largest)).await, "54000");
     wire.query("DEALLOCATE ALL").await;
@@ -144,7 +144,7 @@ async fn values_of_portals_are_bounded() {
     }
     let unnamed = vec![large(""); 5];
     assert_eq!(state(&mut wire, &unnamed).await, "");
-    // In a block they stay.
+    // In a transaction block, portals stay.
     wire.query("BEGIN").await;
     assert_eq!(state(&mut wire, &[large("a"), large("b")]).await, "");
     assert_eq!(state(&mut wire, &[close(b'P', "a"), large("c"), execute("c", 0)]).await, "");
@@ -161,7 +161,7 @@ async fn what_a_portal_runs_counts_when_its_name_is_gone() {
         wire.query("BEGIN").await;
         let keep = |portal: &str| [large_parse(name), bind(portal, name, &[]), close(b'S', name)];
         assert_eq!(state(&mut wire, &keep("a")).await, "");
-        // Two portals of one statement count it once.
+        // Two portals of a statement count the statement once.
         let twice = [large_parse(name), bind("b", name, &[]), bind("c", name, &[])];
         assert_eq!(state(&mut wire, &twice).await, "");
         assert_eq!(state(&mut wire, &[close(b'S', name)]).await, "");

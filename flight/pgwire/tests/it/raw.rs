@@ -1,4 +1,4 @@
-//! The protocol by hand.
+//! The protocol at byte level.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Wire {
         Self(TcpStream::connect(("127.0.0.1", port)).await.unwrap())
     }
 
-    /// A connection that has logged in.
+    /// A logged-in connection.
     pub async fn ready(port: u16) -> Self {
         let mut wire = Self::open(port).await;
         wire.send(&startup(&[("user", "tester"), ("database", "stratalog")])).await;
@@ -51,7 +51,7 @@ impl Wire {
     }
 
     pub async fn send(&mut self, bytes: &[u8]) {
-        // The server may have closed already: what it said then counts.
+        // The server may have closed already; its earlier answer then counts.
         let _ = self.0.write_all(bytes).await;
     }
 
@@ -73,7 +73,7 @@ impl Wire {
         timeout(Duration::from_secs(20), read).await.expect("the server says nothing")
     }
 
-    /// The messages up to and including one of type `kind`, or until the server closes.
+    /// The messages up to and including a message of type `kind`, or until the server closes.
     pub async fn until(&mut self, kind: char) -> Vec<Reply> {
         let mut replies = Vec::new();
         while let Some(reply) = self.reply().await {
@@ -86,7 +86,7 @@ impl Wire {
         replies
     }
 
-    /// What the server says before it closes.
+    /// The messages until the server closes.
     pub async fn rest(&mut self) -> Vec<Reply> {
         let mut replies = Vec::new();
         while let Some(reply) = self.reply().await {

@@ -99,7 +99,7 @@ pub fn code(error: &tokio_postgres::Error) -> &str {
     error.code().map_or("none", SqlState::code)
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` is true.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..500 {
         if condition().await {
@@ -110,6 +110,6 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// A statement that computes for very long.
+/// A statement with a very long computation.
 pub const FOREVER: &str = "SELECT count(*) FROM generate_series(1, 1000000) AS a(x), \
      generate_series(1, 1000000) AS b(y) WHERE (a.x * b.y) % 7 = 3";

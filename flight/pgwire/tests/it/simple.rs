@@ -17,7 +17,7 @@ async fn statements_run_in_order_up_to_the_first_that_fails() {
         .await
         .unwrap_err();
     assert_eq!(code(&error), "42703");
-    // They are one transaction.
+    // The statements are one transaction.
     let messages =
         client.simple_query("SELECT n FROM t; SELECT 'a' AS x WHERE false").await.unwrap();
     let tags: Vec<u64> = messages
@@ -38,7 +38,7 @@ async fn statements_of_a_message_are_one_transaction_as_far_as_they_can_be() {
     let insert = |n: i32| format!("INSERT INTO t VALUES ('2024-01-01', {n})");
     let (one, two, three) = (insert(1), insert(2), insert(3));
     let create = "CREATE TABLE t (time timestamptz NOT NULL, n int)";
-    // A definition is carried out at once, and what came before it is committed.
+    // A definition runs at once, and earlier statements are committed.
     let replies = wire.query(&format!("{create}; {one}; {two}; SELECT sum(n) FROM t")).await;
     assert_eq!(kinds(&replies), "CCCTDCZ");
     let mut seen = async || {
@@ -57,7 +57,7 @@ async fn statements_of_a_message_are_one_transaction_as_far_as_they_can_be() {
     }
     assert_eq!(kinds(&wire.query("SELECT 1; DELETE FROM t").await), "TDCCZ");
     assert_eq!(seen().await, 0);
-    // BEGIN takes what came before it along.
+    // BEGIN includes the earlier statements in its transaction.
     let replies = wire.query(&format!("{one}; BEGIN; {two}; SAVEPOINT s")).await;
     assert_eq!(kinds(&replies), "CCCCZ");
     assert_eq!(replies.last().unwrap().1[0], b'T');
@@ -67,7 +67,7 @@ async fn statements_of_a_message_are_one_transaction_as_far_as_they_can_be() {
     let replies = wire.query(&format!("{one}; SAVEPOINT s")).await;
     assert_eq!(sqlstate(&replies), "25P01");
     assert_eq!(seen().await, 2);
-    // What is rolled back stays so, without BEGIN too.
+    // A rollback is final, without BEGIN too.
     let replies = wire.query(&format!("{one}; ROLLBACK; SELECT 1")).await;
     assert_eq!(kinds(&replies), "CNCTDCZ");
     assert_eq!(seen().await, 2);

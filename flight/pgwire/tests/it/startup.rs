@@ -1,4 +1,4 @@
-//! Versions of the protocol, and keys that cancel, byte by byte.
+//! Versions of the protocol, and cancel keys, byte by byte.
 
 use tokio::io::AsyncWriteExt;
 
@@ -43,7 +43,7 @@ async fn each_version_gets_what_it_speaks() {
         assert_eq!(negotiated(&replies), None, "{version:x}");
         assert_eq!(key(&replies).len(), key_bytes, "{version:x}");
     }
-    // A newer one is told the newest that there is, first of all.
+    // A client with a newer version first gets the newest supported version.
     for version in [V3 + 3, V3 + 9999, V3 + 0xffff] {
         let (_, replies) = welcomed(&server, version, &[]).await;
         assert_eq!(replies[0], ('v', vec![0, 3, 0, 2, 0, 0, 0, 0]), "{version:x}");
@@ -86,7 +86,7 @@ async fn only_the_right_key_cancels() {
         let mut other_secret = right.clone();
         *other_secret.last_mut().unwrap() ^= 1;
         let longer = [&right[..], &[0; 8]].concat();
-        // Of the short form of a long key, or of nothing but the number, too.
+        // The short form of a long key, or only the process number, is also refused.
         for wrong in [&other_process[..], &other_secret, &longer, &right[..7], &right[..4]] {
             cancel(&server, wrong).await;
         }

@@ -1,4 +1,4 @@
-//! SUBSCRIBE over the wire: rows are sent as they come, until the client has enough (F104).
+//! SUBSCRIBE over the wire: rows are sent as they arrive, until the client has enough (F104).
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn a_copy_goes_on_until_it_is_cancelled() {
         if format.is_empty() {
             assert_eq!(first.as_ref(), b"1\t\\N\t2024-01-01 00:00:00+00\t1\n");
         }
-        // What was written before is passed over.
+        // Earlier rows are skipped.
         write(&writer, 2).await;
         timeout(SOON, lines.try_next()).await.unwrap().unwrap().unwrap();
         reader.cancel_token().cancel_query(NoTls).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_copy_goes_on_until_it_is_cancelled() {
 async fn rows_of_a_statement_come_as_they_are_written() {
     let (server, writer) = server().await;
     let reader = server.client().await;
-    // By the extended protocol.
+    // With the extended protocol.
     let sql = "SUBSCRIBE t FROM GSN $1 WHERE v > $2";
     let values: [&(dyn ToSql + Sync); 2] = [&1_i64, &0_i32];
     let rows = reader.query_raw(sql, values).await.unwrap();
@@ -74,7 +74,7 @@ async fn rows_of_a_statement_come_as_they_are_written() {
         }
     };
     assert_eq!(code(&ended), "57014");
-    // And by the simple one.
+    // With the simple protocol.
     let simple = reader.simple_query_raw("SUBSCRIBE t").await.unwrap();
     pin_mut!(simple);
     let mut seen = 0;
@@ -106,7 +106,7 @@ async fn a_portal_gives_what_is_there() {
     block.commit().await.unwrap();
 }
 
-/// Who goes away is not served any more.
+/// A disconnected client is no longer served.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_goes_ends_its_subscription() {
     let (server, writer) = server().await;

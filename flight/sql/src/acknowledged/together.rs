@@ -1,4 +1,4 @@
-//! Several batches as one append.
+//! Several batches in a single append.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,35 +12,35 @@ use stratalog_model::{
 use super::{Table, Waiting};
 use crate::ingest::at;
 
-/// What became of batches.
+/// The result of an append.
 pub(super) struct Stored {
-    /// The acknowledgements of those that are stored: the first ones.
+    /// The acknowledgements of the stored batches: the first batches of the group.
     pub(super) told: Vec<Bytes>,
-    /// What is wrong with the one behind them.
+    /// The error of the next batch.
     pub(super) error: Option<Error>,
 }
 
-/// What is answered for a batch, as JSON.
+/// The acknowledgement of a batch, as JSON.
 #[derive(Debug, Serialize)]
 struct Acknowledged {
     /// Number of the batch in the call, from 1.
     batch: u64,
-    /// Rows stored.
+    /// Number of stored rows.
     rows: u64,
-    /// Gsn of the first and of the last; null when nothing was stored.
+    /// Gsn of the first and of the last stored row; null when no row was stored.
     first_gsn: Option<u64>,
     last_gsn: Option<u64>,
-    /// What is certain now.
+    /// The achieved durability.
     durability: String,
-    /// The producer had it acknowledged before.
+    /// True if the batch was acknowledged to the producer before.
     duplicate: bool,
-    /// The number that the producer gave it.
+    /// The producer's number of the batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<u64>,
 }
 
-/// How many of those that wait can be one append: what they ask for is the same, and they are
-/// numbered upwards by one producer, or by none.
+/// The number of waiting batches for a single append: their requests are equal, and their numbers
+/// ascend for a single producer, or they have no producer.
 pub(super) fn count(waiting: &VecDeque<Waiting>) -> usize {
     let pairs = waiting.iter().zip(waiting.iter().skip(1));
     let follows = |(before, next): &(&Waiting, &Waiting)| {
@@ -56,14 +56,14 @@ pub(super) fn count(waiting: &VecDeque<Waiting>) -> usize {
     pairs.take_while(follows).count() + 1
 }
 
-/// Stores batches that [`count`] put together.
+/// Stores batches grouped by [`count`].
 pub(super) async fn store(table: Arc<Table>, group: Vec<Waiting>) -> Stored {
     if group.len() > 1
         && let Ok(all) = append(&table, &group).await
     {
         return told(all, None);
     }
-    // Nothing of them is stored. Which of them is it? Those before it are to be stored.
+    // No batch of the group is stored. The batches before the failing batch must be stored.
     let mut all = Vec::with_capacity(group.len());
     for batch in &group {
         match append(&table, std::slice::from_ref(batch)).await {
@@ -74,7 +74,8 @@ pub(super) async fn store(table: Arc<Table>, group: Vec<Waiting>) -> Stored {
     told(all, None)
 }
 
-/// What is stored, as it is told. That it cannot be told must not have it stored again.
+/// The acknowledgements of stored batches. A failure to encode an acknowledgement must not cause a
+/// second append of its batch.
 fn told(all: Vec<Acknowledged>, mut error: Option<Error>) -> Stored {
     let mut told = Vec::with_capacity(all.len());
     for one in all {
@@ -89,7 +90,8 @@ fn told(all: Vec<Acknowledged>, mut error: Option<Error>) -> Stored {
     Stored { told, error }
 }
 
-/// One append; the acknowledgement of each batch. After an error nothing is stored.
+/// Makes a single append; returns the acknowledgement of each batch. After an error, no row is
+/// stored.
 async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
     let options = AppendOptions {
@@ -109,7 +111,7 @@ async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
     Ok(told.map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn)).collect())
 }
 
-/// The acknowledgement of a batch whose rows have gsn's from the next one on.
+/// The acknowledgement of a batch with rows from `next_gsn` on.
 fn acknowledged(
     batch: &Waiting,
     rows: u64,

@@ -1,4 +1,4 @@
-//! All logins, and which of them a call belongs to.
+//! All logins, and the assignment of calls to logins.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,23 +16,23 @@ use uuid::Uuid;
 use super::Caller;
 use crate::{FlightSettings, connection::Peer, encode::Encoded};
 
-/// Tokens of ours begin with this: what does not is not ours.
+/// Prefix of the service's own tokens: a token without the prefix is foreign.
 const TOKEN_PREFIX: &str = "stratalog-";
 const PURPOSE: &str = "token";
 
-/// Some clients leave the padding out.
+/// Some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Logins by Handshake at a time.
+/// Maximum number of logins by Handshake.
 const LOGINS_MAX: usize = 10_000;
 
-/// Headers in which clients name a database.
+/// Headers with a database name.
 const DATABASE_HEADERS: [&str; 3] = ["database", "bucket-name", "iox-namespace-name"];
 
-/// The logins that have tokens.
+/// The logins with tokens.
 #[derive(Debug)]
 pub(crate) struct Callers {
     service: Arc<QueryService>,
@@ -42,7 +42,7 @@ pub(crate) struct Callers {
     encoded: Arc<Encoded>,
 }
 
-/// What a call says about who makes it.
+/// The identity of a caller according to the call.
 #[derive(Debug, Default)]
 struct Claim {
     user: Option<String>,
@@ -50,7 +50,7 @@ struct Claim {
 }
 
 impl Callers {
-    /// None yet.
+    /// No logins yet.
     pub(crate) fn new(
         service: Arc<QueryService>,
         settings: Arc<FlightSettings>,
@@ -62,8 +62,8 @@ impl Callers {
     /// Logs in; returns the token.
     ///
     /// # Errors
-    /// `TooManyConnections`; `InvalidAuthorization` for a login that cannot be read; what opening a
-    /// session says.
+    /// `TooManyConnections`; `InvalidAuthorization` for an unreadable login; errors from the
+    /// opening of a session.
     pub(crate) fn log_in(
         &self,
         headers: &MetadataMap,
@@ -86,11 +86,10 @@ impl Callers {
         Ok(format!("{TOKEN_PREFIX}{}", BASE64.encode(sealed)))
     }
 
-    /// Who makes a call, to the database that its ticket names, or its headers.
+    /// The caller of a call, for the database in its ticket or its headers.
     ///
     /// # Errors
-    /// `InvalidAuthorization` for a token that was forged or is no good any more; what opening a
-    /// session says.
+    /// `InvalidAuthorization` for a forged or expired token; errors from the opening of a session.
     pub(crate) fn of(
         &self,
         headers: &MetadataMap,
@@ -121,7 +120,7 @@ impl Callers {
         Ok(caller)
     }
 
-    /// Ends a login, and whatever it has open.
+    /// Ends a login and all its open work.
     pub(crate) fn forget(&self, caller: &Arc<Caller>, peer: Option<&Arc<Peer>>) {
         self.logins.lock().remove(&caller.id());
         if let Some(peer) = peer {
@@ -130,7 +129,7 @@ impl Callers {
         caller.end();
     }
 
-    /// Ends logins that have not called for long, and forgets those that were ended.
+    /// Ends logins without calls for the idle time, and removes ended logins.
     pub(crate) fn expire(&self) {
         let oldest_ns = self.oldest_ns();
         let mut ended = Vec::new();
@@ -167,7 +166,7 @@ impl Callers {
             )
             .with_hint("log in again"));
         }
-        // One that nobody has looked at since its time was up is over all the same.
+        // A login past its idle time is over, even before the next search for expired logins.
         if caller.idle_since_ns() < self.oldest_ns() {
             self.forget(&caller, None);
             return Err(refused());
@@ -175,15 +174,15 @@ impl Callers {
         Ok(caller)
     }
 
-    /// Who has not called since then is forgotten.
+    /// The oldest time of a last call for a valid login.
     fn oldest_ns(&self) -> i64 {
         let idle_ns = i64::try_from(self.settings.idle_ms_max.saturating_mul(1_000_000));
         let now_ns = self.service.parts().clock.now_ns();
         now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX))
     }
 
-    /// A session for a user. A database that is none of ours is a schema: InfluxDB's clients call so
-    /// what holds tables.
+    /// A session for a user. An unknown database name means a schema: InfluxDB's clients use the
+    /// word database for a container of tables.
     fn open(
         &self,
         user: Option<&str>,
@@ -215,7 +214,7 @@ impl Callers {
 }
 
 impl Claim {
-    /// The header `authorization`.
+    /// Parses the header `authorization`.
     fn read(headers: &MetadataMap) -> Result<Self> {
         let unread = |what: &str| {
             Error::new(ErrorKind::InvalidAuthorization, format!("the header authorization {what}"))
@@ -240,7 +239,7 @@ impl Claim {
     }
 }
 
-/// The database that a call's headers name.
+/// The database in a call's headers.
 fn database(headers: &MetadataMap) -> Result<Option<&str>> {
     let Some(name) = DATABASE_HEADERS.iter().find_map(|name| headers.get(*name)) else {
         return Ok(None);

@@ -1,17 +1,17 @@
-//! Sessions that another one's command ends (`pg_terminate_backend`): whether they call again or not, what they have
-//! open and acquired is given back then.
+//! Sessions ended by another session's command (`pg_terminate_backend`): their open work and their
+//! acquisitions are released at once, even without a further call.
 
 use std::sync::Arc;
 
 use stratalog_query::Session;
 use tokio::task::AbortHandle;
 
-/// Waits for that command as long as it lives.
+/// Waits for the command during its own lifetime.
 #[derive(Debug)]
 pub(super) struct Watch(AbortHandle);
 
 impl Watch {
-    /// Has `end` done once `session` is to end.
+    /// Calls `end` when `session` must end.
     pub(super) fn new(session: Arc<Session>, end: impl FnOnce() + Send + 'static) -> Self {
         let watching = tokio::spawn(async move {
             let reason = session.terminated().await;

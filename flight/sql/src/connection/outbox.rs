@@ -1,12 +1,14 @@
-//! What is on its way to a socket: many small frames that are sent at about the same time are one call of the system.
+//! Bytes on the way to a socket: many small frames sent at about the same time need only one system
+//! call.
 //!
 //! ```text
-//!   flush, and nothing was sent lately ─► sent at once
-//!   flush, a moment after another      ─► kept until the connection is looked at again, behind all
-//!                                         that is to be done now: thousands of streams have their say
+//!   flush after a pause              ─► sent at once
+//!   flush soon after a send          ─► kept until the next poll of the connection, after all
+//!                                      tasks ready now: thousands of streams can write
 //! ```
-//! A stream that sends wakes its connection, which would otherwise send one frame for each. This is for HTTP/2: a
-//! connection of it that is woken reads, or ends by a shutdown, and both send what is kept.
+//! A sending stream wakes its connection; without the outbox, the connection would send a frame for
+//! each stream. The outbox works for HTTP/2 only: a woken HTTP/2 connection reads, or ends by a
+//! shutdown, and both send the kept bytes.
 
 use std::{
     io::{IoSlice, Result},
@@ -17,27 +19,27 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Bytes that are kept, at most.
+/// Maximum kept bytes.
 const KEPT_MAX: usize = 64 << 10;
 
-/// Bytes that are rather sent from where they lie.
+/// Minimum bytes for a send without a copy.
 const LARGE: usize = 16 << 10;
 
-/// What is flushed so soon after the last bytes were sent waits for more.
+/// A flush within this time after the last send waits for more bytes.
 const SOON: Duration = Duration::from_micros(50);
 
-/// Who flushes again so long after bytes were flushed and kept sends them.
+/// A flush this long after an earlier kept flush sends the bytes.
 const LONG: Duration = Duration::from_millis(1);
 
-/// Bytes that were written and not sent.
+/// Written bytes before their send.
 #[derive(Debug)]
 pub(super) struct Outbox {
     kept: Vec<u8>,
-    /// Of which so many were sent.
+    /// Number of sent bytes in `kept`.
     sent: usize,
-    /// When the last bytes were.
+    /// Time of the last send.
     last: Instant,
-    /// They were flushed then, and wait.
+    /// Time of the first flush of the waiting bytes.
     flushed: Option<Instant>,
 }
 
@@ -46,7 +48,7 @@ impl Outbox {
         Self { kept: Vec::new(), sent: 0, last: Instant::now(), flushed: None }
     }
 
-    /// Takes bytes, or sends them where they are many.
+    /// Keeps bytes, or sends many bytes directly.
     pub(super) fn write<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -66,7 +68,7 @@ impl Outbox {
         Poll::Ready(Ok(written))
     }
 
-    /// Sees to it that what was written is sent, soon if not now.
+    /// Ensures that written bytes are sent, now or soon.
     pub(super) fn flush<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -80,7 +82,7 @@ impl Outbox {
                 }
                 None if now.duration_since(self.last) < SOON => {
                     self.flushed = Some(now);
-                    // Behind the tasks that are to run already.
+                    // After all tasks ready now.
                     context.waker().wake_by_ref();
                     return Poll::Ready(Ok(()));
                 }
@@ -90,8 +92,8 @@ impl Outbox {
         self.send(socket, context)
     }
 
-    /// Sends what was flushed and waits; the connection is being looked at. If the socket takes nothing, it
-    /// says so when it does; if it is broken, whoever writes next, or reads behind what came before, is told.
+    /// Sends flushed bytes during a poll of the connection. A full socket wakes the task later. A
+    /// broken socket reports its error at the next write, or at a read after the earlier data.
     pub(super) fn looked_at<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -130,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes so many bytes at a time; counts calls.
+    /// Accepts at most `most` bytes at a time; counts calls.
     struct Socket {
         taken: Vec<u8>,
         calls: usize,
@@ -180,12 +182,12 @@ mod tests {
         outbox.flush(socket, &mut context).map(|flushed| flushed.unwrap()).is_ready()
     }
 
-    /// Long after the last bytes; they may not come sooner, however slow the machine.
+    /// Long after the last send; a slow machine does not change the result.
     fn rested() -> Outbox {
         Outbox { last: Instant::now() - Duration::from_secs(1), ..Outbox::new() }
     }
 
-    /// A moment after the last bytes; however slow the machine.
+    /// A moment after the last send; a slow machine does not change the result.
     fn busy() -> Outbox {
         Outbox { last: Instant::now() + Duration::from_secs(60), ..Outbox::new() }
     }
@@ -205,14 +207,14 @@ mod tests {
         for part in [b"one ", b"two ", b"many"] {
             assert_eq!(write(&mut outbox, &mut socket, part), Poll::Ready(4));
             assert!(flush(&mut outbox, &mut socket));
-            // Just now, however slow the machine.
+            // Just now, even on a slow machine.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
         }
         assert_eq!(socket.calls, 0, "the connection was not looked at yet");
         let mut context = Context::from_waker(Waker::noop());
         outbox.looked_at(&mut socket, &mut context);
         assert_eq!((socket.calls, socket.taken.as_slice()), (1, b"one two many".as_slice()));
-        // Not flushed: not looked at either.
+        // Not flushed: not sent by a poll.
         let _ = write(&mut outbox, &mut socket, b"more");
         outbox.looked_at(&mut socket, &mut context);
         assert_eq!(socket.calls, 1);
@@ -269,7 +271,7 @@ mod tests {
         let mut taken = 0;
         while write(&mut outbox, &mut socket, &[7; 5_000]).is_ready() {
             taken += 5_000;
-            // However long the test takes, the last flush is a moment ago.
+            // The last flush is a moment ago, for any duration of the test.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
             assert!(flush(&mut outbox, &mut socket) && taken <= KEPT_MAX);
         }

@@ -1,7 +1,7 @@
-//! Connections that have not sent HTTP/2's preface yet.
+//! Connections before HTTP/2's preface.
 //!
-//! They are closed after a while, and the oldest of them at once when a new connection finds no place:
-//! sockets that send nothing cannot keep others out.
+//! A silent connection is closed after a timeout. When a new connection finds no place, the oldest
+//! silent connection is closed at once: silent sockets cannot block other clients.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// How long a connection may take to send the preface.
+/// Timeout of the preface.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of the preface, `PRI * HTTP/2.0 …`.
@@ -57,7 +57,7 @@ impl Lobby {
         }
     }
 
-    /// Closes the connection that has been silent for the longest time.
+    /// Closes the connection with the longest silence.
     pub(crate) fn make_room(&self) {
         if let Some((_, oldest)) = self.0.lock().by_number.pop_first() {
             oldest.cancel();
@@ -66,13 +66,13 @@ impl Lobby {
 }
 
 impl Silence {
-    /// Whether the connection must end.
+    /// True if the connection must end.
     pub(crate) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let leave = self.leave.as_mut().poll(context);
         leave.is_ready() || self.deadline.as_mut().poll(context).is_ready()
     }
 
-    /// Counts bytes that came; `true` when the preface may be complete.
+    /// Counts received bytes; `true` when the preface may be complete.
     pub(crate) fn heard(&mut self, bytes: usize) -> bool {
         self.missing_bytes = self.missing_bytes.saturating_sub(bytes);
         self.missing_bytes == 0
@@ -85,7 +85,7 @@ impl Drop for Silence {
     }
 }
 
-/// The error of a connection that stayed silent.
+/// The error of a silent connection.
 pub(crate) fn silent() -> Poll<std::io::Result<()>> {
     Poll::Ready(Err(std::io::Error::new(
         std::io::ErrorKind::TimedOut,

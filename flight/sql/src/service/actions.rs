@@ -46,7 +46,7 @@ const ACTIONS: [(&str, &str); 11] = [
     ),
 ];
 
-/// What ListActions answers.
+/// The answer to ListActions.
 pub(super) fn list() -> Vec<ActionType> {
     let listed = ACTIONS.iter().map(|(name, description)| ActionType {
         r#type: (*name).to_string(),
@@ -55,7 +55,7 @@ pub(super) fn list() -> Vec<ActionType> {
     listed.collect()
 }
 
-/// Where an action comes from.
+/// The context of an action.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) callers: &'a Callers,
@@ -63,10 +63,10 @@ pub(super) struct Call<'a> {
     pub(super) peer: Option<&'a Arc<Peer>>,
 }
 
-/// Carries an action out; what it answers, if anything.
+/// Runs an action; returns its answer, if any.
 ///
 /// # Errors
-/// `Unimplemented` for one that is not offered; what is wrong with it.
+/// `Unimplemented` for an unknown action; errors of the action.
 pub(super) async fn act(
     call: &Call<'_>,
     caller: &Arc<Caller>,
@@ -143,13 +143,13 @@ pub(super) async fn act(
     Ok(answer.into_iter())
 }
 
-/// What the master clock shows.
+/// The current reading of the master clock.
 fn reading(caller: &Caller) -> stratalog_model::Result<Vec<u8>> {
     serde_json::to_vec(&caller.clock().reading())
         .map_err(|error| Error::internal(format!("a reading of the clock: {error}")))
 }
 
-/// Cancels what the tickets of an answer stand for; whether there was something.
+/// Cancels the work of an answer's tickets. Returns true if any work was cancelled.
 fn cancel(call: &Call<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> bool {
     let mut any = false;
     for endpoint in &info.endpoint {

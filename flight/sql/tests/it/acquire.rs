@@ -1,5 +1,5 @@
-//! Acquisitions over Flight (F8): a login has them, whatever its transactions; its connection's end
-//! releases them.
+//! Acquisitions over Flight (F8): they belong to a login and include its transactions; the end of
+//! its connection releases them.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ async fn a_login_that_another_session_ends_gives_back_what_it_has_though_it_does
             assert!(told.contains("not one of this server"), "{told}");
             holder.handshake("anna", "any").await.unwrap();
         }
-        // Nothing of the transaction is left, and the client goes on as another session.
+        // The transaction left nothing behind, and the client continues with another session.
         assert!(holder.end_transaction(transaction, EndTransaction::Commit).await.is_err());
         holder.execute_update(insert.clone(), None).await.unwrap();
         assert_eq!(count(&mut holder, "t").await, 2 * (round as i64 + 1));
@@ -110,6 +110,6 @@ async fn a_transaction_that_another_session_ends_is_rolled_back() {
         assert!(told.to_string().contains("administrator command"), "{told}");
     }
     assert_eq!(count(&mut holder, "t").await, 0);
-    // Nor does it hold its key any more.
+    // The key is no longer held either.
     assert_eq!(other.execute_update(insert, None).await.unwrap(), 1);
 }

@@ -1,4 +1,4 @@
-//! Batches with an acknowledgement each, and what is told of those that do not fit.
+//! Batches with an acknowledgement each, and the errors of unsuitable batches.
 
 use std::{ops::Range, sync::Arc};
 
@@ -34,7 +34,7 @@ async fn an_exchange_acknowledges_each_batch_before_the_next_is_sent() {
     let all = described(messages(&batches, IpcWriteOptions::default()).await, path("t"));
     let (mut sender, receiver) = mpsc::channel::<FlightData>(1);
     let mut all = all.into_iter();
-    // The schema, and the first batch: the call answers when it knows its table.
+    // The schema and the first batch: the call answers when it knows its table.
     sender.try_send(all.next().unwrap()).unwrap();
     let mut answers = raw.do_exchange(receiver).await.unwrap().into_inner();
     let mut last_gsn = 0;
@@ -49,7 +49,7 @@ async fn an_exchange_acknowledges_each_batch_before_the_next_is_sent() {
         assert_eq!(told["duplicate"], false);
         assert_eq!(told["first_gsn"], last_gsn + 1);
         last_gsn = told["last_gsn"].as_u64().unwrap();
-        // Acknowledged is visible, to others as well.
+        // An acknowledged batch is visible, also to other clients.
         let mut other = server.client().await;
         assert_eq!(count(&mut other, "t").await, (at as i64 + 1) * 3);
     }
@@ -86,7 +86,7 @@ async fn a_schema_that_does_not_fit_is_told_by_column() {
         let refused = raw.do_exchange(stream::iter(exchanged)).await.unwrap_err();
         says(&refused, Code::InvalidArgument, state, words);
     }
-    // Parameters: how many, and which one cannot be read.
+    // Parameters: their number, and the position of an unreadable parameter.
     let statement = prepare(&mut raw, "INSERT INTO t VALUES ($1, $2, $3)").await;
     let update = || {
         command(&arrow_flight::sql::CommandPreparedStatementUpdate {
@@ -106,7 +106,7 @@ async fn a_schema_that_does_not_fit_is_told_by_column() {
     let wrong = described(messages(&[wrong], IpcWriteOptions::default()).await, update());
     let (_, end) = put(&mut raw, stream::iter(wrong)).await;
     says(&end.unwrap(), Code::InvalidArgument, "22007", "yesterday or so");
-    // A null where there must be a value, and a table that is not there.
+    // A null in a NOT NULL column, and a missing table.
     let hosts: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>]));
     let nulls = batch("a", 0, 1);
     let nulls = RecordBatch::try_from_iter([("time", nulls.column(0).clone()), ("host", hosts)]);
@@ -124,7 +124,7 @@ async fn an_error_comes_behind_the_acknowledgements_of_what_was_stored() {
     let server = with_table().await;
     let mut sql = server.client().await;
     let mut raw = sql.inner().clone();
-    // Five batches at once; the fourth has a key that the first has.
+    // Five batches at once; the fourth has a key of the first.
     let batches: Vec<_> = [0, 10, 20, 0, 30].map(|first| batch("a", first, 3)).to_vec();
     let all = messages(&batches, IpcWriteOptions::default()).await;
     let (answers, end) = put(&mut raw, stream::iter(described(all, path("t")))).await;
@@ -134,7 +134,7 @@ async fn an_error_comes_behind_the_acknowledgements_of_what_was_stored() {
     says(&end, Code::AlreadyExists, "23505", "duplicate key");
     says(&end, Code::AlreadyExists, "23505", "batch 4");
     assert_eq!(count(&mut sql, "t").await, 9, "the fifth is not stored");
-    // What a batch asks for that cannot be read ends the call in its turn as well.
+    // An unreadable request in a batch also ends the call in order.
     let mut all =
         messages(&[40, 50].map(|first| batch("a", first, 3)), IpcWriteOptions::default()).await;
     all[2].app_metadata = "{\"durability\": \"paper\"}".into();
@@ -159,7 +159,7 @@ async fn flights_are_the_tables_and_say_what_they_take() {
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(names, ["time", "host", "v"]);
     assert!(flights[0].endpoint.is_empty(), "a path is asked for by GetFlightInfo");
-    // What is listed can be read, and can be written with the schema that it tells.
+    // A listed flight can be read, and can be written with its listed schema.
     let descriptor = flights[0].flight_descriptor.clone().unwrap();
     let info = raw.get_flight_info(descriptor.clone()).await.unwrap().into_inner();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
@@ -174,7 +174,7 @@ async fn flights_are_the_tables_and_say_what_they_take() {
     let (answers, end) = put(&mut raw, stream::iter(rows)).await;
     assert!(end.is_none(), "{end:?}");
     assert_eq!(told(&answers)[0]["rows"], 2);
-    // Of criteria none is understood, and none ignored.
+    // No criteria are supported, and none are ignored.
     let criteria = Criteria { expression: "t".into() };
     let refused = raw.list_flights(criteria).await.unwrap_err();
     says(&refused, Code::Unimplemented, "0A000", "criteria");
@@ -204,7 +204,7 @@ async fn batches_that_come_together_share_a_sync_and_are_acknowledged_each() {
     }
     let syncs = syncs() - before;
     assert!(syncs < BATCHES as u64 / 2, "{syncs} syncs for {BATCHES} batches");
-    // The gsn's that were told are those that the rows have.
+    // The acknowledged gsn's equal the gsn's of the rows.
     let at = "(extract(epoch FROM time)::bigint - v - 1700000000) / 10";
     let right = format!("t WHERE _gsn = 1 + v + 2 * ({at})");
     assert_eq!(count(&mut sql, &right).await, 2 * BATCHES as i64);
@@ -217,7 +217,7 @@ async fn numbered_batches_are_stored_once_however_they_come() {
     let keyless = "CREATE TABLE keyless (time timestamptz, host text, v int)";
     sql.execute_update(keyless.to_string(), None).await.unwrap();
     let mut raw = sql.inner().clone();
-    // Sent again, some of it for the first time, all of it without a pause.
+    // The batches again, some of them for the first time, without a pause.
     let calls = [(1..40, 0), (38..80, 2), (20..100, 60), (1..100, 99), (50..120, 50)];
     for (producer, table) in [(7, "t"), (8, "keyless")] {
         for (numbers, old) in calls.clone() {
@@ -235,7 +235,8 @@ async fn numbered_batches_are_stored_once_however_they_come() {
         }
         assert_eq!(count(&mut sql, table).await, 119 * 3);
     }
-    // What has a producer, what has none, and what asks for less: each is what it asks for.
+    // Batches with a producer, without a producer, and with a lower durability: each keeps its own
+    // options.
     let mut mixed = numbered("t", 200..206, 7).await;
     for (at, message) in mixed[1..].iter_mut().enumerate() {
         match at % 3 {
@@ -251,8 +252,8 @@ async fn numbered_batches_are_stored_once_however_they_come() {
     assert_eq!(count(&mut sql, "t").await, 125 * 3);
 }
 
-/// A call that the client gave up may still be storing what it had sent, while the client sends all
-/// of it again: what is stored together in the one is old in part when it is the other's turn.
+/// A call cancelled by the client may still store its batches while the client sends all batches
+/// again: a group in the second call may be partly stored by the first call.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_calls_of_one_producer_store_each_batch_once() {
     const NUMBERS: Range<i64> = 1..400;
@@ -278,7 +279,7 @@ async fn two_calls_of_one_producer_store_each_batch_once() {
     assert_eq!(count(&mut sql, "keyless").await, NUMBERS.count() as i64 * 3);
 }
 
-/// Batches of three rows that a producer numbers.
+/// Batches of three rows with the numbers of a producer.
 async fn numbered(table: &str, numbers: Range<i64>, producer: u128) -> Vec<FlightData> {
     let batches: Vec<_> = numbers.clone().map(|at| batch("a", at * 10, 3)).collect();
     let mut all = messages(&batches, IpcWriteOptions::default()).await;

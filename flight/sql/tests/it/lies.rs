@@ -1,4 +1,4 @@
-//! IPC that lies about what it holds: an error that says what, and everything goes on.
+//! IPC with wrong contents: an error with a description, and the server continues.
 
 use std::sync::{
     Once,
@@ -25,7 +25,7 @@ use crate::{
     server::TestServer,
 };
 
-/// A lie, and a part of what is said about it.
+/// A wrong content, and a part of its error text.
 struct Lie {
     name: &'static str,
     tell: fn(&mut FlightData),
@@ -33,7 +33,7 @@ struct Lie {
     words: &'static str,
 }
 
-/// What the batch is that lies.
+/// The form of the changed batch.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Plain,
@@ -45,8 +45,8 @@ const fn lie(name: &'static str, of: Shape, words: &'static str, tell: fn(&mut F
     Lie { name, tell, of, words }
 }
 
-// The buffers of `batch` are two of time, for nulls and for values, three of host, for nulls, offsets
-// and bytes, and two of v. With a dictionary, host has two as well, for nulls and indices.
+// The buffers of `batch`: two of time (nulls, values), three of host (nulls, offsets, bytes), and
+// two of v. With a dictionary, host has two buffers (nulls, indices).
 const LIES: [Lie; 20] = [
     lie("offset past the body", Shape::Plain, "buffer 2 lies at byte 1048576", |data| {
         set_buffer(data, 1, 0, 1 << 20)
@@ -107,7 +107,7 @@ const LIES: [Lie; 20] = [
     }),
 ];
 
-/// How rows reach the server.
+/// The path of the rows to the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Put,
@@ -130,7 +130,7 @@ impl Client {
     async fn new_with_table(server: &TestServer) -> Self {
         let mut admin = server.client().await;
         admin.execute_update(TABLE.to_string(), None).await.unwrap();
-        // One connection: prepared statements are its own.
+        // A single connection: prepared statements belong to their connection.
         let sql = server.client().await;
         let mut raw = sql.inner().clone();
         let insert = prepare(&mut raw, "INSERT INTO t VALUES ($1, $2, $3)").await;
@@ -139,7 +139,7 @@ impl Client {
         Self { raw, sql, insert, select }
     }
 
-    /// Sends messages; how many answers came, and how it ended.
+    /// Sends messages; returns the number of answers, and the final status.
     async fn send(&mut self, way: Way, messages: Vec<FlightData>) -> (usize, Option<Status>) {
         let descriptor = self.descriptor(way);
         let messages = stream::iter(described(messages, descriptor));
@@ -175,7 +175,7 @@ impl Client {
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts what panics within the decoder, from now on.
+/// Counts panics within the decoder from now on.
 fn watch_panics() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
@@ -217,13 +217,13 @@ async fn batches_that_lie_are_refused_by_name_and_all_goes_on() {
             assert_eq!(end.code(), Code::InvalidArgument, "{name}: {end:?}");
             says(&end, Code::InvalidArgument, "22P03", "batch 2 cannot be read: ");
             says(&end, Code::InvalidArgument, "22P03", lie.words);
-            // What came before it is stored where each batch is for itself.
+            // If batches are stored separately, the earlier batch is stored.
             let by_itself = matches!(way, Way::Put | Way::Exchange);
             assert_eq!(answers, usize::from(by_itself), "{name}");
             stored += if by_itself { 10 } else { 0 };
             assert_eq!(count(&mut client.sql, "t").await, stored, "{name}");
         }
-        // The same ways, over the same connection, take what is right.
+        // The same paths, over the same connection, accept valid data.
         for way in WAYS {
             sent += 100;
             let right = messages(&[batch("c", sent, 3)], options(lie.of)).await;
@@ -259,7 +259,7 @@ async fn messages_that_would_grow_are_refused_before_they_do() {
         says(&end, Code::ResourceExhausted, "54000", "batch 1 is too large");
         says(&end, Code::ResourceExhausted, "54000", "bytes once uncompressed");
     }
-    // Rows without anything in them: as many as the sender likes to say.
+    // Rows without any data: the sender can claim any number of rows.
     let nothing = arrow::array::new_null_array(&arrow::datatypes::DataType::Null, 10);
     let nothing = arrow::array::RecordBatch::try_from_iter([("v", nothing)]).unwrap();
     let lying = bent(messages(&[nothing], IpcWriteOptions::default()).await, |data| {
@@ -267,7 +267,7 @@ async fn messages_that_would_grow_are_refused_before_they_do() {
         set_node(data, 0, 8, 1 << 60);
         let header = data.data_header.to_vec();
         let rows = 10_i64.to_le_bytes();
-        // The batch's own number of rows is the last ten in the header.
+        // The batch's own number of rows is the last 10 in the header.
         let at = header.windows(8).rposition(|bytes| bytes == rows).unwrap();
         let mut header = header;
         header[at..at + 8].copy_from_slice(&(1_i64 << 60).to_le_bytes());

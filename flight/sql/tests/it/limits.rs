@@ -1,4 +1,4 @@
-//! What is larger than a message may be.
+//! Messages over the size limit.
 
 use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::{Criteria, Ticket};
@@ -15,7 +15,7 @@ use crate::{
     server::TestServer,
 };
 
-/// Every call says so in the same way, whoever noticed.
+/// Every call reports the same error, from the library or from the service.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_over_the_limit_has_our_sqlstate() {
     let settings = FlightSettings { message_bytes_max: 20_000, ..FlightSettings::default() };
@@ -48,11 +48,11 @@ async fn a_request_over_the_limit_has_our_sqlstate() {
         says(status, Code::ResourceExhausted, "54000", "a message is too large");
         says(status, Code::ResourceExhausted, "54000", "message_bytes_max");
     }
-    // And the connection is as good as before.
+    // The connection is still usable.
     assert!(raw.get_flight_info(query("SELECT 1")).await.is_ok());
 }
 
-/// Bytes as they are, where a message should be.
+/// Raw bytes in place of a message.
 #[derive(Debug, Clone, Copy)]
 struct Noise;
 

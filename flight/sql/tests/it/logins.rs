@@ -1,4 +1,4 @@
-//! Who may redeem which ticket, and how long; tokens, and how long.
+//! Tickets and tokens: their owners, and their lifetimes.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn tickets_expire_and_can_be_renewed_before() {
     let server = TestServer::start().await;
     let mut client = server.raw().await;
     let kept = ticket(&mut client, "SELECT 1").await;
-    // Nine minutes later it is good, and may be had for longer.
+    // Nine minutes later the ticket is valid and can be renewed.
     server.clock.advance(MINUTE * 9);
     assert!(redeem(&mut client, kept.clone()).await.is_ok());
     let renewed = renew(&mut client, kept.clone()).await.unwrap();
@@ -52,7 +52,7 @@ async fn tickets_expire_and_can_be_renewed_before() {
     assert!(redeem(&mut client, renewed.clone()).await.is_ok());
     server.clock.advance(MINUTE * 9);
     assert!(redeem(&mut client, renewed).await.is_err());
-    // The connection itself is as good as ever.
+    // The connection itself is still usable.
     let fresh = ticket(&mut client, "SELECT 1").await;
     assert!(redeem(&mut client, fresh).await.is_ok());
 }
@@ -64,12 +64,12 @@ async fn tickets_of_others_and_forged_ones_are_refused() {
     let own = ticket(&mut client, "SELECT 1").await;
     let refused = redeem(&mut other, own.clone()).await.unwrap_err();
     says(&refused, Code::Unauthenticated, "28000", "given to another session");
-    // Of another server, or of this one before its last start.
+    // A ticket of another server, or of this server before its last start.
     let elsewhere = TestServer::start().await;
     let mut elsewhere = elsewhere.raw().await;
     let refused = redeem(&mut elsewhere, own.clone()).await.unwrap_err();
     says(&refused, Code::Unauthenticated, "28000", "not one of this server");
-    // Another statement in the place of the one that was planned, and each bit in turn.
+    // Another statement in place of the planned statement, and each bit flipped in turn.
     let at = own.ticket.windows(8).position(|bytes| bytes == b"SELECT 1").unwrap();
     let mut forged = own.ticket.to_vec();
     forged[at + 7] = b'2';
@@ -106,7 +106,7 @@ async fn logins_end_when_they_are_not_used_and_wrong_tokens_are_none() {
     let mut call = async |token: &str| {
         client.get_flight_info(with_token(query("SELECT 1"), token)).await.map(|_| ())
     };
-    // Each call keeps it for another hour.
+    // Each call keeps the token for another hour.
     for _ in 0..3 {
         server.clock.advance(MINUTE * 59);
         call(&token).await.unwrap();

@@ -1,4 +1,4 @@
-//! The service, spoken to by arrow-flight's own client.
+//! The service, called with arrow-flight's own client.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Messages as they travel, and how to make them lie.
+//! Messages in wire form, and changes to make their contents wrong.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const START: i64 = 1_700_000_000;
 pub const TABLE: &str =
     "CREATE TABLE t (time timestamptz, host text, v int, PRIMARY KEY (host, time))";
 
-/// Rows of a host, from `first` seconds on.
+/// Rows of a host, beginning at `first` seconds.
 pub fn batch(host: &str, first: i64, rows: usize) -> RecordBatch {
     let times = (0..rows as i64).map(|row| (START + first + row) * 1_000_000_000);
     let times = TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC");
@@ -41,7 +41,7 @@ pub fn batch(host: &str, first: i64, rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// The same with hosts of a dictionary.
+/// The same rows with hosts in a dictionary.
 pub fn with_dictionary(rows: &RecordBatch) -> RecordBatch {
     let hosts = rows.column(1).as_any().downcast_ref::<StringArray>().unwrap();
     let hosts: DictionaryArray<Int32Type> = hosts.iter().collect();
@@ -53,7 +53,7 @@ pub fn with_dictionary(rows: &RecordBatch) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// The messages of some batches: the first is the schema.
+/// The messages of some batches: the first message is the schema.
 pub async fn messages(batches: &[RecordBatch], options: IpcWriteOptions) -> Vec<FlightData> {
     let schema = batches.first().unwrap().schema();
     let batches = stream::iter(batches.to_vec()).map(Ok);
@@ -67,13 +67,13 @@ pub async fn messages(batches: &[RecordBatch], options: IpcWriteOptions) -> Vec<
         .unwrap()
 }
 
-/// The message of a schema alone.
+/// The message of a schema without batches.
 pub async fn of_schema(schema: Schema) -> Vec<FlightData> {
     messages(&[RecordBatch::new_empty(Arc::new(schema))], IpcWriteOptions::default()).await[..1]
         .to_vec()
 }
 
-/// The first message with a descriptor.
+/// Adds a descriptor to the first message.
 pub fn described(mut messages: Vec<FlightData>, descriptor: FlightDescriptor) -> Vec<FlightData> {
     messages[0].flight_descriptor = Some(descriptor);
     messages
@@ -87,13 +87,13 @@ pub fn command(command: &impl arrow_flight::sql::ProstMessageExt) -> FlightDescr
     FlightDescriptor::new_cmd(command.as_any().encode_to_vec())
 }
 
-/// Another message in place of the last one: for lies about it.
+/// Changes the last message, to make its contents wrong.
 pub fn bent(mut messages: Vec<FlightData>, bend: impl FnOnce(&mut FlightData)) -> Vec<FlightData> {
     bend(messages.last_mut().unwrap());
     messages
 }
 
-/// Writes an integer over the one at `place` (0: offset or rows, 8: length or nulls) of a buffer.
+/// Overwrites the integer at `place` (0: offset or rows, 8: length or nulls) of a buffer.
 pub fn set_buffer(data: &mut FlightData, buffer: usize, place: usize, value: i64) {
     let at = {
         let batch = root_as_message(&data.data_header).unwrap().header_as_record_batch().unwrap();
@@ -113,7 +113,7 @@ pub fn set_node(data: &mut FlightData, node: usize, place: usize, value: i64) {
     set(&mut data.data_header, at + place, &value.to_le_bytes());
 }
 
-/// Writes over the body of a buffer, from `at` on.
+/// Overwrites the body of a buffer from `at` on.
 pub fn set_body(data: &mut FlightData, buffer: usize, at: usize, bytes: &[u8]) {
     let start = {
         let batch = root_as_message(&data.data_header).unwrap().header_as_record_batch().unwrap();
@@ -128,7 +128,7 @@ fn set(bytes: &mut bytes::Bytes, at: usize, new: &[u8]) {
     *bytes = changed.into();
 }
 
-/// What a DoPut answers, and how it ended.
+/// The answers to a DoPut, and its final status.
 pub async fn put(
     client: &mut FlightServiceClient<Channel>,
     messages: impl Stream<Item = FlightData> + Send + 'static,
@@ -139,7 +139,7 @@ pub async fn put(
     }
 }
 
-/// What comes until the end, and an error that is the end.
+/// All items until the end, and the error at the end, if any.
 pub async fn collected<T>(
     mut answers: impl Stream<Item = Result<T, Status>> + Unpin,
 ) -> (Vec<T>, Option<Status>) {
@@ -153,7 +153,7 @@ pub async fn collected<T>(
     (all, None)
 }
 
-/// Acknowledgements, read.
+/// Decodes acknowledgements.
 pub fn told(answers: &[PutResult]) -> Vec<serde_json::Value> {
     answers.iter().map(|answer| serde_json::from_slice(&answer.app_metadata).unwrap()).collect()
 }
@@ -162,14 +162,14 @@ pub fn sqlstate(status: &Status) -> &str {
     status.metadata().get("sqlstate").map_or("", |value| value.to_str().unwrap())
 }
 
-/// Checks what an error says.
+/// Checks the contents of an error.
 #[track_caller]
 pub fn says(status: &Status, code: Code, state: &str, words: &str) {
     assert_eq!((status.code(), sqlstate(status)), (code, state), "{status:?}");
     assert!(status.message().contains(words), "{:?} has no {words:?}", status.message());
 }
 
-/// The rows that a table has.
+/// The number of rows in a table.
 pub async fn count(client: &mut FlightSqlServiceClient<Channel>, table: &str) -> i64 {
     let info = client.execute(format!("SELECT count(*) FROM {table}"), None).await.unwrap();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
@@ -193,7 +193,7 @@ pub async fn prepare(client: &mut FlightServiceClient<Channel>, sql: &str) -> By
     made.prepared_statement_handle
 }
 
-/// What an action answers, if anything.
+/// The answer to an action, if any.
 pub async fn act(
     client: &mut FlightServiceClient<Channel>,
     name: &str,

@@ -21,7 +21,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
-/// The system's time, and as much later as a test wants.
+/// The system's time plus an offset chosen by a test.
 #[derive(Debug, Default)]
 pub struct TestClock {
     ahead_ns: AtomicI64,
@@ -100,12 +100,12 @@ impl TestServer {
         endpoint.connect().await.unwrap()
     }
 
-    /// A client of Flight's calls as they are, on a connection of its own.
+    /// A client of Flight's basic calls, on a separate connection.
     pub async fn raw(&self) -> FlightServiceClient<Channel> {
         FlightServiceClient::new(self.channel().await).max_encoding_message_size(usize::MAX)
     }
 
-    /// A client on a connection of its own.
+    /// A client on a separate connection.
     pub async fn client(&self) -> FlightSqlServiceClient<Channel> {
         FlightSqlServiceClient::new(self.channel().await)
     }

@@ -1,4 +1,4 @@
-//! Clients that go on sending while the server shuts down.
+//! Clients still sending during a shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Well below the grace, also where others use the machine.
+/// Well below the grace period, even on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn server() -> TestServer {
@@ -28,7 +28,7 @@ async fn server() -> TestServer {
     server
 }
 
-/// Batches without an end, and without a pause.
+/// An endless stream of batches without a pause.
 async fn endless(descriptor: FlightDescriptor) -> impl Stream<Item = FlightData> + Send + 'static {
     let first = messages(&[batch("a", 0, 10)], IpcWriteOptions::default()).await;
     let schema = described(first[..1].to_vec(), descriptor);
@@ -38,7 +38,7 @@ async fn endless(descriptor: FlightDescriptor) -> impl Stream<Item = FlightData>
     stream::iter(schema).chain(rows)
 }
 
-/// The rows that are there, asked of the service itself: its door is closed.
+/// The number of stored rows, read from the service itself: its listener is closed.
 async fn stored(server: &TestServer) -> usize {
     let login = Login {
         user: "stratalog".to_string(),
@@ -60,7 +60,7 @@ async fn stored(server: &TestServer) -> usize {
     count
 }
 
-/// Shuts the server down, which must not wait for the clients.
+/// Shuts the server down; the shutdown must not wait for the clients.
 async fn shut_down(server: &mut TestServer) {
     let begun = Instant::now();
     server.shutdown.cancel();
@@ -106,7 +106,8 @@ async fn calls_that_wait_for_a_client_end_as_well_and_store_nothing() {
     let table = "t".to_string();
     let ingest = command(&CommandStatementIngest { table, ..CommandStatementIngest::default() });
     let sent = endless(ingest).await;
-    // One sends without end what is one statement; one has said what it wants, and is silent.
+    // One client sends endless data of a single statement; another client has sent its descriptor
+    // and is silent.
     let mut other = raw.clone();
     let ingesting = tokio::spawn(async move { put(&mut raw, sent).await });
     let schema = messages(&[batch("a", 0, 10)], IpcWriteOptions::default()).await;

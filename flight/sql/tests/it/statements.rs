@@ -43,7 +43,7 @@ async fn a_statement_is_planned_and_read() {
         .collect();
     assert_eq!(hosts, ["a", "b"]);
 
-    // A changing statement is carried out when it is asked for, and only then.
+    // A statement with changes runs at GetFlightInfo, and only then.
     let info = client
         .execute("INSERT INTO t VALUES ('2024-01-03', 'c', 3)".to_string(), None)
         .await
@@ -59,7 +59,7 @@ async fn a_statement_is_planned_and_read() {
     assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
 }
 
-/// History, and then what is written while the client reads (F104).
+/// Existing events, and then events written while the client reads (F104).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_is_a_stream_without_an_end() {
     let server = TestServer::start().await;
@@ -84,7 +84,7 @@ async fn a_subscription_is_a_stream_without_an_end() {
     }
 }
 
-/// An update is answered with a number, which a subscription never has.
+/// An update is answered with a number; a subscription never has a number.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_is_no_update() {
     let server = TestServer::start().await;

@@ -1,7 +1,7 @@
-//! Messages of Arrow IPC that lie: whatever comes out of them is whole, and within the limits.
+//! Damaged messages of Arrow IPC: every decoded result must be complete and within the limits.
 //!
-//! An input is either messages, each with the lengths of its header and body before it, or messages
-//! that are right with bytes that are written over: the first byte says which.
+//! An input is either a list of messages, each with the lengths of its header and body before it,
+//! or a list of changes to valid messages. The first byte selects the form.
 
 #![no_main]
 
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
     block_on(read(messages));
 });
 
-/// Messages as they stand in the input.
+/// The messages of the input.
 fn written(mut input: &[u8]) -> Vec<FlightData> {
     let mut messages = Vec::new();
     while let [a, b, c, d, rest @ ..] = input {
@@ -50,7 +50,7 @@ fn taken(bytes: &[u8], count: u16) -> (Vec<u8>, &[u8]) {
     (taken.to_vec(), rest)
 }
 
-/// Messages that are right but for some words of eight bytes or single bytes.
+/// Valid messages with changed words of eight bytes or changed single bytes.
 fn bent(base: usize, input: &[u8]) -> Vec<FlightData> {
     let all = bases();
     let mut messages = all[base % all.len()].clone();
@@ -104,7 +104,7 @@ fn known(kind: ErrorKind) {
     assert!(kinds.contains(&kind), "{kind:?}");
 }
 
-/// Batches of all types, as they are sent: plain, and compressed.
+/// Batches of all types in their wire form: plain, and compressed.
 fn bases() -> &'static [Vec<FlightData>] {
     static BASES: OnceLock<Vec<Vec<FlightData>>> = OnceLock::new();
     BASES.get_or_init(|| {

@@ -1,6 +1,6 @@
-//! Commands of descriptors, bodies of actions, session options, and what a batch says besides.
+//! Commands of descriptors, bodies of actions, session options, and metadata of batches.
 //!
-//! The first byte of an input says what the rest is.
+//! The first byte of an input selects the type of the rest.
 
 #![no_main]
 
@@ -44,7 +44,7 @@ fn command(bytes: &[u8]) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::ProtocolViolation, "{error}"),
         Ok(read) => {
             let again = command_of(&read.clone().into_any().encode_to_vec()).expect("it was read");
-            // Maps have no order, and are compared as maps.
+            // Maps have no order: only the type of the message is compared.
             assert_eq!(format!("{:?}", again.type_url()), format!("{:?}", read.type_url()));
         }
     }

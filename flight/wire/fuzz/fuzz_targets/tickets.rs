@@ -1,6 +1,6 @@
-//! Tickets that clients bring: as they are, in JSON, and sealed by us, as if the key were known.
+//! Tickets of clients: unchanged, in JSON, and sealed with the real key.
 //!
-//! The first byte of an input says what the rest is.
+//! The first byte of an input selects the type of the rest.
 
 #![no_main]
 
@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Nobody can guess the key.
+/// The key cannot be guessed.
 fn as_it_is(ticket: &[u8]) {
     let error = SEAL.with(|seal| Sealed::open(ticket, seal, CALLER, NOW_NS)).unwrap_err();
     let kinds = [ErrorKind::ProtocolViolation, ErrorKind::InvalidAuthorization];
@@ -39,7 +39,7 @@ fn in_json(ticket: &[u8]) {
         return;
     };
     let Ok(read) = read else { return };
-    // What was read is what is written.
+    // The parsed query survives a round trip.
     let mut again = serde_json::json!({ "sql_query": read.sql_query });
     if let Some(database) = &read.database {
         again["database"] = database.as_str().into();
@@ -68,7 +68,7 @@ fn sealed(seal: &Seal, text: &[u8]) {
             return;
         }
     }
-    // As it would have been, had it been given to this caller just now.
+    // The same ticket, made for this caller just now.
     if let Ok(read) = read
         && read.errand.is_some()
     {

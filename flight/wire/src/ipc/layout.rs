@@ -1,5 +1,4 @@
-//! Whether the buffers of a batch can hold what its nodes say, column by column: in the order in which
-//! the decoder takes them.
+//! Checks the buffers of a batch against its nodes, column by column, in the order of the decoder.
 
 use std::collections::VecDeque;
 
@@ -8,16 +7,16 @@ use arrow::{
     ipc::{FieldNode, RecordBatch},
 };
 
-/// What is left of a batch's nodes and buffers.
+/// The remaining nodes and buffers of a batch.
 pub(super) struct Layout {
     nodes: VecDeque<(u64, u64)>,
-    /// Bytes of each buffer, once uncompressed.
+    /// Uncompressed bytes of each buffer.
     buffers: VecDeque<u64>,
     variadic: VecDeque<usize>,
 }
 
 impl Layout {
-    /// That of a batch whose numbers were checked one by one.
+    /// The layout of a batch with individually checked numbers.
     pub(super) fn new(batch: RecordBatch<'_>, buffers: Vec<u64>) -> Self {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
         let node = |node: &FieldNode| (number(node.length()), number(node.null_count()));
@@ -29,7 +28,7 @@ impl Layout {
         }
     }
 
-    /// Takes what belongs to the columns; there must be nothing left that a decoder stumbles over.
+    /// Removes the parts of the columns. An error if the rest would make the decoder fail.
     pub(super) fn check<'a>(
         mut self,
         fields: impl IntoIterator<Item = &'a Field>,
@@ -58,7 +57,7 @@ impl Layout {
         let width = width(field.data_type());
         for at in 0..self.others(field.data_type())? {
             let bytes = self.buffer()?;
-            // The bytes behind offsets and views have any number.
+            // The data behind offsets and views may have any number of bytes.
             if at < typed(field.data_type()) && !bytes.is_multiple_of(width) {
                 return Err(format!("has {bytes} bytes of what has {width} each"));
             }
@@ -75,7 +74,7 @@ impl Layout {
         }
     }
 
-    /// How many buffers a column has besides the marks of its nulls.
+    /// The number of a column's buffers besides the validity buffer.
     fn others(&mut self, data_type: &DataType) -> Result<usize, String> {
         Ok(match data_type {
             DataType::Struct(_) | DataType::FixedSizeList(..) => 0,
@@ -102,7 +101,7 @@ impl Layout {
     }
 }
 
-/// Bytes of one of a column's values, offsets or views; 1 where it has none of a fixed width.
+/// Bytes of a value, offset or view of a column; 1 without a fixed width.
 fn width(data_type: &DataType) -> u64 {
     match data_type {
         DataType::Utf8
@@ -120,7 +119,7 @@ fn width(data_type: &DataType) -> u64 {
     }
 }
 
-/// How many buffers, behind the marks of nulls, are of values of that width.
+/// The number of buffers with values of the given width, after the validity buffer.
 fn typed(data_type: &DataType) -> usize {
     match data_type {
         DataType::ListView(_) | DataType::LargeListView(_) => 2,

@@ -1,4 +1,4 @@
-//! Types in schemas: the decoder panics at those that do not exist.
+//! Types in schemas: the decoder panics at unknown types.
 
 use arrow::ipc::{DateUnit, Endianness, Field, IntervalUnit, Message, Precision, TimeUnit, Type};
 
@@ -25,7 +25,7 @@ fn check_field(field: Field<'_>) -> Result<(), Fault> {
             "the dictionary of column \"{name}\" has indices of no known type"
         )));
     }
-    // The decoder takes the bytes of its offsets wherever they lie, and panics where they may not.
+    // The decoder reads a union's offsets at any position, and panics at a misaligned position.
     if field.type_type() == Type::Union {
         let told = format!(
             "column \"{name}\" is a union, which is not offered: send its parts as columns"

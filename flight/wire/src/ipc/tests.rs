@@ -75,8 +75,7 @@ fn limits_hold() {
     assert!(matches!(checked(&of_rows(100), &few), Err(Fault::TooLarge(_))));
 }
 
-/// A schema whose every byte is another in turn never reaches the decoder in a form at which it
-/// panics.
+/// Schemas with a wrong byte at each position never make the decoder panic.
 #[test]
 fn schemas_with_a_byte_wrong_do_not_panic() {
     let decimal = Field::new("d", DataType::Decimal128(38, 4), true);
@@ -96,7 +95,7 @@ fn schemas_with_a_byte_wrong_do_not_panic() {
     assert!(refused > 100, "{refused}");
 }
 
-/// Batches whose header is another in a bit in turn are either refused or decoded.
+/// Batches with each header bit flipped in turn are either refused or decoded.
 #[test]
 fn batches_with_a_bit_wrong_do_not_panic() {
     let right = of_rows(5);
@@ -147,7 +146,7 @@ fn offsets_of_half_a_value_are_told() {
     let mut rows = of_rows(5);
     let at = {
         let batch = root_as_message(&rows.data_header).unwrap().header_as_record_batch().unwrap();
-        // Those of the texts: their nulls lie before them.
+        // The offsets of the texts, after the buffer of their nulls.
         let offsets = &batch.buffers().unwrap().get(3).0;
         offsets.as_ptr() as usize - rows.data_header.as_ptr() as usize
     };

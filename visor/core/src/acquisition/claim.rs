@@ -1,16 +1,17 @@
-//! What is asked for, what somebody has, and why something is refused: plain values.
+//! Claims, acquisitions and refusals: plain values.
 
 use std::fmt;
 
 use stratalog_model::{ChronicleId, TickRange};
 
-/// A holder of acquisitions: a client, by the number of the client's first session. All sessions of a client
-/// are one holder. A negative number is a session with a statement alone in a chronicle.
+/// A holder of acquisitions: a client, by the number of the client's first session. All sessions of
+/// a client are one holder. A negative number is a session with an exclusive statement in a
+/// chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub i32);
 
 impl HolderId {
-    /// The holder for a statement alone in a chronicle, from the session's holder; and back.
+    /// The holder of an exclusive statement in a chronicle, from the session's holder; and back.
     pub fn alone(self) -> Self {
         Self(self.0.wrapping_neg())
     }
@@ -21,16 +22,16 @@ impl HolderId {
     }
 }
 
-/// Nanoseconds of the monotonic clock: leases do not care what the wall clock does.
+/// Nanoseconds of the monotonic clock: steps of the wall clock do not change leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
 
-/// Whether others may acquire the same (F8).
+/// The mode of an acquisition (F8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Any number of holders at a time, all of which may write.
+    /// Any number of holders at the same time; all holders may write.
     Shared,
-    /// One holder: nobody else acquires it, and nobody else writes.
+    /// A single holder: no other holder acquires the chronicle or writes to it.
     Exclusive,
 }
 
@@ -43,66 +44,66 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What an ACQUIRE asks for.
+/// The request of an ACQUIRE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// Alone, or with others.
+    /// Exclusive or shared.
     pub mode: Mode,
-    /// The events that it is about: all, or a projection (F9).
+    /// The claimed events: all, or a projection (F9).
     pub ticks: TickRange,
-    /// After how long it ends by itself (F10); `None` for never.
+    /// Length of the lease (F10); `None` for an unlimited acquisition.
     pub lease_ns: Option<u64>,
 }
 
 impl Claim {
-    /// Whether two holders cannot have both.
+    /// True if two holders cannot hold both claims at the same time.
     pub fn conflicts(&self, other: &Claim) -> bool {
         let alone = self.mode == Mode::Exclusive || other.mode == Mode::Exclusive;
         alone && self.ticks.overlaps(&other.ticks)
     }
 
-    /// Whether who has this has all that the other one asks for, but for how long.
+    /// True if the claim includes every right of the other claim; the lease is not compared.
     pub fn covers(&self, other: &Claim) -> bool {
         let alone = self.mode == Mode::Exclusive || other.mode == Mode::Shared;
         alone && self.ticks.covers(&other.ticks)
     }
 }
 
-/// What a statement does with a chronicle that it uses.
+/// The use of a chronicle by a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Use {
-    /// It reads events.
+    /// The statement reads events.
     Read,
-    /// It appends or deletes events, or changes the chronicle.
+    /// The statement appends or deletes events, or changes the chronicle.
     Write,
-    /// As `Write`, in a transaction that has done so before: who waits to be alone waits for it.
+    /// Like `Write`, in a transaction with earlier writes: requests for EXCLUSIVE wait for its end.
     WriteOn,
 }
 
 impl Use {
-    /// Whether it changes something.
+    /// True for a use with changes.
     pub fn writes(self) -> bool {
         self != Use::Read
     }
 }
 
-/// How somebody stands to a chronicle.
+/// The relation of a holder to a chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It has acquired it.
+    /// The holder has acquired the chronicle.
     Held,
-    /// Its lease ran out: it must acquire again, or release.
+    /// The lease ran out: the holder must acquire again, or release.
     Lost,
-    /// It waits for others.
+    /// The request waits for other holders.
     Waiting,
-    /// A statement or transaction of it reads: acquired for as long as that takes.
+    /// A statement or transaction of the holder reads: an implicit acquisition until its end.
     Reading,
-    /// A statement or transaction of it writes.
+    /// A statement or transaction of the holder writes.
     Writing,
 }
 
 impl Standing {
-    /// Whether nobody said ACQUIRE: it lasts as long as a statement or a transaction.
+    /// True for an acquisition without ACQUIRE: it ends with its statement or transaction.
     pub fn is_implicit(self) -> bool {
         matches!(self, Standing::Reading | Standing::Writing)
     }
@@ -120,40 +121,41 @@ impl fmt::Display for Standing {
     }
 }
 
-/// What somebody has of a chronicle, had, or waits for.
+/// A current, lost or requested acquisition of a chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acquisition {
-    /// Of which chronicle.
+    /// The chronicle's id.
     pub chronicle: ChronicleId,
-    /// Whose.
+    /// The holder.
     pub holder: HolderId,
-    /// How it stands to it.
+    /// The holder's relation to the chronicle.
     pub standing: Standing,
-    /// Alone, or with others.
+    /// Exclusive or shared.
     pub mode: Mode,
-    /// Of which events.
+    /// The acquired events.
     pub ticks: TickRange,
-    /// Since when.
+    /// The begin of the acquisition, or of the wait.
     pub since: Moment,
-    /// Until when; `None` until it is released.
+    /// The end of the lease; `None` for an acquisition until its release.
     pub until: Option<Moment>,
 }
 
-/// Why something is refused.
+/// The reason of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Others have, or wait for, what is asked for.
+    /// Other holders have the requested events, or wait for them.
     Taken(Vec<Acquisition>),
-    /// Another one is alone with the events that were to be written, or is about to be.
+    /// Another holder has the events of the write exclusively, or waits for them.
     LockedOut(Acquisition),
     /// The lease ran out.
     Lost(Acquisition),
-    /// The chronicle is being dropped.
+    /// A drop of the chronicle is in progress.
     Closing,
-    /// Each of some waits for the next: this one gives way. Those in its way.
+    /// A cycle of waiting requests exists: this request gives way. With the acquisitions in its
+    /// way.
     Deadlock(Vec<Acquisition>),
-    /// The holder has this many acquisitions, which is the most.
+    /// The holder has the maximum number of acquisitions, given here.
     TooMany(usize),
-    /// This many wait for the chronicle, which is the most.
+    /// The maximum number of requests, given here, waits for the chronicle.
     Crowded(usize),
 }

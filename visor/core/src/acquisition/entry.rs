@@ -1,4 +1,4 @@
-//! One chronicle: who has acquired it, who uses it now, who waits.
+//! The state of a chronicle: its holders, its current uses, and its waiting requests.
 
 use std::collections::BTreeMap;
 
@@ -6,64 +6,65 @@ use stratalog_model::{ChronicleId, TickRange};
 
 use super::claim::{Acquisition, Claim, HolderId, Mode, Moment, Refusal, Standing, Use};
 
-/// A chronicle that somebody has to do with.
+/// A chronicle with at least one holder, use or request.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) parties: BTreeMap<HolderId, Party>,
-    /// Those who wait, the first first.
+    /// Waiting requests, the oldest first.
     pub(super) queue: Vec<Waiting>,
-    /// Drops that are under way.
+    /// The number of drops in progress.
     pub(super) closing: u32,
-    /// It goes when the last acquisition is released.
+    /// True if the chronicle will be dropped after the last release.
     pub(super) marked: bool,
-    /// No lease runs out before this.
+    /// No lease runs out before this moment.
     earliest: Option<Moment>,
 }
 
-/// What one holder has to do with it.
+/// The relation of a holder to the chronicle.
 #[derive(Debug)]
 pub(super) struct Party {
     pub(super) held: Option<Held>,
-    /// What it had until a lease ran out the last time.
+    /// The claim lost when a lease last ran out.
     lost: Option<Held>,
-    /// It has neither acquired again nor released since.
+    /// True from the loss until the holder acquires again or releases.
     pub(super) is_barred: bool,
     reading: u32,
     writing: u32,
-    /// Of those that write: what they wrote may be durable at any moment.
+    /// The number of writing statements in their commit: their writes may be durable at any moment.
     committing: u32,
-    /// Those that wrote through a lease which ran out: what they wrote will never be committed.
+    /// The number of statements with writes through an expired lease: the writes will never be
+    /// committed.
     void: u32,
-    /// Leases that ran out beneath those that write: tells them from the void ones.
+    /// Counts the leases that ran out during a write: distinguishes valid writes from void writes.
     epoch: u32,
-    /// Hull of the events that were open to those that write.
+    /// Hull of the events open to writing statements.
     written: TickRange,
-    /// Since when statements of it use the chronicle without a pause.
+    /// The begin of the current uninterrupted use by the holder's statements.
     since: Option<Moment>,
 }
 
-/// What a statement may do that has begun.
+/// The rights of a started statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entered {
-    /// The events that it sees, and may write.
+    /// The events visible to the statement and open to its writes.
     pub(super) ticks: TickRange,
-    /// When its holder acquired the chronicle, as the clock showed it; `None` for one that did not.
+    /// The wall clock at the holder's acquisition; `None` without an acquisition.
     pub(super) since_ns: Option<i64>,
-    /// To be told with its end.
+    /// Passed back at the end of the statement.
     pub(super) epoch: u32,
 }
 
-/// What was acquired.
+/// An acquired claim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     claim: Claim,
     since: Moment,
-    /// The same, as the clock showed it: nanoseconds since 1970.
+    /// The same moment on the wall clock: nanoseconds since 1970.
     since_ns: i64,
     until: Option<Moment>,
 }
 
-/// Who waits, and for what.
+/// A waiting request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) ticket: u64,
@@ -98,14 +99,14 @@ impl Party {
         self.is_idle() && self.held.is_none() && !self.is_barred
     }
 
-    /// Whether it stands in the way of whoever wants to be alone: then waiting behind that one
-    /// would be waiting for itself.
+    /// True if the party blocks a request for EXCLUSIVE. A party must not wait behind a request
+    /// that waits for the party itself.
     fn is_in(&self) -> bool {
         self.held.is_some() || self.writing > 0
     }
 
-    /// Its lease has run out. What it writes and is not on its way already is written in vain:
-    /// others do not wait for it.
+    /// Handles the end of the lease. Writes not yet in their commit become void: other holders do
+    /// not wait for them.
     fn lose(&mut self) {
         self.lost = self.held.take();
         self.is_barred = true;
@@ -117,19 +118,19 @@ impl Party {
         }
     }
 
-    /// The events that its statements see and may write.
+    /// The events visible to the holder's statements and open to their writes.
     fn ticks(&self) -> TickRange {
         self.held.map_or(TickRange::ALL, |held| held.claim.ticks)
     }
 }
 
 impl Entry {
-    /// What nobody has to do with any more.
+    /// True if the entry holds no state any more.
     pub(super) fn is_gone(&self) -> bool {
         self.parties.is_empty() && self.queue.is_empty() && self.closing == 0 && !self.marked
     }
 
-    /// Whether it is being dropped.
+    /// True if a drop is in progress or planned.
     pub(super) fn is_shut(&self) -> bool {
         self.closing > 0 || self.marked
     }
@@ -147,19 +148,20 @@ impl Entry {
         self.look_ahead();
     }
 
-    /// When to look for leases that have run out.
+    /// The time of the next check for expired leases.
     pub(super) fn earliest(&self) -> Option<Moment> {
         self.earliest
     }
 
-    /// Whether a claim is of nothing but what its holder has: a renewal, which is no concern of others.
+    /// True if the holder's current claim covers the new claim: the renewal does not affect other
+    /// holders.
     pub(super) fn is_renewal(&self, holder: HolderId, claim: &Claim) -> bool {
         let held = self.parties.get(&holder).and_then(|party| party.held);
         held.is_some_and(|held| held.claim.covers(claim))
     }
 
-    /// Lets a holder have what it claims, when the clock shows `time_ns`. A renewal goes on from when
-    /// it was acquired.
+    /// Grants a claim to a holder; the wall clock shows `time_ns`. A renewal keeps the time of the
+    /// first acquisition.
     pub(super) fn grant(&mut self, now: Moment, time_ns: i64, holder: HolderId, claim: Claim) {
         let party = self.parties.entry(holder).or_default();
         let (since, since_ns) =
@@ -170,7 +172,7 @@ impl Entry {
         self.look_ahead();
     }
 
-    /// Takes away what a holder has, and forgets what it had; whether there was something.
+    /// Releases a holder's claim and forgets its lost claim. Returns true if either existed.
     pub(super) fn release(&mut self, holder: HolderId) -> bool {
         let Some(party) = self.parties.get_mut(&holder) else { return false };
         let had = party.held.take().is_some() || party.is_barred;
@@ -179,7 +181,7 @@ impl Entry {
         had
     }
 
-    /// Forgets a holder that has nothing to do with it any more.
+    /// Forgets a holder without any remaining relation to the chronicle.
     pub(super) fn tidy(&mut self, holder: HolderId) {
         if self.parties.get(&holder).is_some_and(Party::is_gone) {
             self.parties.remove(&holder);
@@ -191,7 +193,7 @@ impl Entry {
         self.earliest = leases.min();
     }
 
-    /// Whether a holder may use the chronicle: not through a lease that has run out.
+    /// Checks that a holder may use the chronicle: refused after the loss of a lease.
     pub(super) fn check(&self, chronicle: ChronicleId, holder: HolderId) -> Result<(), Refusal> {
         match self.parties.get(&holder) {
             Some(party) if party.is_barred => Err(party.refusal(chronicle, holder)),
@@ -233,7 +235,7 @@ impl Entry {
         Ok(Entered { ticks, since_ns, epoch: party.epoch })
     }
 
-    /// Who else is alone with some of these events, or waits to be.
+    /// Another holder with exclusive access to some of the events, or waiting for exclusive access.
     fn alone(
         &self,
         chronicle: ChronicleId,
@@ -249,7 +251,7 @@ impl Entry {
         if let Some((id, held)) = held.next() {
             return Some(held.told(chronicle, *id, Standing::Held));
         }
-        // Others wait for it already.
+        // Other requests already wait for such a holder or transaction.
         let holds = self.parties.get(&holder).is_some_and(|party| party.held.is_some());
         if holds || what == Use::WriteOn {
             return None;
@@ -258,8 +260,7 @@ impl Entry {
         waiting.find(|waiting| exclusive(&waiting.claim)).map(|waiting| waiting.told(chronicle))
     }
 
-    /// What a statement wrote may be durable at any moment, unless the lease has run out through
-    /// which it wrote.
+    /// Starts the commit of a statement's writes, unless the lease of the writes has run out.
     pub(super) fn commit(
         &mut self,
         chronicle: ChronicleId,
@@ -274,7 +275,8 @@ impl Entry {
         Ok(())
     }
 
-    /// Why what a statement wrote that began in that epoch will never be committed; `None` where it may be.
+    /// The reason why writes of a statement from epoch `epoch` will never be committed; `None` when
+    /// a commit is possible.
     pub(super) fn lost(
         &self,
         chronicle: ChronicleId,
@@ -285,13 +287,13 @@ impl Entry {
         (party.epoch != epoch).then(|| party.refusal(chronicle, holder))
     }
 
-    /// Those who go on with what will never be committed.
+    /// Holders with unfinished void writes.
     pub(super) fn void(&self) -> Vec<HolderId> {
         let void = self.parties.iter().filter(|(_, party)| party.void > 0);
         void.map(|(holder, _)| *holder).collect()
     }
 
-    /// A statement of a holder has ended, which began in that epoch.
+    /// Ends a statement of a holder; the statement began in epoch `epoch`.
     pub(super) fn exit(&mut self, holder: HolderId, what: Use, epoch: u32, committing: bool) {
         let Some(party) = self.parties.get_mut(&holder) else { return };
         let count = match what {
@@ -304,7 +306,8 @@ impl Entry {
         self.tidy(holder);
     }
 
-    /// Those in the way of a claim: of those who wait, the ones before `ticket`.
+    /// The acquisitions in the way of a claim. Only waiting requests before `ticket` are in the
+    /// way.
     pub(super) fn in_the_way(
         &self,
         chronicle: ChronicleId,
@@ -337,7 +340,7 @@ impl Entry {
         found
     }
 
-    /// What others have acquired.
+    /// The acquisitions of other holders.
     pub(super) fn held_by_others(
         &self,
         chronicle: ChronicleId,
@@ -349,7 +352,7 @@ impl Entry {
             .collect()
     }
 
-    /// Everything there is to tell.
+    /// Lists all acquisitions and requests of the chronicle.
     pub(super) fn list(&self, chronicle: ChronicleId, into: &mut Vec<Acquisition>) {
         for (id, party) in &self.parties {
             into.extend(party.held.map(|held| held.told(chronicle, *id, Standing::Held)));
@@ -365,7 +368,7 @@ impl Entry {
         into.extend(self.queue.iter().map(|waiting| waiting.told(chronicle)));
     }
 
-    /// How many have acquired it, if only for a statement.
+    /// The number of holders, including implicit acquisitions of statements.
     pub(super) fn acquirers(&self) -> u32 {
         let parties = self.parties.values();
         let count = parties.filter(|party| party.held.is_some() || !party.is_idle()).count();
@@ -374,7 +377,7 @@ impl Entry {
 }
 
 impl Party {
-    /// Why it may not do what it wants to.
+    /// The reason of a refusal to the party.
     fn refusal(&self, chronicle: ChronicleId, holder: HolderId) -> Refusal {
         self.lost.map_or(Refusal::Closing, |lost| {
             Refusal::Lost(lost.told(chronicle, holder, Standing::Lost))

@@ -1,5 +1,5 @@
-//! All acquisitions, as a state machine: every call is told the time, none waits. Leases go by the
-//! monotonic clock (`now`); the one that events go by is only remembered (`time_ns`).
+//! All acquisitions, in a state machine: every call receives the time, and no call waits. Leases
+//! use the monotonic clock (`now`); the time for events (`time_ns`) is only stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,34 +10,34 @@ use super::{
     entry::{Entered, Entry, Waiting},
 };
 
-/// Chronicles that one holder acquires or waits for, at most.
+/// Maximum number of chronicles acquired or waited for by a holder.
 pub(super) const ACQUISITIONS_MAX: usize = 10_000;
 
-/// ACQUIREs that wait for one chronicle, at most.
+/// Maximum number of waiting ACQUIREs for a chronicle.
 pub(super) const WAITING_MAX: usize = 1_000;
 
-/// Who has acquired what.
+/// The acquisitions of all chronicles.
 #[derive(Debug, Default)]
 pub(super) struct Register {
     chronicles: BTreeMap<ChronicleId, Entry>,
-    /// The chronicles that each holder has acquired, or has lost.
+    /// The chronicles acquired or lost by each holder.
     holders: BTreeMap<HolderId, BTreeSet<ChronicleId>>,
-    /// What each holder waits for.
+    /// The waiting requests of each holder.
     waiting: BTreeMap<HolderId, BTreeMap<u64, ChronicleId>>,
     tickets: u64,
 }
 
-/// What became of one that waits.
+/// The state of a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It has what it wanted.
+    /// The request is granted.
     Granted,
-    /// It waits on; a lease that is in its way runs out then.
+    /// The request still waits; a lease in its way runs out at the given moment.
     Waits(Option<Moment>),
 }
 
 impl Register {
-    /// Acquires, or renews: `None` when the holder has it now, or a ticket to wait with.
+    /// Acquires or renews. Returns `None` when the claim is granted, or a ticket for the wait.
     pub(super) fn request(
         &mut self,
         now: Moment,
@@ -54,7 +54,7 @@ impl Register {
         let ticket = self.tickets;
         let entry = self.chronicles.entry(chronicle).or_default();
         entry.settle(now);
-        // Who has it keeps it until it releases: what is to go waits for that.
+        // A holder keeps its claim until the release: a planned drop waits for the release.
         if entry.is_shut() && !entry.is_renewal(holder, &claim) {
             return Err(Refusal::Closing);
         }
@@ -80,7 +80,7 @@ impl Register {
         Ok(Some(ticket))
     }
 
-    /// Looks whether one that waits can have what it wants by now.
+    /// Checks for a waiting request that can be granted now.
     pub(super) fn look(
         &mut self,
         now: Moment,
@@ -116,7 +116,7 @@ impl Register {
         Ok(Look::Waits(until))
     }
 
-    /// Those in the way of one that waits.
+    /// The acquisitions in the way of a waiting request.
     pub(super) fn in_the_way(
         &mut self,
         now: Moment,
@@ -131,7 +131,7 @@ impl Register {
         })
     }
 
-    /// Waits no longer.
+    /// Removes a request from the queue.
     pub(super) fn withdraw(&mut self, chronicle: ChronicleId, ticket: u64) {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         let found = entry.queue.iter().position(|waiting| waiting.ticket == ticket);
@@ -140,7 +140,7 @@ impl Register {
         self.tidy(chronicle, holder);
     }
 
-    /// Whether one that waits waits for itself, over others that wait.
+    /// True if a waiting request waits for itself, through other requests.
     fn is_deadlocked(&self, chronicle: ChronicleId, ticket: u64) -> bool {
         let Some(entry) = self.chronicles.get(&chronicle) else { return false };
         let Some(first) = entry.queue.iter().find(|waiting| waiting.ticket == ticket) else {
@@ -152,8 +152,9 @@ impl Register {
             let Some(entry) = self.chronicles.get(&chronicle) else { continue };
             let Waiting { holder, claim, ticket, .. } = waiting;
             for other in entry.in_the_way(chronicle, holder, &claim, Some(ticket)) {
-                // A session also waits under a number of its own, for a statement alone in a chronicle.
-                // The acquisition directly in the way then belongs to another session of the client.
+                // A session also waits under a second number, for an exclusive statement in a
+                // chronicle. The acquisition directly in the way then belongs to another session of
+                // the client.
                 let is_direct = ticket == first.ticket && other.holder != first.holder;
                 if !is_direct && other.holder.session() == first.holder.session() {
                     return true;
@@ -167,7 +168,7 @@ impl Register {
         false
     }
 
-    /// What a holder waits for.
+    /// The waiting requests of a holder.
     fn waits_of(&self, holder: HolderId) -> Vec<(ChronicleId, Waiting)> {
         let listed = self.waiting.get(&holder).into_iter().flatten();
         let found = listed.filter_map(|(ticket, chronicle)| {
@@ -186,14 +187,14 @@ impl Register {
         }
     }
 
-    /// Takes away what has run out.
+    /// Ends expired leases.
     pub(super) fn settle(&mut self, now: Moment, chronicle: ChronicleId) {
         if let Some(entry) = self.chronicles.get_mut(&chronicle) {
             entry.settle(now);
         }
     }
 
-    /// Gives back what a holder has; whether it had something, or had lost it.
+    /// Releases a holder's claim. Returns true if the holder had a claim, or had lost a claim.
     pub(super) fn release(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return false };
         let had = entry.release(holder);
@@ -201,7 +202,7 @@ impl Register {
         had
     }
 
-    /// Gives back everything that a holder has; of which chronicles.
+    /// Releases all claims of a holder. Returns the chronicles.
     pub(super) fn leave(&mut self, holder: HolderId) -> BTreeSet<ChronicleId> {
         let listed = self.holders.get(&holder).cloned().unwrap_or_default();
         for chronicle in &listed {
@@ -227,7 +228,7 @@ impl Register {
         entered
     }
 
-    /// Whether a holder may still use a chronicle.
+    /// Checks that a holder may still use a chronicle.
     pub(super) fn check(
         &mut self,
         now: Moment,
@@ -239,7 +240,7 @@ impl Register {
         entry.check(chronicle, holder)
     }
 
-    /// What a statement wrote may be durable at any moment from now on.
+    /// Starts the commit: the writes of a statement may be durable at any moment from now on.
     pub(super) fn commit(
         &mut self,
         now: Moment,
@@ -252,7 +253,8 @@ impl Register {
         entry.commit(chronicle, holder, epoch)
     }
 
-    /// Why what a statement wrote that began in that epoch will never be committed; `None` where it may be.
+    /// The reason why writes of a statement from epoch `epoch` will never be committed; `None` when
+    /// a commit is possible.
     pub(super) fn lost(
         &mut self,
         now: Moment,
@@ -265,7 +267,7 @@ impl Register {
         entry.lost(chronicle, holder, epoch)
     }
 
-    /// Those who have written to a chronicle what will never be committed, and still hold it.
+    /// Holders with unfinished void writes to a chronicle.
     pub(super) fn void(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
         self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
             entry.settle(now);
@@ -273,14 +275,14 @@ impl Register {
         })
     }
 
-    /// When the next lease on a chronicle may run out.
+    /// The earliest end of a lease on a chronicle.
     pub(super) fn next_end(&mut self, now: Moment, chronicle: ChronicleId) -> Option<Moment> {
         let entry = self.chronicles.get_mut(&chronicle)?;
         entry.settle(now);
         entry.earliest()
     }
 
-    /// A statement uses a chronicle no longer.
+    /// Ends the use of a chronicle by a statement.
     pub(super) fn exit(
         &mut self,
         chronicle: ChronicleId,
@@ -296,8 +298,9 @@ impl Register {
         }
     }
 
-    /// A holder begins to drop a chronicle: until [`Self::reopen`] or [`Self::forget`] nobody
-    /// acquires it or begins to write. Returns what others have acquired of it.
+    /// A holder begins to drop a chronicle: until [`Self::reopen`] or [`Self::forget`], no holder
+    /// can make a new acquisition of it or begin to write. Returns the acquisitions of other
+    /// holders.
     pub(super) fn close(
         &mut self,
         now: Moment,
@@ -310,7 +313,7 @@ impl Register {
         entry.held_by_others(chronicle, Some(holder))
     }
 
-    /// A chronicle is not dropped after all.
+    /// Cancels the drop of a chronicle.
     pub(super) fn reopen(&mut self, chronicle: ChronicleId) {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         entry.closing = entry.closing.saturating_sub(1);
@@ -319,8 +322,8 @@ impl Register {
         }
     }
 
-    /// A chronicle goes when the last of those who have acquired it has released it; who says so
-    /// does. Whether it was not marked before.
+    /// Marks a chronicle for a drop after the last release; the calling holder releases its claim.
+    /// Returns true if the chronicle was not marked before.
     pub(super) fn mark(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let entry = self.chronicles.entry(chronicle).or_default();
         let is_new = !std::mem::replace(&mut entry.marked, true);
@@ -328,7 +331,7 @@ impl Register {
         is_new
     }
 
-    /// A chronicle stays.
+    /// Removes the mark of a chronicle.
     pub(super) fn unmark(&mut self, chronicle: ChronicleId) {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         entry.marked = false;
@@ -337,7 +340,7 @@ impl Register {
         }
     }
 
-    /// A chronicle is gone.
+    /// Forgets a dropped chronicle.
     pub(super) fn forget(&mut self, chronicle: ChronicleId) {
         let Some(entry) = self.chronicles.remove(&chronicle) else { return };
         for waiting in &entry.queue {
@@ -348,7 +351,7 @@ impl Register {
         }
     }
 
-    /// Those who have acquired a chronicle.
+    /// The acquisitions of a chronicle.
     pub(super) fn holders_of(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<Acquisition> {
         self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
             entry.settle(now);
@@ -366,7 +369,7 @@ impl Register {
         list
     }
 
-    /// How many have acquired a chronicle, if only for a statement.
+    /// The number of holders of a chronicle, including implicit acquisitions of statements.
     pub(super) fn acquirers(&mut self, now: Moment, chronicle: ChronicleId) -> u32 {
         self.chronicles.get_mut(&chronicle).map_or(0, |entry| {
             entry.settle(now);
@@ -374,7 +377,7 @@ impl Register {
         })
     }
 
-    /// How many chronicles a holder has acquired.
+    /// The number of chronicles acquired by a holder.
     pub(super) fn acquired_by(&mut self, now: Moment, holder: HolderId) -> usize {
         let mut list = Vec::new();
         for chronicle in self.holders.get(&holder).into_iter().flatten() {
@@ -387,7 +390,7 @@ impl Register {
         own.filter(|acquisition| acquisition.standing == Standing::Held).count()
     }
 
-    /// Forgets what there is nothing to be known of any more.
+    /// Forgets state without content.
     fn tidy(&mut self, chronicle: ChronicleId, holder: HolderId) {
         let mut listed = false;
         if let Some(entry) = self.chronicles.get_mut(&chronicle) {
@@ -409,12 +412,12 @@ impl Register {
 
 #[cfg(test)]
 impl Register {
-    /// One in which all that ever was has ended.
+    /// A register after the end of all acquisitions, with its counter of tickets.
     pub(super) fn ended(tickets: u64) -> Self {
         Self { tickets, ..Self::default() }
     }
 
-    /// How many have waited.
+    /// The number of tickets handed out.
     pub(super) fn tickets(&self) -> u64 {
         self.tickets
     }

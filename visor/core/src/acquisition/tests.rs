@@ -13,7 +13,7 @@ const A: HolderId = HolderId(1);
 const B: HolderId = HolderId(2);
 const C: HolderId = HolderId(3);
 
-/// Stands still until it is moved; the wall clock shows a thousand more.
+/// A clock that moves only by hand; the wall clock shows a thousand more.
 #[derive(Debug, Default)]
 struct HandClock(AtomicU64);
 
@@ -75,7 +75,7 @@ fn parts_that_do_not_overlap_are_not_in_each_others_way() {
     all.acquire(T, B, part(Mode::Exclusive, 10, 20)).unwrap();
     assert!(all.acquire(T, C, part(Mode::Shared, 9, 10)).is_err());
     all.acquire(T, C, part(Mode::Shared, 20, 30)).unwrap();
-    // Who has acquired a part writes there; who has not may write anywhere.
+    // A holder of a part writes there; a statement without an acquisition may write anywhere.
     assert_eq!(all.enter(T, B, Use::Write).unwrap().ticks(), part(Mode::Shared, 10, 20).ticks);
     assert!(matches!(all.enter(T, HolderId(4), Use::Write), Err(Refusal::LockedOut(_))));
 }
@@ -101,7 +101,7 @@ fn exclusive_waits_for_those_who_write() {
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     let pause = waiting.look().unwrap().unwrap();
     assert_eq!(waiting.in_the_way()[0].standing, Standing::Writing);
-    // No new writer comes in between, but who writes goes on.
+    // No new writer enters, but a writing transaction continues.
     assert!(matches!(all.enter(T, C, Use::Write), Err(Refusal::LockedOut(_))));
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
     drop(all.enter(T, A, Use::WriteOn).unwrap());
@@ -125,7 +125,7 @@ fn those_who_wait_have_turns() {
     assert!(second.look().unwrap().is_some() && first.look().unwrap().is_none());
     all.leave(B);
     assert!(second.look().unwrap().is_none());
-    // Who gives up is waited for no longer.
+    // A withdrawn request blocks no other request.
     let third = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(all.acquire(T, A, claim(Mode::Shared)).is_err());
     drop(third);
@@ -143,7 +143,7 @@ fn who_waits_is_told_of_its_own_chronicle_alone() {
     let [t, u] = pauses.map(|pause| pause.changed);
     drop(all.enter(U, A, Use::Write).unwrap());
     assert_eq!((t.now_or_never(), u.now_or_never()), (None, Some(Ok(()))));
-    // Who leaves, leaves all.
+    // A leaving holder releases all its acquisitions.
     let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.look().unwrap().unwrap());
     all.leave(A);
     for pause in pauses {
@@ -167,7 +167,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     clock.advance(9);
     assert!(waiting.look().unwrap().is_some());
     clock.advance(1);
-    // What it wrote is not waited for: it cannot be committed.
+    // No request waits for the void writes: they cannot be committed.
     assert!(waiting.look().unwrap().is_none());
     assert_eq!((all.void(T), all.next_end(T)), (vec![A], None));
     assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
@@ -178,7 +178,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     assert!(all.release(T, A));
     drop(all.enter(T, A, Use::Read).unwrap());
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
-    // Released or not, it stays lost.
+    // The writes stay lost after a release too.
     assert!(writing.lost().is_some());
     drop(writing);
     assert!(all.void(T).is_empty());
@@ -210,7 +210,7 @@ fn who_goes_on_and_on_is_told_that_a_lease_ran_out() {
     apart.check().unwrap();
     all.release(T, A);
     reading.check().unwrap();
-    // It saw what was there when it began.
+    // The statement keeps the range from its begin.
     assert_eq!(reading.ticks(), TickRange::ALL);
     all.acquire(T, A, lease(Mode::Shared, 10)).unwrap();
     clock.advance(10);
@@ -231,7 +231,7 @@ fn a_ring_of_those_who_wait_is_refused() {
     assert!(waiting.look().unwrap().is_some());
     all.leave(B);
     assert!(waiting.look().unwrap().is_none());
-    // Two that share cannot both become alone.
+    // Two shared holders cannot both become exclusive.
     let (_, all) = acquisitions();
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     all.acquire(T, B, claim(Mode::Shared)).unwrap();
@@ -239,32 +239,34 @@ fn a_ring_of_those_who_wait_is_refused() {
     assert!(matches!(all.ask(T, B, claim(Mode::Exclusive)), Err(Refusal::Deadlock(_))));
     all.release(T, B);
     assert!(waiting.look().unwrap().is_none());
-    // Nor can a transaction that writes to what another waits for, whose turn it waits for.
+    // Neither can a transaction with writes to a chronicle requested by a waiting holder, when the
+    // transaction would wait for that holder.
     let (_, all) = acquisitions();
     let _writing = all.enter(T, A, Use::Write).unwrap();
     all.acquire(U, B, claim(Mode::Exclusive)).unwrap();
     let _waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(matches!(all.ask(U, A, claim(Mode::Shared)), Err(Refusal::Deadlock(_))));
-    // It becomes alone where it writes, though another waits for that.
+    // The writer becomes exclusive on its own chronicle, despite a waiting request of another
+    // holder.
     assert!(all.ask(T, A, claim(Mode::Exclusive)).unwrap().is_none());
 }
 
 #[test]
 fn a_ring_of_those_who_are_alone_is_refused() {
-    // Each is alone with one table, and wants to be alone with that of the other.
+    // Each holder is exclusive on one table and requests the other holder's table.
     let (_, all) = acquisitions();
     let exclusive = || claim(Mode::Exclusive);
     assert!(all.ask(T, A.alone(), exclusive()).unwrap().is_none());
     assert!(all.ask(U, B.alone(), exclusive()).unwrap().is_none());
     let _waiting = all.ask(U, A.alone(), exclusive()).unwrap().unwrap();
     assert!(matches!(all.ask(T, B.alone(), exclusive()), Err(Refusal::Deadlock(_))));
-    // A transaction that writes to one table waits for who waits for that one.
+    // A transaction with writes to one table waits for the holder of a request for the same table.
     let (_, all) = acquisitions();
     assert!(all.ask(T, A.alone(), exclusive()).unwrap().is_none());
     let _writing = all.enter(U, B, Use::Write).unwrap();
     let _waiting = all.ask(U, A.alone(), exclusive()).unwrap().unwrap();
     assert!(matches!(all.ask(T, B, claim(Mode::Shared)), Err(Refusal::Deadlock(_))));
-    // Another session of the client is waited for.
+    // Another session of the same client counts as a holder to wait for.
     let (_, all) = acquisitions();
     let writing = all.enter(T, A, Use::Write).unwrap();
     let mut waiting = all.ask(T, A.alone(), exclusive()).unwrap().unwrap();
@@ -278,7 +280,7 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     all.acquire(T, B, claim(Mode::Shared)).unwrap();
     let mut waiting = all.ask(T, C, claim(Mode::Exclusive)).unwrap().unwrap();
-    // Not at all, if that is not wanted where others have it.
+    // No close at all, if it is requested only without other holders.
     let pause = waiting.look().unwrap().unwrap();
     let others = all.close_if_free(T, A).unwrap_err();
     assert_eq!(others.iter().map(|other| other.holder).collect::<Vec<_>>(), [B]);
@@ -330,7 +332,7 @@ fn who_has_what_is_being_dropped_renews_it_and_takes_no_more() {
     }
     let pause = all.until_released(T).unwrap();
     assert_eq!(pause.at_most, Some(std::time::Duration::from_nanos(10)));
-    // A lease that ran out is no more than none.
+    // An expired lease gives no rights.
     clock.advance(10);
     assert!(matches!(all.acquire(T, A, renewed(10)), Err(Refusal::Closing)));
     assert!(all.until_released(T).is_none());
@@ -344,7 +346,7 @@ fn a_use_tells_since_when_its_holder_has_the_chronicle() {
     assert_eq!(since(A), None);
     all.acquire(T, A, lease(Mode::Shared, 20)).unwrap();
     clock.advance(5);
-    // Not since it was renewed, nor since the use began.
+    // Neither since the renewal nor since the begin of the use.
     all.acquire(T, A, lease(Mode::Shared, 20)).unwrap();
     assert_eq!((since(A), since(B)), (Some(1_005), None));
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
@@ -352,7 +354,7 @@ fn a_use_tells_since_when_its_holder_has_the_chronicle() {
     assert!(waiting.look().unwrap().is_none());
     assert_eq!(since(B), Some(1_040), "not since it waited");
     all.release(T, B);
-    // The lease had run out: it is acquired anew.
+    // The lease had run out: this is a new acquisition.
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     assert_eq!(since(A), Some(1_040));
 }

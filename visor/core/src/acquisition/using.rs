@@ -1,4 +1,5 @@
-//! A chronicle in use by a statement or a transaction: acquired, shared, for as long as that takes.
+//! A chronicle in use by a statement or a transaction: an implicit shared acquisition until the end
+//! of the use.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::{
     entry::Entered,
 };
 
-/// One use of a chronicle; it ends when this is dropped.
+/// A single use of a chronicle; a drop ends the use.
 #[derive(Debug)]
 pub struct Using {
     acquisitions: Arc<Acquisitions>,
@@ -32,29 +33,29 @@ impl Using {
         Self { acquisitions, chronicle, holder, what, entered, committing: false }
     }
 
-    /// Which chronicle.
+    /// The chronicle's id.
     pub fn chronicle(&self) -> ChronicleId {
         self.chronicle
     }
 
-    /// What is done with it.
+    /// The kind of use.
     pub fn what(&self) -> Use {
         self.what
     }
 
-    /// The events that the statement sees and may write: those of the projection that its holder has
-    /// acquired, or all.
+    /// The events visible to the statement and open to its writes: the acquired projection of its
+    /// holder, or all events.
     pub fn ticks(&self) -> TickRange {
         self.entered.ticks
     }
 
-    /// When its holder acquired the chronicle: nanoseconds since 1970; `None` for one that did not say so.
-    /// Events that go by the clock are not accepted from before that (F24).
+    /// The time of the holder's acquisition, in nanoseconds since 1970; `None` without an ACQUIRE.
+    /// Events with times of the clock are not accepted from before the acquisition (F24).
     pub fn since_ns(&self) -> Option<i64> {
         self.entered.since_ns
     }
 
-    /// Checks that the holder may still do what it does: for a use that goes on and on.
+    /// Checks that the holder may continue: for a long use.
     ///
     /// # Errors
     /// `Lost` when a lease has run out, and the chronicle was neither acquired again nor released.
@@ -62,8 +63,8 @@ impl Using {
         self.acquisitions.check(self.chronicle, self.holder)
     }
 
-    /// Why what was written will never be committed: a lease has run out through which it was. `None` where
-    /// it may be, or is on its way.
+    /// The reason why the writes will never be committed: the lease of the writes has run out.
+    /// `None` when a commit is possible or in progress.
     pub fn lost(&self) -> Option<Refusal> {
         if self.committing || !self.what.writes() {
             return None;
@@ -73,11 +74,11 @@ impl Using {
         inner.register.lost(now, self.chronicle, self.holder, epoch)
     }
 
-    /// What was written may be durable at any moment from here on: a lease that runs out now lets
-    /// nobody else in before the use has ended.
+    /// Starts the commit: the writes may be durable at any moment from here on. If the lease runs
+    /// out now, other holders still wait for the end of the use.
     ///
     /// # Errors
-    /// `Lost` when it has run out: then nothing may be committed.
+    /// `Lost` when the lease has run out: then no write may be committed.
     pub fn commit(&mut self) -> Result<(), Refusal> {
         if self.committing || !self.what.writes() {
             return Ok(());

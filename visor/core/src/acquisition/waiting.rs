@@ -1,4 +1,4 @@
-//! An ACQUIRE that waits for others.
+//! A waiting ACQUIRE.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,21 +11,21 @@ use super::{
     register::Look,
 };
 
-/// A place among those who wait for a chronicle; given up when this is dropped.
+/// A place in the queue for a chronicle; a drop gives the place up.
 #[derive(Debug)]
 pub struct Waiting {
     acquisitions: Arc<Acquisitions>,
     chronicle: ChronicleId,
-    /// `None` once it waits no longer.
+    /// `None` after the end of the wait.
     ticket: Option<u64>,
 }
 
-/// When to look again.
+/// The time of the next check.
 #[derive(Debug)]
 pub struct Pause {
-    /// After this at the latest: a lease runs out then.
+    /// Maximum pause: a lease runs out at its end.
     pub at_most: Option<Duration>,
-    /// As soon as this is told.
+    /// Wakes the listener at once after a change.
     pub changed: oneshot::Receiver<()>,
 }
 
@@ -45,13 +45,13 @@ impl Waiting {
         Self { acquisitions, chronicle, ticket: Some(ticket) }
     }
 
-    /// Looks whether the chronicle is acquired by now; if not, when to look again.
+    /// Checks for a granted request; otherwise returns the pause before the next check.
     ///
     /// # Errors
-    /// `Closing`, `Deadlock`: it waits no longer.
+    /// `Closing`, `Deadlock`: the request no longer waits.
     pub fn look(&mut self) -> Result<Option<Pause>, Refusal> {
         let Some(ticket) = self.ticket else { return Ok(None) };
-        // Not under the lock: it may have to wait for the disk.
+        // Outside the lock, because the clock may have to wait for the disk.
         let time_ns = self.acquisitions.clock.now_ns();
         let mut inner = self.acquisitions.inner.lock();
         let now = self.acquisitions.now();
@@ -73,7 +73,7 @@ impl Waiting {
         }
     }
 
-    /// Those in its way.
+    /// The acquisitions in the way of the request.
     pub fn in_the_way(&self) -> Vec<Acquisition> {
         let Some(ticket) = self.ticket else { return Vec::new() };
         let mut inner = self.acquisitions.inner.lock();

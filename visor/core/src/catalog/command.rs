@@ -1,4 +1,4 @@
-//! What the catalog is asked to do, and what came of it.
+//! Commands to the catalog, and their results.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnType, IndexKind};
 
 use super::state::CatalogState;
 
-/// A column as CREATE TABLE or ADD COLUMN names it, before it has an id.
+/// A column before it has an id, from CREATE TABLE or ADD COLUMN.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewColumn {
     /// Name.
@@ -32,9 +32,10 @@ pub struct NewChronicle {
     pub name: String,
     /// Columns in order.
     pub columns: Vec<NewColumn>,
-    /// PRIMARY KEY column names; the last is the tick. `None`: none was declared; the
-    /// first timestamp column is the tick, and without one a column
-    /// `time TIMESTAMPTZ(9) NOT NULL DEFAULT now()` is put in front.
+    /// PRIMARY KEY column names; the last is the tick. `None` if the statement declares no key: the
+    /// tick is then the first NOT NULL timestamp column, or else the first timestamp column.
+    /// Without any timestamp column, a column `time TIMESTAMPTZ(9) NOT NULL DEFAULT now()` is
+    /// appended.
     pub primary_key: Option<Vec<String>>,
     /// WITH (…) options as (lower-case name, value text), in order.
     pub options: Vec<(String, String)>,
@@ -47,139 +48,139 @@ pub struct NewChronicle {
 pub enum Command {
     /// CREATE DATABASE.
     CreateDatabase {
-        /// Its name.
+        /// The database's name.
         name: String,
-        /// An existing one is a notice instead of an error.
+        /// An existing database is a notice instead of an error.
         if_not_exists: bool,
     },
-    /// DROP DATABASE; only when it holds no chronicle.
+    /// DROP DATABASE; only when the database holds no chronicle.
     DropDatabase {
-        /// Its name.
+        /// The database's name.
         name: String,
-        /// A missing one is a notice instead of an error.
+        /// A missing database is a notice instead of an error.
         if_exists: bool,
     },
     /// CREATE SCHEMA.
     CreateSchema {
-        /// Database that gets it.
+        /// Database of the new schema.
         database: String,
-        /// Its name.
+        /// The schema's name.
         name: String,
-        /// An existing one is a notice instead of an error.
+        /// An existing schema is a notice instead of an error.
         if_not_exists: bool,
     },
     /// DROP SCHEMA; only when empty, unless `cascade`.
     DropSchema {
-        /// Database that holds it.
+        /// Database of the schema.
         database: String,
-        /// Its name.
+        /// The schema's name.
         name: String,
-        /// A missing one is a notice instead of an error.
+        /// A missing schema is a notice instead of an error.
         if_exists: bool,
-        /// Drops the chronicles in it, too.
+        /// Drops the schema's chronicles too.
         cascade: bool,
     },
     /// CREATE TABLE.
     CreateChronicle(NewChronicle),
-    /// CREATE TABLE of a transaction, under an id that was [set aside](super::Catalog::reserve)
-    /// for it.
+    /// CREATE TABLE of a transaction, under a [reserved](super::Catalog::reserve) id.
     CreateReserved {
         /// The id.
         id: ChronicleId,
-        /// Nanoseconds since 1970 of the statement: events may be stored by it already.
+        /// Nanoseconds since 1970 of the statement: stored events may already use the time.
         created_ns: i64,
         /// The chronicle.
         new: NewChronicle,
     },
     /// DROP TABLE.
     DropChronicle {
-        /// Database that holds it.
+        /// Database of the table.
         database: String,
-        /// Schema that holds it.
+        /// Schema of the table.
         schema: String,
-        /// Its name.
+        /// The table's name.
         name: String,
-        /// A missing one is a notice instead of an error.
+        /// A missing table is a notice instead of an error.
         if_exists: bool,
     },
-    /// DROP TABLE of a transaction: the one that its name meant then.
+    /// DROP TABLE of a transaction: drops the chronicle found by name when the statement ran.
     DropKnown {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
     },
-    /// Drops a chronicle in favour of a chronicle with all of the same events.
+    /// Drops a chronicle after all its events were copied to another chronicle. Fails if the
+    /// definition has changed since the copy.
     DropUnchanged {
         /// The definition at the time of the copy.
         was: Box<ChronicleDefinition>,
     },
     /// ALTER TABLE … RENAME TO.
     RenameChronicle {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
         /// The new name, in the same schema.
         to: String,
     },
     /// ALTER TABLE … RENAME COLUMN.
     RenameColumn {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
-        /// The column's name now.
+        /// The column's current name.
         from: String,
-        /// Its name from now on.
+        /// The column's new name.
         to: String,
     },
     /// ALTER TABLE … ADD COLUMN.
     AddColumn {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
         /// The column.
         column: NewColumn,
-        /// Whether it joins the key: a text that is '' in the events that are there.
+        /// True if the column joins the key: a text column with the value '' in existing events.
         key: bool,
-        /// An existing one is a notice instead of an error.
+        /// An existing column is a notice instead of an error.
         if_not_exists: bool,
     },
-    /// ALTER TABLE … SET (…): only options that may change.
+    /// ALTER TABLE … SET (…), for changeable options only.
     SetOptions {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
         /// (lower-case name, value text), in order.
         options: Vec<(String, String)>,
     },
     /// CREATE INDEX … USING bloom or inverted.
     CreateIndex {
-        /// Of which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
-        /// Its name; `None` for one of the table's and the columns'.
+        /// The index's name; `None` for a name derived from the table and the columns.
         name: Option<String>,
-        /// How it tells.
+        /// The kind of the index.
         kind: IndexKind,
-        /// The names of its columns.
+        /// The names of the indexed columns.
         columns: Vec<String>,
-        /// An existing one is a notice instead of an error.
+        /// An existing index is a notice instead of an error.
         if_not_exists: bool,
     },
     /// DROP INDEX.
     DropIndex {
-        /// Database that holds it.
+        /// Database of the index.
         database: String,
-        /// Schema that holds it.
+        /// Schema of the index.
         schema: String,
-        /// Its name.
+        /// The index's name.
         name: String,
-        /// A missing one is a notice instead of an error.
+        /// A missing index is a notice instead of an error.
         if_exists: bool,
     },
     /// COMMENT ON TABLE.
     CommentOnChronicle {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
         /// The text; `None` and the empty text remove it.
         comment: Option<String>,
     },
     /// COMMENT ON COLUMN.
     CommentOnColumn {
-        /// Which chronicle.
+        /// The chronicle's id.
         id: ChronicleId,
         /// The column's name.
         column: String,
@@ -189,7 +190,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The chronicles that the command drops, in a state before it.
+    /// The chronicles dropped by the command, for the state before the command.
     pub fn drops(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
             Command::DropKnown { .. }
@@ -200,8 +201,9 @@ impl Command {
         }
     }
 
-    /// The chronicles that the command changes or drops, in a state before it. A comment or an
-    /// index changes none: events do not depend on it.
+    /// The chronicles changed or dropped by the command, for the state before the command. A
+    /// command for a comment or an index changes no chronicle: events do not depend on comments or
+    /// indexes.
     pub fn changes(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
             Command::DropKnown { id }
@@ -229,16 +231,16 @@ impl Command {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Whether anything changed (IF [NOT] EXISTS may find nothing to do).
+    /// True if anything changed (IF [NOT] EXISTS may find nothing to do).
     pub changed: bool,
-    /// What nothing was done for, and why: one NOTICE each.
+    /// Reasons why parts of a command had no effect: one NOTICE each.
     pub notices: Vec<String>,
-    /// The chronicle made or changed, by the last command that has one; the existing one
-    /// when IF NOT EXISTS found it.
+    /// The chronicle made or changed by the last command with a chronicle; with IF NOT EXISTS, the
+    /// existing chronicle.
     pub chronicle: Option<Arc<ChronicleDefinition>>,
-    /// Chronicles dropped: the caller tells the store to forget them.
+    /// Chronicles dropped: the caller makes the store forget them.
     pub dropped: Vec<ChronicleId>,
 }

@@ -1,4 +1,4 @@
-//! CREATE TABLE: from what was written to a complete definition.
+//! CREATE TABLE: from the statement to a complete definition.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
     name, option,
 };
 
-/// Name of the tick column that a table without any timestamp column gets.
+/// Name of the tick column of a table without any timestamp column.
 const TIME_COLUMN: &str = "time";
 
 /// The definition of a new chronicle with the id `id`, created at `now_ns`.
@@ -27,7 +27,8 @@ pub(crate) fn define(
     }
     let mut columns = new.columns.clone();
     if new.primary_key.is_none() && !columns.iter().any(|c| c.column_type.is_timestamp()) {
-        // Behind the columns of the statement: INSERT and COPY without a list of columns mean these.
+        // After the columns of the statement: INSERT and COPY without a column list mean the
+        // columns of the statement.
         columns.push(time_column(new)?);
     }
     let mut columns: Vec<ColumnDefinition> =
@@ -87,7 +88,7 @@ pub(crate) fn define(
     Ok(definition)
 }
 
-/// The scale of a table: its base as given, or the time of its creation (F21).
+/// The scale of a table: the base is the given time, or the time of creation (F21).
 fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<TickScale> {
     let scale = TickScale::starting_at(base_ns.unwrap_or(now_ns), granularity);
     match base_ns {
@@ -100,7 +101,7 @@ fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<
     }
 }
 
-/// A column of a definition, from how a statement wrote it.
+/// Makes a column's definition from the column of a statement.
 pub(crate) fn column_of(id: ColumnId, column: &NewColumn) -> ColumnDefinition {
     ColumnDefinition {
         id,
@@ -133,7 +134,8 @@ fn time_column(new: &NewChronicle) -> Result<NewColumn> {
     })
 }
 
-/// The tick column of a table without a key: the first timestamp that is NOT NULL, or else the first.
+/// The tick column of a table without a key: the first NOT NULL timestamp, or else the first
+/// timestamp.
 pub(crate) fn default_tick(columns: &[ColumnDefinition]) -> Option<ColumnId> {
     let mut times = columns.iter().filter(|column| column.column_type.is_timestamp());
     let first = times.clone().next();
@@ -188,7 +190,8 @@ fn key_of(
         })?;
         ids.push(column);
     }
-    // A key is the same in any order: the only time among others is the tick.
+    // The order of key columns does not matter: if the key has exactly one timestamp, the timestamp
+    // is the tick.
     let mut times = ids.iter().enumerate().filter(|(_, column)| column.column_type.is_timestamp());
     if let (Some((at, _)), None) = (times.next(), times.next()) {
         let tick = ids.remove(at);
@@ -232,16 +235,16 @@ fn key_of(
     Ok((key.iter().map(|column| column.id).collect(), tick.id))
 }
 
-/// The tick column shows where each tick starts; its precision must be able to.
+/// The tick column shows the start of each tick; its precision must suffice.
 ///
 /// ```text
 ///   unit of the column   |----1 s----|----1 s----|
 ///   granularity 1 s      T           T           T       every tick starts at a unit
-///   granularity 1 ms     TttttttttttttttttttttttttT      values fall on the capital ones only
-///   granularity 1500 ms  T                 ?             refused: no second shows this start
+///   granularity 1 ms     TttttttttttttttttttttttttT      values fall on capital letters only
+///   granularity 1500 ms  T                 ?             refused: no second shows the start
 /// ```
 ///
-/// Under `next` the free ticks in between are used, too, so none of them may lie between
+/// The collision rule `next` also uses the free ticks in between; therefore no tick may lie between
 /// two units.
 fn check_granularity(definition: &ChronicleDefinition) -> Result<()> {
     let Some(tick) = definition.tick() else { return Ok(()) };

@@ -1,21 +1,22 @@
-//! What may be a name.
+//! The rules for names.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Most bytes of a name, as in PostgreSQL; longer ones are refused, never cut.
+/// Maximum length of a name in bytes, like PostgreSQL. A longer name is refused, never truncated.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// Schemas that the system fills in every database.
+/// System schemas of every database.
 pub const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stratalog"];
 
-/// The database that every data directory has.
+/// The database in every data directory.
 pub const DEFAULT_DATABASE: &str = "stratalog";
 
-/// Databases that a new PostgreSQL server has, with their oids: clients connect to them before they know
-/// any other name. They are other names of [`DEFAULT_DATABASE`], unless a database has the name itself.
+/// Databases of a new PostgreSQL server, with their oids: a client connects to them before it knows
+/// any other name. Each is an alias of [`DEFAULT_DATABASE`], unless a database with the name
+/// exists.
 pub const DATABASE_ALIASES: [(&str, u32); 2] = [("postgres", 5), ("template1", 1)];
 
-/// The schema that every database has.
+/// The schema in every database.
 pub const DEFAULT_SCHEMA: &str = "public";
 
 /// Checks a name of a database, schema, table or column.
@@ -41,7 +42,7 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// As much of a name that we make as there is room for, with a number behind it.
+/// Truncates a generated name: a number still fits after the name.
 pub(crate) fn cut(name: &str) -> &str {
     let mut end = name.len().min(NAME_BYTES_MAX - 4);
     while !name.is_char_boundary(end) {
@@ -50,7 +51,7 @@ pub(crate) fn cut(name: &str) -> &str {
     name.get(..end).unwrap_or(name)
 }
 
-/// Checks that a schema is the user's to make or drop.
+/// Checks that users may create or drop the schema.
 pub(crate) fn check_schema(name: &str) -> Result<()> {
     check("schema", name)?;
     if SYSTEM_SCHEMAS.contains(&name) || name.starts_with("pg_") {
@@ -68,7 +69,7 @@ pub(crate) fn check_schema(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a table may be made in a schema.
+/// Checks that users may create a table in the schema.
 pub(crate) fn check_not_system(schema: &str, table: &str) -> Result<()> {
     if SYSTEM_SCHEMAS.contains(&schema) {
         return Err(Error::new(
@@ -80,7 +81,7 @@ pub(crate) fn check_not_system(schema: &str, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name among `known` that is closest to a misspelt one, if any is close.
+/// The closest match among `known` for a misspelt name, if any name is close enough.
 pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|candidate| (distance(name, candidate), candidate))
@@ -89,7 +90,7 @@ pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions and replacements that turn one text into the other.
+/// The edit distance: insertions, deletions and replacements from one text to the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (at, left) in from.chars().enumerate() {

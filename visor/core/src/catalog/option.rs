@@ -9,7 +9,7 @@ use super::name;
 
 pub mod listed;
 
-/// Options that have a meaning now.
+/// Supported options.
 pub const OPTIONS: [&str; 14] = [
     "granularity",
     "index_granularity",
@@ -27,7 +27,8 @@ pub const OPTIONS: [&str; 14] = [
     "pin_for",
 ];
 
-/// Options that get a meaning later: refused, so that nobody relies on what is not kept.
+/// Options reserved for later versions. They are refused, because a user must not rely on an option
+/// without effect.
 pub const OPTIONS_LATER: [&str; 12] = [
     "tiering",
     "partitions",
@@ -43,23 +44,23 @@ pub const OPTIONS_LATER: [&str; 12] = [
     "on_failure",
 ];
 
-/// Values of the options that a statement gave.
+/// The option values of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Given {
     pub granularity: Option<Granularity>,
     pub index_granularity: Option<Granularity>,
-    /// Nanoseconds since 1970 of tick 0.
+    /// Time of tick 0, in nanoseconds since 1970.
     pub base_ns: Option<i64>,
     pub collision: Option<Collision>,
     pub late: Option<LatePolicy>,
     pub time_source: Option<TickSource>,
-    /// `Some(None)` for the default again.
+    /// `Some(None)` restores the default.
     pub acceptance_window_ms: Option<Option<u64>>,
     pub durability: Option<Durability>,
     pub tiering: GivenTiering,
 }
 
-/// Options of [`Tiering`]; `Some(None)` gives one up.
+/// Options of [`Tiering`]; `Some(None)` switches an option off.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct GivenTiering {
     retention_ms: Option<Option<u64>>,
@@ -70,7 +71,7 @@ pub(crate) struct GivenTiering {
 }
 
 impl GivenTiering {
-    /// What holds once the given options replace those of `known`.
+    /// Replaces the values of `known` by the given options.
     pub(crate) fn onto(self, known: Tiering) -> Tiering {
         Tiering {
             retention_ms: self.retention_ms.unwrap_or(known.retention_ms),
@@ -101,7 +102,7 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
             "durability" => given.durability = Some(value.parse()?),
             "late" if is_default(value) => given.late = Some(LatePolicy::default()),
             "late" => given.late = Some(read_late(value)?),
-            // As `time_column` reads it.
+            // Read by `time_column`.
             "time_column" => {}
             "time_source" => given.time_source = Some(value.parse()?),
             "acceptance_window" => {
@@ -134,7 +135,7 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
     Ok(given)
 }
 
-/// The name of the time column, where the options of a CREATE TABLE have it.
+/// The name of the time column, if the options of a CREATE TABLE contain a name.
 pub(crate) fn time_column(options: &[(String, String)]) -> Option<&str> {
     let given = options.iter().find(|(option, _)| option == "time_column");
     given.map(|(_, value)| value.as_str())
@@ -200,7 +201,7 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
     Ok(given)
 }
 
-/// Checks that an index of granularity `now` can be made one of `wanted`.
+/// Checks that granularity `wanted` of an index is not finer than granularity `now`.
 pub(crate) fn check_coarser(now: Granularity, wanted: Granularity) -> Result<()> {
     if wanted < now {
         return Err(Error::new(
@@ -219,7 +220,7 @@ pub(crate) fn check_coarser(now: Granularity, wanted: Granularity) -> Result<()>
     Ok(())
 }
 
-/// The error for a name that is no option.
+/// The error for an unknown option.
 fn unrecognized(option: &str) -> Error {
     let known = OPTIONS.iter().chain(OPTIONS_LATER.iter()).copied();
     let hint = match name::closest(option, known) {
@@ -230,7 +231,7 @@ fn unrecognized(option: &str) -> Error {
         .with_hint(hint)
 }
 
-/// Whether a value asks for the default of its option, as ALTER TABLE … RESET does.
+/// True if the value requests the default of its option, like ALTER TABLE … RESET.
 fn is_default(value: &str) -> bool {
     value.trim().eq_ignore_ascii_case("default")
 }
@@ -249,7 +250,7 @@ fn read_base(value: &str) -> Result<i64> {
     })
 }
 
-/// The value of an option that `off` gives up.
+/// The value of an option that accepts `off`.
 fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Result<Option<u64>> {
     match value.trim().eq_ignore_ascii_case("off") || is_default(value) {
         true => Ok(None),

@@ -1,4 +1,4 @@
-//! From a command to the change that it means for one state: pure, touches nothing.
+//! From a command to the change of a given state: a pure function without side effects.
 
 mod index;
 
@@ -18,17 +18,18 @@ use super::{
     state::CatalogState,
 };
 
-/// Most chronicles of one data directory, in all databases: bounds the catalog in memory.
+/// Maximum number of chronicles in one data directory, in all databases: limits the catalog's
+/// memory.
 pub const CHRONICLES_MAX: usize = 100_000;
 
-/// What to do about a command, or several.
+/// The plan for one command or several commands.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The one change, and so the one record, that all of it means; `None`: nothing to do.
+    /// The single change, written as one record, for all commands; `None`: nothing to do.
     pub change: Option<Change>,
-    /// What the caller is told; `chronicle` is filled in from the state that results.
+    /// The answer to the caller; `chronicle` is filled in from the resulting state.
     pub outcome: Outcome,
-    /// The chronicle that the outcome shows.
+    /// The chronicle shown in the outcome.
     pub shows: Option<ChronicleId>,
 }
 
@@ -49,7 +50,8 @@ impl Plan {
     }
 }
 
-/// Decides what `commands` change in `state`, each in what those before it leave.
+/// Decides the changes of `commands` in `state`. Each command sees the state left by the commands
+/// before it.
 pub(crate) fn plan_all(
     state: &CatalogState,
     commands: &[Command],
@@ -79,7 +81,7 @@ pub(crate) fn plan_all(
     Ok(whole)
 }
 
-/// Decides what `command` changes in `state`.
+/// Decides the change of `command` in `state`.
 fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
     match command {
         Command::CreateDatabase { name, if_not_exists } => {
@@ -408,7 +410,8 @@ fn add_column(
     Ok(Plan::of(Change::AddColumn { id, column: Box::new(column), key }).showing(id))
 }
 
-/// A column that joins the key has the one value in the events that are there which changes no key.
+/// Checks that a new column can join the primary key. All existing events have the same value in
+/// the column, therefore no key changes.
 fn check_joins_key(definition: &ChronicleDefinition, new: &NewColumn) -> Result<()> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
     if !definition.primary_key {

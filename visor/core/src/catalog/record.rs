@@ -1,5 +1,5 @@
-//! The catalog's records: what a command decided, with every id and time filled in, so
-//! that a replay derives nothing anew (CL-9).
+//! The catalog's records. A record holds the decision on a command, including every id and time: a
+//! replay derives no value again (CL-9).
 //!
 //! One record is the payload of one `FrameKind::Catalog` frame, as JSON:
 //! `{"format":1,"change":{"create_chronicle":{…}}}`.
@@ -11,13 +11,13 @@ use stratalog_model::{
     ErrorKind, Granularity, IndexDefinition, LatePolicy, Result, Tiering,
 };
 
-/// The newest format that this version reads.
+/// The newest readable format.
 const FORMAT: u32 = 6;
 
-/// The format of changes that every version knows.
+/// The format of changes known to every version.
 const FORMAT_FIRST: u32 = 1;
 
-/// A decided change. `Several` are carried out in their order, all or none.
+/// A decided change. `Several` changes are applied in order, all or none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
@@ -69,7 +69,7 @@ pub(crate) enum Change {
         /// Since format 4.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acceptance_window: Option<AcceptanceWindow>,
-        /// Of the index. Since format 5.
+        /// The granularity of the index. Since format 5.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         granularity: Option<Granularity>,
     },
@@ -93,11 +93,12 @@ pub(crate) enum Change {
         comment: Option<String>,
     },
     Several(Vec<Change>),
-    /// The events of the transaction are committed with the other changes of the record. Since format 6.
+    /// The events of the transaction are committed with the other changes of the record. Since
+    /// format 6.
     Decide(Decision),
 }
 
-/// A new floor of the acceptance window; without a length the default.
+/// A new minimum of the acceptance window; without a length, the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AcceptanceWindow {
     pub window_ms: Option<u64>,
@@ -115,14 +116,14 @@ struct Envelope {
     change: serde_json::Value,
 }
 
-/// The first format that has a change.
+/// The first format that supports a change.
 fn format_of(change: &Change) -> u32 {
     match change {
         Change::ReserveChronicle { .. } => 2,
         Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
         Change::Decide(_) => 6,
         Change::SetOptions { granularity: Some(_), .. } => 5,
-        // Earlier versions would take any time for one of the clock.
+        // Earlier versions would accept any time as a time of the clock.
         Change::CreateChronicle(new) if new.time_source.is_clocked() => 4,
         Change::SetOptions { acceptance_window: Some(_), .. } => 4,
         Change::Several(changes) => changes.iter().map(format_of).max().unwrap_or(FORMAT_FIRST),
@@ -130,7 +131,7 @@ fn format_of(change: &Change) -> u32 {
     }
 }
 
-/// The payload of a change.
+/// Encodes a change as a payload.
 pub(crate) fn encode(change: &Change) -> Result<Bytes> {
     let format = format_of(change);
     match serde_json::to_vec(&Record { format, change }) {
@@ -139,7 +140,7 @@ pub(crate) fn encode(change: &Change) -> Result<Bytes> {
     }
 }
 
-/// The change of a payload that passed its checksum.
+/// Decodes a payload with a valid checksum.
 pub(crate) fn decode(payload: &[u8]) -> Result<Change> {
     let damaged = |error: serde_json::Error| {
         Error::new(ErrorKind::DataCorrupted, format!("catalog record is not readable: {error}"))

@@ -15,15 +15,14 @@ use super::{
     record::Change,
 };
 
-/// Oids below this one are PostgreSQL's own.
+/// Lower oids belong to PostgreSQL.
 const OID_FIRST: u32 = 16_384;
 
-/// Oids of databases and schemas count from here, so that they meet those of tables only
-/// after a billion tables.
+/// First oid of databases and schemas: table oids reach the value only after a billion tables.
 const OID_NAMESPACE_FIRST: u32 = 1_000_000_000;
 
-/// Oid of the database that every data directory has: none of PostgreSQL's own, which its tools
-/// do not show.
+/// Oid of the database in every data directory. The oid is outside PostgreSQL's own range, because
+/// PostgreSQL's tools hide objects of the range.
 const OID_DEFAULT_DATABASE: u32 = OID_NAMESPACE_FIRST - 1;
 
 /// Oid of schema `public`, in each database.
@@ -64,17 +63,17 @@ struct Schema {
     chronicles: BTreeMap<String, Arc<ChronicleDefinition>>,
 }
 
-/// An immutable snapshot of the catalog. A change copies only the path to what it changes.
+/// An immutable snapshot of the catalog. A change copies only the path to the changed object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogState {
     version: u64,
     databases: BTreeMap<String, Arc<Database>>,
     by_id: Arc<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
     next_chronicle: ChronicleId,
-    /// Ids that were given without a chronicle: of transactions that are open, or rolled back.
+    /// Reserved ids without a chronicle: of transactions still open, or rolled back.
     reserved: Arc<BTreeSet<ChronicleId>>,
     next_namespace: u32,
-    /// Of the last transaction that had events and definitions.
+    /// The decision on the last transaction with events and definitions.
     decision: Option<Arc<Decision>>,
 }
 
@@ -94,7 +93,7 @@ impl CatalogState {
         state
     }
 
-    /// Another one for every state that shows something else: caches key on it. Grows with changes.
+    /// The version: increases with every visible change. Caches use the version as a key.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -104,18 +103,18 @@ impl CatalogState {
         self.databases.values().map(|database| &database.definition)
     }
 
-    /// The database of a name.
+    /// Finds a database by name.
     pub fn database(&self, name: &str) -> Option<&DatabaseDefinition> {
         self.databases.get(name).map(|database| &database.definition)
     }
 
-    /// The database that a client means by a name: the one of this name, or the one with this alias.
+    /// Finds a database by a client's name: by its own name, or by an alias.
     pub fn database_meant(&self, name: &str) -> Option<&DatabaseDefinition> {
         let is_alias = DATABASE_ALIASES.iter().any(|(alias, _)| *alias == name);
         self.database(name).or_else(|| self.database(DEFAULT_DATABASE).filter(|_| is_alias))
     }
 
-    /// The oid and the name of every database, then those of the aliases.
+    /// The oid and the name of every database, then of every alias.
     pub fn database_names(&self) -> impl Iterator<Item = (u32, &str)> {
         let aliases =
             DATABASE_ALIASES.into_iter().filter(|(name, _)| self.database(name).is_none());
@@ -123,13 +122,13 @@ impl CatalogState {
         named.chain(aliases.map(|(name, oid)| (oid, name)))
     }
 
-    /// The user's schemas of a database, by name, `public` among them; nothing for an
-    /// unknown database.
+    /// The user's schemas of a database, by name, including `public`; empty for an unknown
+    /// database.
     pub fn schemas(&self, database: &str) -> impl Iterator<Item = &SchemaDefinition> {
         self.schemas_of(database).map(|schema| &schema.definition)
     }
 
-    /// One of the user's schemas.
+    /// Finds a user's schema.
     pub fn schema(&self, database: &str, name: &str) -> Option<&SchemaDefinition> {
         self.databases.get(database)?.schemas.get(name).map(|schema| &schema.definition)
     }
@@ -152,7 +151,7 @@ impl CatalogState {
             .flat_map(|schema| schema.chronicles.values())
     }
 
-    /// The chronicle of a name.
+    /// Finds a chronicle by name.
     pub fn chronicle(
         &self,
         database: &str,
@@ -162,7 +161,7 @@ impl CatalogState {
         self.databases.get(database)?.schemas.get(schema)?.chronicles.get(name)
     }
 
-    /// The chronicle whose PRIMARY KEY has a name.
+    /// Finds the chronicle by the name of its PRIMARY KEY.
     pub fn keyed_by(
         &self,
         database: &str,
@@ -173,7 +172,7 @@ impl CatalogState {
         chronicles.find(|chronicle| chronicle.primary_key && chronicle.key_name() == name)
     }
 
-    /// The secondary index of a name, and its chronicle.
+    /// Finds a secondary index by name, with its chronicle.
     pub fn index(
         &self,
         database: &str,
@@ -186,68 +185,68 @@ impl CatalogState {
         })
     }
 
-    /// The chronicle of an id.
+    /// Finds a chronicle by id.
     pub fn chronicle_by_id(&self, id: ChronicleId) -> Option<&Arc<ChronicleDefinition>> {
         self.by_id.get(&id)
     }
 
-    /// How many chronicles there are, in all databases.
+    /// The number of chronicles in all databases.
     pub fn chronicle_count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether that id was ever given to a chronicle; it may be dropped again, or never have come
-    /// to be.
+    /// True if the id was ever assigned to a chronicle. The chronicle may be dropped, or may never
+    /// have existed.
     pub fn has_given(&self, id: ChronicleId) -> bool {
         id < self.next_chronicle
     }
 
-    /// The last decision on a transaction with events: of all decisions before, the commit frames are
-    /// durable (RFC 0023).
+    /// The last decision on a transaction with events. The commit frames of all earlier decisions
+    /// are durable (RFC 0023).
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_deref()
     }
 
-    /// Whether an id is set aside for a chronicle that a transaction makes.
+    /// True if the id is reserved for a chronicle of a transaction.
     pub(crate) fn is_reserved(&self, id: ChronicleId) -> bool {
         self.reserved.contains(&id)
     }
 
-    /// The id that the next chronicle gets; ids are never reused.
+    /// The id of the next new chronicle; ids are never reused.
     pub(crate) fn next_chronicle(&self) -> ChronicleId {
         self.next_chronicle
     }
 
-    /// The oid that the next database or schema gets.
+    /// The oid of the next new database or schema.
     pub(crate) fn next_namespace(&self) -> u32 {
         self.next_namespace
     }
 
-    /// This state after `change`.
+    /// The state after `change`.
     ///
     /// # Errors
-    /// `DataCorrupted` when the change does not fit this state: it was decided on another
-    /// one, so the log does not tell the history that it should.
+    /// `DataCorrupted` when the change does not fit the state. The change was decided on another
+    /// state, and the log does not hold the correct history.
     pub(crate) fn after(&self, change: &Change) -> Result<Self> {
         let mut next = self.clone();
         next.apply(change)?;
-        // An id that was set aside shows nothing: plans stay as they are.
+        // A reservation is not visible: cached plans stay valid.
         if !matches!(change, Change::ReserveChronicle { .. }) {
             next.version += 1;
         }
         Ok(next)
     }
 
-    /// This state, under a version of a transaction's own.
+    /// The same state with another version, for a transaction.
     pub(crate) fn under(mut self, version: u64) -> Self {
         self.version = version;
         self
     }
 
-    /// Makes `change` in this state.
+    /// Applies `change` to the state in place.
     ///
     /// # Errors
-    /// As [`Self::after`]; then a part of it may be made.
+    /// The same as [`Self::after`]; the change may then be partly applied.
     pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::CreateDatabase { oid, name } => {
@@ -369,7 +368,7 @@ impl CatalogState {
         Ok(())
     }
 
-    /// Gives an id away.
+    /// Marks an id as used.
     fn give(&mut self, id: ChronicleId) -> Result<()> {
         if id < self.next_chronicle {
             return Err(misfit(format!("chronicle id {id} was given before")));
@@ -453,8 +452,8 @@ impl Schema {
     }
 }
 
-/// Another name for a column that an earlier version gave one which is a system column's now. No other
-/// version does so: what it wrote is shown under that name from then on.
+/// A new name for a column with the name of a system column. An earlier version, before the name
+/// was reserved, allowed the column. From now on the column is shown under the new name.
 fn free_name(definition: &ChronicleDefinition, name: &str) -> Option<String> {
     if !SYSTEM_COLUMNS.contains(&name) {
         return None;

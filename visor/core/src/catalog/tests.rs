@@ -15,7 +15,7 @@ use stratalog_model::{ChronicleDefinition, Clock, ColumnType, ErrorKind, Result}
 use super::{Catalog, Command, NewChronicle, NewColumn, Outcome};
 use memory_log::MemoryLog;
 
-/// A clock that moves on by 1 s per reading.
+/// A clock that advances by 1 s per reading.
 #[derive(Debug)]
 struct TestClock(AtomicI64);
 
@@ -45,7 +45,7 @@ fn apply(catalog: &Catalog, command: Command) -> Result<Outcome> {
     block_on(catalog.apply(command))
 }
 
-/// Kind and message of the error that a command must give.
+/// Kind and message of a command's expected error.
 fn refused(catalog: &Catalog, command: Command) -> (ErrorKind, String) {
     let before = catalog.state();
     let error = apply(catalog, command).unwrap_err();

@@ -1,59 +1,59 @@
-//! Which time to issue: pure, from one look at the machine's clocks to the next.
+//! Computes the issued time: a pure state machine, driven by readings of the machine's clocks.
 
 use stratalog_model::clock::{ClockReading, RATE_ONE_PPB, TimeLine};
 
 use super::{AHEAD_NS, CATCHING_UP_LEASE_NS, ClockSettings, lease::Mark, source::Instant};
 
-/// The wall clock went another way than the monotonic one by more than this: it was stepped, not
-/// read a little late.
+/// Difference between the wall clock and the monotonic clock. A larger difference means a step of
+/// the wall clock; a smaller difference is a delay between the readings.
 const STEP_NS: i64 = 10_000_000;
 
-/// A wall clock that is this far behind the issued time is worth a warning.
+/// A wall clock farther behind the issued time causes a warning.
 const BEHIND_WARN_NS: i64 = 1_000_000_000;
 
-/// How far two crashes, one soon after the other, leave the wall clock behind. Time catches up by
-/// itself, and no operator need look.
+/// Maximum lag of the wall clock after two crashes in short succession. Time catches up without an
+/// operator.
 const CRASHED_NS: i64 = 2 * AHEAD_NS;
 
-/// A start whose wall clock is ahead of the last run by more than this holds the lead, as a running
-/// clock holds a jump: a wrong clock is likelier than a year without a server.
+/// A larger lead of the wall clock over the last run is held at a start, like a jump of a running
+/// clock: a wrong clock is more likely than a year without a server.
 const START_LEAD_HELD_NS: i64 = 366 * 24 * 3_600 * 1_000_000_000;
 
-/// A wall clock that is farther behind the issued time is mentioned together with the correction by
+/// For a larger lag of the wall clock behind the issued time, the alarm also names the correction
 /// command.
 const CORRECTION_HINT_NS: i64 = 3_600 * 1_000_000_000;
 
-/// A shorter time tells nothing about drift.
+/// Minimum time for a measurement of drift.
 const DRIFT_OVER_NS: i64 = 1_000_000_000;
 
-/// How the wall clock and issued time go together.
+/// The relation between the wall clock and issued time.
 #[derive(Debug)]
 pub(super) struct Issue {
     settings: ClockSettings,
-    /// The clocks, when they were looked at last.
+    /// The last reading of both clocks.
     seen: Instant,
-    /// Where slow time starts from while the wall clock is behind.
+    /// Start of slow time, while the wall clock is behind.
     anchor_ns: i64,
     /// The monotonic clock at the anchor.
     anchor_monotonic_ns: u64,
-    /// How far the wall clock was behind when it was looked at last.
+    /// The lag of the wall clock at the last reading.
     behind_ns: i64,
-    /// Whether it is so far behind that time goes at half speed for long.
+    /// True if the lag is large: time runs at half speed for a long time.
     catches_up: bool,
     mark: Mark,
     steps: u64,
     jumps_held: u64,
-    /// The clocks when drift began to be measured.
+    /// The clocks at the begin of the measurement of drift.
     drift_from: Instant,
-    /// Whether the wall clock is far behind and this was said.
+    /// True after a warning about a wall clock far behind.
     warned: bool,
-    /// How far the wall clock was behind at the start as crashes explain: the leases that they left.
-    /// Nothing once the clocks have met.
+    /// The part of the wall clock's lag at the start explained by crashes, through the leases left
+    /// behind. 0 once the clocks have met.
     crashed_ns: i64,
 }
 
 impl Issue {
-    /// Begins a new epoch at the larger of the wall clock and the floor of what was issued.
+    /// Begins a new epoch at the wall clock or at the floor of the issued time, whichever is later.
     pub(super) fn begin(
         settings: ClockSettings,
         now: Instant,
@@ -88,17 +88,17 @@ impl Issue {
         }
     }
 
-    /// The time at which it began; later the time at which the two clocks met last.
+    /// The start time of the clock; later, the last time when both clocks met.
     pub(super) fn start_ns(&self) -> i64 {
         self.anchor_ns
     }
 
-    /// What a start must know.
+    /// The mark for the next start.
     pub(super) fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// How far ahead of the issued time a lease is put, of at most `most_ns`.
+    /// Distance from the issued time to a new lease, `most_ns` at most.
     pub(super) fn lease_ns(&self, most_ns: i64) -> i64 {
         match self.behind_ns > STEP_NS {
             true => most_ns.min(CATCHING_UP_LEASE_NS),
@@ -106,12 +106,12 @@ impl Issue {
         }
     }
 
-    /// How often a jump was not followed.
+    /// The number of held jumps.
     pub(super) fn jumps_held(&self) -> u64 {
         self.jumps_held
     }
 
-    /// The time to issue.
+    /// Computes the time to issue.
     pub(super) fn advance(&mut self, now: Instant) -> i64 {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.anchor_monotonic_ns) / 2;
         let slow_ns = self.anchor_ns.saturating_add_unsigned(elapsed_ns);
@@ -137,8 +137,8 @@ impl Issue {
         slow_ns
     }
 
-    /// The wall clock without what is held of it, once it was compared with what the monotonic
-    /// clock did since both were looked at last. `slow_ns`: time is issued up to there anyway.
+    /// The wall clock without its held part, after a comparison with the monotonic clock since the
+    /// last reading. Time is issued up to `slow_ns` in any case.
     fn followed(&mut self, now: Instant, slow_ns: i64) -> i64 {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.seen.monotonic_ns);
         let expected_ns = self.seen.wall_ns.saturating_add_unsigned(elapsed_ns);
@@ -150,8 +150,8 @@ impl Issue {
         let most_ns = most_ns.unwrap_or(i64::MAX);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
         if !now.sure {
-            // Not known to be of one instant: the next look decides about a jump. However many are
-            // so, they add up to no more than one.
+            // The readings may be far apart: the next reading decides about a jump. Any number of
+            // unsure readings together add at most `most_ns`.
             return wall_ns.min(expected_ns.saturating_add(most_ns));
         }
         self.seen = now;
@@ -172,7 +172,7 @@ impl Issue {
         now.wall_ns.saturating_sub_unsigned(self.mark.held_ns)
     }
 
-    /// The wall clock jumped too far ahead: time goes on as if it had not.
+    /// The wall clock jumped too far ahead: time continues without the jump.
     fn hold(&mut self, ahead_ns: u64) {
         self.jumps_held += 1;
         self.fence(self.mark.held_ns.saturating_add(ahead_ns), self.mark.unconfirmed_ns);
@@ -183,10 +183,10 @@ impl Issue {
         );
     }
 
-    /// The wall clock was set back while a jump of it is held: most likely to where it was.
+    /// The wall clock was set back during a held jump: most likely to its old position.
     fn set_right(&mut self, back_ns: u64, most_ns: u64) {
         let held_ns = self.mark.held_ns.saturating_sub(back_ns);
-        // What is left is no more than would have been followed at once.
+        // A rest this small would have been followed at once.
         let held_ns = if held_ns <= most_ns { 0 } else { held_ns };
         self.fence(held_ns, self.mark.unconfirmed_ns);
         tracing::warn!(
@@ -195,8 +195,8 @@ impl Issue {
         );
     }
 
-    /// The wall clock was set back while its lead at a start is unconfirmed: the lead is shorter by
-    /// as much, or gone.
+    /// The wall clock was set back while its lead at a start is unconfirmed: the lead shrinks by
+    /// the same amount, or disappears.
     fn corrected(&mut self, back_ns: u64) {
         let unconfirmed_ns = rest_of_lead(self.settings, self.mark.unconfirmed_ns, back_ns);
         self.fence(self.mark.held_ns, unconfirmed_ns);
@@ -211,21 +211,21 @@ impl Issue {
         self.steps = 0;
     }
 
-    /// The time by which retention may delete, when `now_ns` is issued: not ahead of the wall clock,
-    /// and without its unconfirmed lead.
+    /// The time for deletions by retention when `now_ns` is issued: not ahead of the wall clock,
+    /// and without the unconfirmed lead.
     pub(super) fn confirmed_ns(&self, now_ns: i64) -> i64 {
         let by_wall_ns = now_ns.saturating_sub(self.behind_ns);
         by_wall_ns.saturating_sub_unsigned(self.mark.unconfirmed_ns)
     }
 
-    /// An operator wants the wall clock to be followed.
+    /// An operator accepts the wall clock.
     pub(super) fn accept(&mut self, mark: Mark) {
         self.mark = mark;
         self.steps = 0;
         self.drift_from = self.seen;
     }
 
-    /// What is told when `now_ns` is issued.
+    /// The answer to a reader when `now_ns` is issued.
     pub(super) fn reading(&self, now_ns: i64) -> ClockReading {
         ClockReading {
             now_ns,
@@ -235,7 +235,7 @@ impl Issue {
         }
     }
 
-    /// How much faster the wall clock is than the monotonic one, in billionths.
+    /// The speed of the wall clock relative to the monotonic clock, minus 1, in billionths.
     pub(super) fn drift_ppb(&self) -> i64 {
         let from = self.drift_from;
         let elapsed_ns = i64::try_from(self.seen.monotonic_ns.saturating_sub(from.monotonic_ns));
@@ -248,12 +248,12 @@ impl Issue {
         i64::try_from(ahead / i128::from(elapsed_ns)).unwrap_or(0)
     }
 
-    /// Whether the wall clock is behind by more than crashes explain.
+    /// True if the wall clock's lag is larger than crashes explain.
     fn is_behind(&self) -> bool {
         self.behind_ns > BEHIND_WARN_NS.saturating_add(self.crashed_ns)
     }
 
-    /// What an operator should look at.
+    /// Alarms for an operator.
     pub(super) fn alarms(&self) -> Vec<String> {
         let mut alarms = Vec::new();
         if self.mark.held_ns > 0 {
@@ -284,7 +284,7 @@ impl Issue {
     }
 }
 
-/// What a start holds of the wall clock, and what of its lead over the last run is unconfirmed.
+/// The held part and the unconfirmed lead of the wall clock at a start.
 fn at_start(
     settings: ClockSettings,
     now: Instant,
@@ -311,14 +311,14 @@ fn at_start(
         );
         return (held_ns, before.unconfirmed_ns.saturating_add(ahead_ns));
     }
-    // A crash leaves the floor a lease or two ahead of the issued time.
+    // A crash leaves the floor up to two leases ahead of the issued time.
     let back_ns = floor_ns.saturating_sub(CRASHED_NS).saturating_sub(now.wall_ns);
     let back_ns = u64::try_from(back_ns).unwrap_or(0);
     (held_ns, rest_of_lead(settings, before.unconfirmed_ns, back_ns))
 }
 
-/// What is left of an unconfirmed lead once the wall clock was set back: nothing, if a start would
-/// have trusted the rest.
+/// The rest of an unconfirmed lead after the wall clock was set back: 0 if a start would trust the
+/// rest.
 fn rest_of_lead(settings: ClockSettings, unconfirmed_ns: u64, back_ns: u64) -> u64 {
     let trusted_ns = settings.start_lead_ns_max.map_or(u64::MAX, i64::unsigned_abs);
     match unconfirmed_ns.saturating_sub(back_ns) {
@@ -327,12 +327,12 @@ fn rest_of_lead(settings: ClockSettings, unconfirmed_ns: u64, back_ns: u64) -> u
     }
 }
 
-/// How much of what was held before a restart is held on: all of it while the wall clock is as far
-/// ahead as it was, nothing once it was set right, or every jump is followed.
+/// The part of a held jump still held after a restart: the whole jump while the wall clock is still
+/// ahead by the jump; 0 after a correction of the wall clock, or if every jump is followed.
 fn still_held(settings: ClockSettings, now: Instant, floor_ns: Option<i64>, before: Mark) -> u64 {
     let (Some(floor_ns), Some(_)) = (floor_ns, settings.jump_ns_max) else { return 0 };
     let wall_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns);
-    // A crash leaves the floor a lease or two ahead of what was issued.
+    // A crash leaves the floor up to two leases ahead of the issued time.
     let as_before = wall_ns >= floor_ns.saturating_sub(CRASHED_NS);
     if before.held_ns > 0 && as_before {
         tracing::error!(

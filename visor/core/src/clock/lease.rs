@@ -1,22 +1,22 @@
-//! The file that remembers how far time may have been issued.
+//! The lease file: the upper limit of all issued times.
 //!
 //! ```text
 //!   offset 0     slot 0   magic "SLCLOCK3" │ sequence u64 │ lease i64 │ epoch u64 │ held u64 │
-//!                         unconfirmed u64 │ CRC32C of these u32
-//!   offset 4096  slot 1   the same; all little-endian
+//!                         unconfirmed u64 │ CRC32C of the slot u32
+//!   offset 4096  slot 1   same layout; all little-endian
 //! ```
 //!
-//! `held` is by how many nanoseconds the machine's clock jumped ahead and is not followed,
-//! `unconfirmed` by how many it was ahead of the last run at starts that no operator has confirmed.
-//! Slots of earlier versions lack numbers, which are read as 0: those with the magic "SLCLOCK2" have
-//! no `unconfirmed`, those with "SLCLOCK1" no epoch and no `held` either. A version that is not known
-//! is refused.
+//! `held` is the length in nanoseconds of jumps ahead of the machine's clock not followed.
+//! `unconfirmed` is the lead of the machine's clock over the last run, in nanoseconds, at starts
+//! without the confirmation of an operator. Slots of earlier versions lack some numbers; a missing
+//! number is read as 0. Slots with the magic "SLCLOCK2" have no `unconfirmed`, and slots with
+//! "SLCLOCK1" also have no epoch and no `held`. An unknown version is refused.
 //!
-//! Leases go to the slots in turn, so that a torn write damages only the one that was
-//! never acknowledged; the sequence says which slot is newer.
+//! Leases go to the slots in turn: a torn write damages only the slot of the unacknowledged lease.
+//! The slot with the higher sequence is newer.
 //!
-//! An operator who has lost the file writes the word `now` in its place: time then starts
-//! at the machine's clock. Slot 1 is written first, so that a crash does not undo that.
+//! An operator who has lost the file writes the word `now` in its place: time then starts at the
+//! machine's clock. Slot 1 is written first, to keep the decision after a crash.
 
 use std::{fmt, io, path::Path};
 
@@ -25,14 +25,14 @@ use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
 /// Name of the file within the directory of the clock.
 const FILE: &str = "clock";
 const MAGIC: &[u8; 8] = b"SLCLOCK3";
-/// What the magic of each version begins with.
+/// Prefix of every version's magic.
 const MAGIC_STEM: &[u8] = b"SLCLOCK";
 const SLOT_BYTES: u64 = 4096;
 const SLOTS: u64 = 2;
 const RECORD_BYTES: usize = 52;
 /// Earlier versions, and the length of their records.
 const EARLIER: [(&[u8; 8], usize); 2] = [(b"SLCLOCK1", 28), (b"SLCLOCK2", 44)];
-/// What an operator writes instead of leases.
+/// An operator's text in place of leases.
 const ANEW: &[u8] = b"now";
 
 /// The open file.
@@ -40,31 +40,31 @@ const ANEW: &[u8] = b"now";
 pub(crate) struct Lease {
     file: Box<dyn DiskFile>,
     sequence: u64,
-    /// What was written last.
+    /// The last written lease.
     written_ns: i64,
     mark: Mark,
-    /// Why nothing can be written any more, if so: what a failed sync left on disk is
-    /// unknown (CL-7).
+    /// The reason why no write is possible any more; `None` before a failure. After a failed sync,
+    /// the content on disk is unknown (CL-7).
     failed: Option<String>,
 }
 
-/// What a start must know besides the lease.
+/// State for the next start besides the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Mark {
     /// Counts starts and fences.
     pub(crate) epoch: u64,
-    /// By how much the machine's clock jumped ahead and is not followed.
+    /// Length of the held jumps of the machine's clock, in nanoseconds.
     pub(crate) held_ns: u64,
-    /// By how much it was ahead of the last run at starts that no operator has confirmed.
+    /// Lead of the machine's clock over the last run, at starts not confirmed by an operator.
     pub(crate) unconfirmed_ns: u64,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Never,
     Damaged,
-    /// Of a version that is not known.
+    /// Of an unknown version.
     Unknown([u8; 8]),
     /// An operator wants time to start at the machine's clock.
     Anew,
@@ -75,24 +75,24 @@ enum Slot {
     },
 }
 
-/// What was found of a lease.
+/// The state of a lease file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseFound {
-    /// Nanoseconds since 1970 up to which time may have been issued; `None` where an operator
-    /// lets time start at the machine's clock.
+    /// Upper limit of issued times, in nanoseconds since 1970; `None` when an operator lets time
+    /// start at the machine's clock.
     pub lease_ns: Option<i64>,
-    /// By how much the machine's clock jumped ahead and is not followed, in nanoseconds.
+    /// Length of the held jumps of the machine's clock, in nanoseconds.
     pub held_ns: u64,
-    /// By how much it was ahead of the last run at starts, unconfirmed, in nanoseconds.
+    /// Unconfirmed lead of the machine's clock over the last run, in nanoseconds.
     pub unconfirmed_ns: u64,
-    /// One of the two copies is damaged: the next start goes by the other.
+    /// True if a copy is damaged: the next start uses the other copy.
     pub copy_damaged: bool,
     /// Length of the file.
     pub bytes: u64,
 }
 
 impl Lease {
-    /// Looks at the file of `directory`, which was made before, and changes nothing.
+    /// Inspects the file in `directory`, an existing directory, without a change.
     pub(crate) fn look(disk: &dyn Disk, directory: &Path) -> Result<LeaseFound> {
         let path = directory.join(FILE);
         let failed = |action: &'static str| {
@@ -124,8 +124,8 @@ impl Lease {
         Ok(LeaseFound { lease_ns, held_ns, unconfirmed_ns, copy_damaged, bytes })
     }
 
-    /// Opens the file of `directory` and says which time was leased last. Makes it when
-    /// there is none, but not if there must be one.
+    /// Opens the file in `directory` and returns the last leased time. Creates a missing file
+    /// unless `existing` is true.
     pub(crate) fn open(
         disk: &dyn Disk,
         directory: &Path,
@@ -149,9 +149,10 @@ impl Lease {
                     format_args!("is shorter than {} bytes", SLOT_BYTES * SLOTS),
                 ));
             }
-            // New, or a crash while it was: nothing was leased by it yet.
+            // The file is new, or a crash interrupted its creation: no time was leased yet.
             match file.preallocate(SLOT_BYTES * SLOTS) {
-                // Not every file system reserves room; then the first leases may find none.
+                // Some file systems cannot reserve space; then the first leases may find a full
+                // disk.
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                     file.set_len(SLOT_BYTES * SLOTS)
                 }
@@ -172,9 +173,9 @@ impl Lease {
             Some((sequence, lease_ns, mut mark)) => {
                 let mut floor_ns = lease_ns;
                 if damaged {
-                    // Most likely a lease whose write was cut, by which nothing was issued;
-                    // were it a damaged one, time was issued up to one lease further, and
-                    // perhaps in a new epoch.
+                    // Most likely a torn write of a lease: no time was issued by it. If a complete
+                    // lease was damaged later, time may have been issued up to the end of that
+                    // lease, perhaps in a new epoch.
                     floor_ns = floor_ns.saturating_add(super::AHEAD_NS);
                     mark.epoch = mark.epoch.saturating_add(1);
                     tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other is used");
@@ -191,17 +192,17 @@ impl Lease {
         }
     }
 
-    /// What lies beside the lease.
+    /// The mark stored beside the lease.
     pub(crate) fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Makes a mark durable beside the lease as it is.
+    /// Makes a mark durable beside the unchanged lease.
     pub(crate) fn write_mark(&mut self, mark: Mark) -> Result<()> {
         self.write_marked(self.written_ns, mark)
     }
 
-    /// Makes a lease that goes to `lease_ns` at least durable; returns how far it goes.
+    /// Makes a lease up to `lease_ns` or further durable; returns its end.
     pub(crate) fn reach(&mut self, lease_ns: i64) -> Result<i64> {
         if self.written_ns < lease_ns {
             self.write(lease_ns)?;
@@ -209,7 +210,7 @@ impl Lease {
         Ok(self.written_ns)
     }
 
-    /// Makes a lease durable. After a failure it is not tried again.
+    /// Makes a lease durable. After a failure, every later write fails too.
     pub(crate) fn write(&mut self, lease_ns: i64) -> Result<()> {
         self.write_marked(lease_ns, self.mark)
     }
@@ -251,7 +252,7 @@ fn newest(slots: &[Slot]) -> Option<(u64, i64, Mark)> {
     written.max()
 }
 
-/// Refuses slots of a version that is not known: their lease may be later than that of the other.
+/// Refuses slots of an unknown version: their lease may be later than the lease of the other slot.
 fn check_versions(path: &Path, slots: &[Slot]) -> Result<()> {
     let unknown = slots.iter().find_map(|slot| match slot {
         Slot::Unknown(magic) => Some(*magic),
@@ -278,7 +279,7 @@ fn both_damaged(path: &Path) -> Error {
     )
 }
 
-/// Nobody knows how far time was given out.
+/// The error when the upper limit of issued times is unknown.
 fn lost(path: &Path, what: impl fmt::Display) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("clock file {} {what}", path.display()))
         .with_hint(format!(
@@ -306,7 +307,7 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
     Ok(parse(&record).unwrap_or(Slot::Damaged))
 }
 
-/// The contents of a slot; `None` when they do not match their checksum.
+/// The content of a slot; `None` when the checksum does not match.
 fn parse(record: &[u8]) -> Option<Slot> {
     let magic: [u8; 8] = *record.first_chunk()?;
     let earlier = EARLIER.iter().find(|(earlier, _)| **earlier == magic);
@@ -318,14 +319,14 @@ fn parse(record: &[u8]) -> Option<Slot> {
     };
     let mut numbers = sound(record.get(..length)?)?;
     let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?.cast_signed());
-    // Numbers that an earlier version lacks are 0.
+    // Numbers missing in an earlier version are 0.
     let mut next = || take(&mut numbers).unwrap_or(0);
     let mark = Mark { epoch: next(), held_ns: next(), unconfirmed_ns: next() };
     Some(Slot::Written { sequence, lease_ns, mark })
 }
 
-/// A slot of a version that is not known. A changed bit in a known magic is damage instead: with the
-/// known magic, the checksum matches.
+/// A slot of an unknown version. A known magic with a changed bit is damage instead: with the known
+/// magic, the checksum matches.
 fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
     let known = EARLIER.iter().copied().chain([(MAGIC, RECORD_BYTES)]);
     for (known, length) in known {
@@ -337,7 +338,7 @@ fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
     Some(Slot::Unknown(magic))
 }
 
-/// What is between the magic and the checksum of a record, if this is right.
+/// The part between the magic and the checksum of a record; `None` for a wrong checksum.
 fn sound(record: &[u8]) -> Option<&[u8]> {
     let (content, checksum) = record.split_at_checked(record.len().checked_sub(4)?)?;
     let right = crc32c::crc32c(content) == u32::from_le_bytes(checksum.try_into().ok()?);

@@ -1,4 +1,4 @@
-//! What an operator does with the clock of a database that no server has open.
+//! An operator's commands for the clock of a database while no server has the database open.
 
 use std::path::Path;
 
@@ -10,27 +10,27 @@ use super::{
     source::{TimeSource, read, usable},
 };
 
-/// Where time ended, and where it continues.
+/// The end of time before a correction, and the start of time after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Correction {
-    /// The lease so far, in nanoseconds since 1970.
+    /// The old lease, in nanoseconds since 1970.
     pub from_ns: i64,
-    /// The lease from now on.
+    /// The new lease, in nanoseconds since 1970.
     pub to_ns: i64,
 }
 
-/// Lets time continue at the machine's clock, behind the time that was issued: the one exception to
-/// CL-8, by an explicit command. It begins a new epoch, so that no client computes time from earlier
-/// readings. Stored events stay as they are.
+/// Lets time continue at the machine's clock, before the issued time: the only exception to CL-8,
+/// by an explicit command. The command begins a new epoch: clients must not compute time from
+/// earlier readings. Stored events stay unchanged.
 ///
 /// # Errors
 /// `ObjectNotInPrerequisiteState` when the issued time is not ahead of the machine's clock;
-/// `DatetimeOverflow` when that clock is unusable; `DataCorrupted`, `Io`.
+/// `DatetimeOverflow` when the machine's clock is unusable; `DataCorrupted`, `Io`.
 pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Result<Correction> {
     let now = usable(read(source))?;
     let (mut lease, floor_ns) = Lease::open(disk, directory, true)?;
     let from_ns = floor_ns.unwrap_or(i64::MIN);
-    // A crash leaves the lease this far ahead of a machine's clock that is right.
+    // A crash leaves the lease this far ahead of a correct machine's clock.
     if from_ns <= now.wall_ns.saturating_add(AHEAD_NS) {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
@@ -43,8 +43,8 @@ pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Re
     Ok(Correction { from_ns, to_ns: now.wall_ns })
 }
 
-/// Confirms the machine's clock as it is, as `CALL stratalog.accept_clock_jump()` does for a running
-/// server. Returns the nanoseconds that were held or unconfirmed; `None` when there were none.
+/// Confirms the machine's clock, like `CALL stratalog.accept_clock_jump()` on a running server.
+/// Returns the sum of the held and the unconfirmed nanoseconds; `None` if the sum is 0.
 ///
 /// # Errors
 /// `DatetimeOverflow` when the machine's clock is unusable; `DataCorrupted`, `Io`.
@@ -53,7 +53,7 @@ pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Res
     let (mut lease, floor_ns) = Lease::open(disk, directory, true)?;
     let Some(floor_ns) = floor_ns else { return Ok(None) };
     let before = lease.mark();
-    // The lead of the next start is confirmed as well.
+    // The lead of the next start is confirmed too.
     let lead_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns).saturating_sub(floor_ns);
     let lead_ns = u64::try_from(lead_ns).unwrap_or(0);
     let accepted_ns = before.held_ns.saturating_add(before.unconfirmed_ns).saturating_add(lead_ns);
@@ -65,7 +65,7 @@ pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Res
     Ok(Some(accepted_ns))
 }
 
-/// Both slots say the same: damage of one of them does not bring the earlier lease back.
+/// Writes both slots with the same content: damage of a slot does not bring the earlier lease back.
 fn write_both(lease: &mut Lease, lease_ns: i64, mark: Mark) -> Result<()> {
     lease.write_marked(lease_ns, mark)?;
     lease.write_marked(lease_ns, mark)

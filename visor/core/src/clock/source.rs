@@ -1,31 +1,31 @@
-//! Where time comes from.
+//! The source of time.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The last wall clock at which a start is possible, in nanoseconds since 1970: in 2261, a year
-/// before the end of what 64 bits hold.
+/// The last wall clock for a possible start, in nanoseconds since 1970: in 2261, a year before the
+/// end of the 64-bit range.
 const WALL_NS_MAX: i64 = 9_190_000_000 * 1_000_000_000;
 
-/// Two readings of the monotonic clock this close to each other have that of the wall clock between
-/// them at one instant, as far as anybody cares.
+/// Two readings of the monotonic clock at most this far apart have the reading of the wall clock
+/// between them at a sufficiently exact instant.
 const TOGETHER_NS: u64 = 1_000_000;
 
-/// How often that is tried.
+/// Maximum number of attempts for a close pair of readings.
 const TRIES: usize = 8;
 
-/// Both clocks at one instant.
+/// Both clocks at the same instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instant {
     pub(super) wall_ns: i64,
     pub(super) monotonic_ns: u64,
-    /// How far apart the readings may be.
+    /// Distance between the two readings of the monotonic clock.
     pub(super) spread_ns: u64,
-    /// Whether they are close to each other. A process that is put aside between two readings sees
-    /// a jump where there is none.
+    /// True if the readings are close together. A process suspended between two readings sees a
+    /// jump without a step of the clock.
     pub(super) sure: bool,
 }
 
-/// Looks at both clocks.
+/// Reads both clocks.
 pub(super) fn read(source: &dyn TimeSource) -> Instant {
     let look = || {
         let before_ns = source.monotonic_ns();
@@ -44,7 +44,7 @@ pub(super) fn read(source: &dyn TimeSource) -> Instant {
     now
 }
 
-/// The clocks, if a start can go by them.
+/// Checks that a start can use the clocks.
 ///
 /// # Errors
 /// `DatetimeOverflow` when the wall clock is before 1970 or after 2260.
@@ -62,10 +62,10 @@ pub(super) fn usable(now: Instant) -> Result<Instant> {
 
 /// The machine's clocks; replaced in tests.
 pub trait TimeSource: Send + Sync + std::fmt::Debug {
-    /// Nanoseconds since 1970-01-01T00:00:00Z as the machine believes; may jump.
+    /// Nanoseconds since 1970-01-01T00:00:00Z by the machine's wall clock; may jump.
     fn wall_ns(&self) -> i64;
 
-    /// Nanoseconds since some fixed instant; never jumps, not even back.
+    /// Nanoseconds since a fixed instant; never jumps or goes back.
     fn monotonic_ns(&self) -> u64;
 }
 

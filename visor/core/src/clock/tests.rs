@@ -20,7 +20,7 @@ const DIRECTORY: &str = "/visor";
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;
 
-/// Clocks that are set by hand.
+/// Clocks set by hand.
 #[derive(Debug)]
 struct Hands {
     wall_ns: AtomicI64,
@@ -38,7 +38,7 @@ impl Hands {
         self.monotonic_ns.fetch_add(ns as u64, Ordering::Relaxed);
     }
 
-    /// Somebody sets the wall clock.
+    /// The wall clock is set.
     fn step(&self, ns: i64) {
         self.wall_ns.fetch_add(ns, Ordering::Relaxed);
     }
@@ -191,7 +191,7 @@ fn a_lost_lease_is_reported_until_somebody_lets_time_start_anew() {
         disk.replace(Some(word));
         let clock = existing().unwrap();
         assert_eq!(clock.now_ns(), START - 3600 * SECOND);
-        // From then on there is a lease again, also after a crash.
+        // From then on a lease exists again, also after a crash.
         disk.crash();
         hands.step(-SECOND);
         assert!(existing().unwrap().now_ns() >= START - 3600 * SECOND);
@@ -285,12 +285,12 @@ fn a_lease_that_is_renewed_in_time_makes_nobody_wait() {
     clock.renew();
     let lease_ns = START + LEASE_NS / 2 + AHEAD_NS;
     assert_eq!(clock.state.lock().lease_ns, lease_ns);
-    // Whoever holds the file does not hold up time.
+    // A holder of the file does not delay time.
     let writing = clock.lease.lock();
     hands.pass(LEASE_NS);
     assert_eq!(clock.now_ns(), START + LEASE_NS * 3 / 2);
     drop(writing);
-    // What was leased is not issued again after a crash.
+    // A leased time is not issued again after a crash.
     drop(clock);
     assert_eq!(open(&disk, &hands).now_ns(), lease_ns);
 }

@@ -1,4 +1,4 @@
-//! Where clients may make backups: below places that the operator lists.
+//! The allowed places for backups of clients: below places listed by the operator.
 
 use std::{
     path::{Component, Path, PathBuf},
@@ -8,10 +8,10 @@ use std::{
 use stratalog_model::{Disk, Error, ErrorKind, Result};
 use url::Url;
 
-/// Folder of the data directory in which clients may always make backups.
+/// Folder of the data directory always allowed for backups of clients.
 const OWN: &str = "backups";
 
-/// The places below which clients may make backups.
+/// The allowed places for backups of clients.
 #[derive(Debug, Clone)]
 pub struct AllowedPlaces {
     folders: Vec<PathBuf>,
@@ -19,8 +19,7 @@ pub struct AllowedPlaces {
 }
 
 impl AllowedPlaces {
-    /// The places of a list of paths and URLs, which commas separate, and a folder of the data
-    /// directory.
+    /// Parses a comma-separated list of paths and URLs, and adds a folder of the data directory.
     pub(crate) fn new(list: &str, data_directory: &Path) -> Self {
         let (mut folders, mut stores) = (vec![data_directory.join(OWN)], Vec::new());
         for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
@@ -33,7 +32,7 @@ impl AllowedPlaces {
         Self { folders, stores }
     }
 
-    /// What is wrong with an element of the list, if anything is.
+    /// Checks the elements of the list; returns the problem of the first invalid element.
     pub(crate) fn check(list: &str) -> std::result::Result<(), String> {
         for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
             let usable = match Url::parse(text) {
@@ -51,7 +50,8 @@ impl AllowedPlaces {
         Ok(())
     }
 
-    /// The folder of a path, without symbolic links and `..`, if it lies in one that is allowed.
+    /// The folder of a path, without symbolic links and `..`, if the folder lies in an allowed
+    /// folder.
     ///
     /// # Errors
     /// `InsufficientPrivilege`.
@@ -64,14 +64,14 @@ impl AllowedPlaces {
         resolved.ok_or_else(|| self.refused(&folder.display().to_string()))
     }
 
-    /// Whether a folder lies in the data directory's own folder of backups.
+    /// True if a folder lies in the data directory's own folder of backups.
     pub(crate) fn is_own(&self, disk: &Arc<dyn Disk>, folder: &Path) -> bool {
         let own = self.folders.first().and_then(|own| resolved(disk, own));
         let folder = std::path::absolute(folder).ok().and_then(|folder| resolved(disk, &folder));
         own.zip(folder).is_some_and(|(own, folder)| folder.starts_with(own))
     }
 
-    /// Checks that the URL of an object store lies below one that is allowed.
+    /// Checks that the URL of an object store lies below an allowed URL.
     ///
     /// # Errors
     /// `InsufficientPrivilege`.
@@ -98,7 +98,7 @@ impl AllowedPlaces {
     }
 }
 
-/// A path without symbolic links; of a part that does not exist, no `..` can be resolved.
+/// A path without symbolic links. `None` for a path with `..` in a part that does not exist.
 fn resolved(disk: &Arc<dyn Disk>, path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
@@ -109,7 +109,7 @@ fn resolved(disk: &Arc<dyn Disk>, path: &Path) -> Option<PathBuf> {
     plain.then(|| disk.canonical(there).join(rest))
 }
 
-/// Whether a URL means what it seems to: no credentials, no query, no other spelling of `/` and `..`.
+/// True for a plain URL: no credentials, no query, no encoded `/` or `..`.
 fn is_plain(url: &Url) -> bool {
     let segments = || url.path().split('/');
     url.username().is_empty()

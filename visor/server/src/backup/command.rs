@@ -155,7 +155,7 @@ fn told(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
     );
 }
 
-/// How a command reaches an object store: its operator's machine may have credentials to give.
+/// Settings for object stores in commands: the operator's machine may provide credentials.
 pub(crate) fn by_operator() -> RemoteSettings {
     RemoteSettings { metadata_service: true, ..RemoteSettings::default() }
 }
@@ -196,7 +196,7 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
 async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
     let place = Place::of_url(&arguments.from, &disk, by_operator())?;
-    // The directory has the place of its stories to itself from the first of them on.
+    // The directory uses the place of its stories exclusively from the first story on.
     let id = identity::anew();
     let (stories, own): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
@@ -225,7 +225,7 @@ fn disk() -> Arc<dyn Disk> {
     Arc::new(LocalDisk)
 }
 
-/// Does work that blocks between its waits on a thread of its own.
+/// Runs partly blocking work on a separate thread.
 async fn aside<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
@@ -234,7 +234,7 @@ async fn aside<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Error::internal(format!("it broke off: {error}"))))
 }
 
-/// Waits, with a bar on a terminal; an interrupt ends the work.
+/// Waits with a progress bar on a terminal; an interrupt ends the work.
 async fn watched<T>(
     watch: &Watch,
     work: impl Future<Output = Result<T, Error>>,
@@ -265,7 +265,7 @@ async fn watched<T>(
     }
 }
 
-/// Something that moves on a terminal, and nothing elsewhere.
+/// A moving sign on a terminal; hidden elsewhere.
 fn spinner(message: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -282,7 +282,7 @@ async fn interrupted() {
     }
 }
 
-/// Keeps the values of the row that comes.
+/// Keeps the values of the only row.
 #[derive(Debug, Default)]
 struct OneRow(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! A data directory that no server holds.
+//! Check of a data directory without a running server.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -19,13 +19,13 @@ use crate::{
     embedded::{Way, open_shelf},
 };
 
-/// What was found, and what it was compared with, where there is something.
+/// The findings, and the reference for the comparison, if any.
 pub(super) struct Found {
     pub(super) report: Report,
     pub(super) subject: Option<Subject>,
 }
 
-/// Looks at all of a directory. `wrong` is what is wrong with its FORMAT.
+/// Checks a whole directory. `wrong` is the error of its FORMAT.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -76,7 +76,7 @@ pub(super) fn inspect(
     Ok(Found { report, subject })
 }
 
-/// Files that nothing names.
+/// Lists files without a reference to them.
 fn unnamed(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -131,7 +131,7 @@ fn unnamed(
         lines.push(line.with_detail("left by a start that was interrupted; the next completes it"));
     }
     if subject.is_none() {
-        // By a manifest that has lost edits, what others need may be of no use.
+        // After lost edits of the manifest, needed files may look unused.
         for line in &mut lines {
             line.cure = stratalog_engine::check::Cure::None;
             line.hint = Some("it stays as it is until the manifest is mended".to_string());
@@ -141,7 +141,7 @@ fn unnamed(
     Ok(())
 }
 
-/// A copy of the index: sled writes where it opens.
+/// A copy of the index: an open by sled changes the files.
 struct IndexCopy(tempfile::TempDir);
 
 impl IndexCopy {

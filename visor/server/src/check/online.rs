@@ -1,4 +1,4 @@
-//! What a server has open, while it goes on: `CALL stratalog.check()`.
+//! Check of a running server's open files: `CALL stratalog.check()`.
 
 use std::sync::{
     Arc,
@@ -18,14 +18,14 @@ use stratalog_visor_core::Catalog;
 use super::parts::{Folders, Parts, definitions};
 use crate::directory::DataDirectory;
 
-/// What is looked at, and by whose leave one at a time.
+/// The parts to check; only a single check runs at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Online {
     disk: Arc<dyn Disk>,
     folders: Folders,
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
-    /// The catalog's, the manifest's, the events'.
+    /// The logs of the catalog, the manifest and the events.
     logs: [Arc<dyn Log>; 3],
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -62,7 +62,8 @@ impl Online {
         if let Some(manifest) = parts.manifest(durable(edits, from))? {
             manifest.finish()?;
         }
-        // First what is visible, then how far the journal goes: it has all of that.
+        // First read the visible state, then the end of the journal: the journal then contains the
+        // whole visible state.
         let subject = self.engine.subject(definitions(self.catalog.state()))?;
         parts.events(&subject, durable(events, subject.floor().max(Lsn(1))))?;
         Ok(parts.report)
@@ -95,7 +96,7 @@ impl Inspector for Online {
     }
 }
 
-/// Ends the check when nobody waits for it any more.
+/// Ends the check when its caller is gone.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

@@ -1,5 +1,4 @@
-//! The parts of a data directory, each looked at in its turn; the same whether or not a server
-//! has it open.
+//! Checks the parts of a data directory in turn; used with and without a running server.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,10 +15,10 @@ use stratalog_visor_core::{CatalogState, catalog::CatalogReplay, clock::MasterCl
 
 use crate::{StartError, directory::DataDirectory};
 
-/// Faults of the journal that are told one by one.
+/// Maximum number of listed journal faults.
 const FAULTS_MAX: usize = 1000;
 
-/// Where the parts lie.
+/// The paths of the parts.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
     pub(super) root: PathBuf,
@@ -43,22 +42,22 @@ impl Folders {
     }
 }
 
-/// A look at the parts, under way.
+/// A running check of the parts.
 pub(super) struct Parts<'a> {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) folders: Folders,
-    /// Called with bytes that were read; its error ends the check.
+    /// Called with the number of read bytes; its error ends the check.
     pub(super) progress: &'a mut dyn FnMut(u64) -> Result<()>,
     pub(super) report: Report,
 }
 
 impl Parts<'_> {
-    /// A path below the data directory, or as it is.
+    /// A path relative to the data directory; another path unchanged.
     fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.folders.root).unwrap_or(path).display().to_string()
     }
 
-    /// FORMAT, with what is wrong with it.
+    /// Checks FORMAT and reports its error.
     pub(super) fn format(&mut self, wrong: Option<&StartError>) {
         let line = |state| Line::new(PartKind::Format, "FORMAT", state);
         let line = match wrong {
@@ -78,7 +77,7 @@ impl Parts<'_> {
         self.report.push(line);
     }
 
-    /// The clock's lease.
+    /// Checks the clock's lease.
     pub(super) fn clock(&mut self) {
         let line = |state| Line::new(PartKind::Clock, "clock/clock", state);
         let line = match MasterClock::look(self.disk.as_ref(), &self.folders.clock) {
@@ -95,7 +94,7 @@ impl Parts<'_> {
         self.report.push(line);
     }
 
-    /// The catalog; `None` when it cannot be read.
+    /// Checks the catalog; `None` for an unreadable catalog.
     pub(super) fn catalog(&mut self, scope: Scope) -> Result<Option<CatalogState>> {
         let mut replay = CatalogReplay::default();
         let folder = self.folders.catalog.clone();
@@ -109,13 +108,13 @@ impl Parts<'_> {
         Ok(Some(state))
     }
 
-    /// The manifest; `None` when it cannot be read.
+    /// Checks the manifest; `None` for an unreadable manifest.
     pub(super) fn manifest(&mut self, scope: Scope) -> Result<Option<ManifestReplay>> {
         let mut replay: Option<ManifestReplay> = None;
         let mut next = Lsn(1);
         let folder = self.folders.manifest.clone();
         let sound = self.journal(PartKind::Manifest, &folder, scope, &mut |lsn, frame| {
-            // Segments were given up: what is behind them begins with a snapshot.
+            // Segments were removed: the rest begins with a snapshot.
             if lsn != next {
                 replay = Some(ManifestReplay::new(false));
             }
@@ -128,7 +127,7 @@ impl Parts<'_> {
         Ok(Some(replay.unwrap_or_else(|| ManifestReplay::new(true))))
     }
 
-    /// A journal whose records are read one after another; `None` when something in it is wrong.
+    /// Reads the records of a journal in sequence; `None` after a fault.
     fn journal(
         &mut self,
         part: PartKind,
@@ -142,7 +141,7 @@ impl Parts<'_> {
         let summary = check_journal(&disk, folder, &settings, scope, &mut |sight| match sight {
             Sight::Frame { path, offset, lsn, frame } => {
                 (self.progress)(frame.payload.len() as u64)?;
-                // What follows damage says nothing by itself.
+                // Errors after a damage have no meaning of their own.
                 if sound && let Err(error) = read(lsn, frame) {
                     sound = false;
                     let line = Line::new(part, self.shown(path), State::Damaged);
@@ -164,7 +163,7 @@ impl Parts<'_> {
         Ok(sound.then_some(summary))
     }
 
-    /// The journal of events, and whether anything in it is wrong.
+    /// Checks the journal of events and reports its faults.
     pub(super) fn events(&mut self, subject: &Subject, scope: Scope) -> Result<()> {
         let disk = Arc::clone(&self.disk);
         let folder = self.folders.journal.clone();
@@ -223,7 +222,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// The journal of events, where nobody can say what of it is needed: its checksums only.
+    /// Checks only the checksums of the journal of events, when the needed part is unknown.
     pub(super) fn events_alone(&mut self, scope: Scope) -> Result<()> {
         let folder = self.folders.journal.clone();
         let sound = self.journal(PartKind::Journal, &folder, scope, &mut |_, _| Ok(()))?;
@@ -278,7 +277,7 @@ pub(super) fn left_over(path: String, what: &str) -> Line {
         .with_cure(Cure::Remove)
 }
 
-/// A line with what an error says.
+/// Adds the text of an error to a line.
 pub(super) fn of_error(line: Line, error: &Error) -> Line {
     let line = line.with_detail(match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),
@@ -290,7 +289,7 @@ pub(super) fn of_error(line: Line, error: &Error) -> Line {
     }
 }
 
-/// What a catalog says of the numbers of chronicles.
+/// The catalog's knowledge about the ids of chronicles.
 pub(super) fn definitions(
     state: Arc<CatalogState>,
 ) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> Known + Send + Sync> {

@@ -1,4 +1,4 @@
-//! What a check says, for people.
+//! Prints the report of a check for people.
 
 use std::{cell::Cell, io::IsTerminal as _, path::Path, time::Duration};
 
@@ -29,7 +29,7 @@ pub(super) fn report(path: &Path, report: &Report) {
     }
 }
 
-/// One line about what is right, several about what is not.
+/// A line for a sound part, several lines for a faulty part.
 fn text(line: &Line) -> String {
     let mut facts = Vec::new();
     facts.extend(line.table.as_ref().map(|table| format!("table {table}")));
@@ -49,10 +49,10 @@ fn text(line: &Line) -> String {
     format!("{head}\n    {}{}", line.detail, hint.unwrap_or_default())
 }
 
-/// A bar on a terminal, and nothing elsewhere.
+/// A progress bar on a terminal; hidden elsewhere.
 pub(super) struct Progress {
     bar: ProgressBar,
-    /// Bytes that the bar does not show yet.
+    /// Bytes not yet shown by the bar.
     pending: Cell<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Progress {
     }
 }
 
-/// Bytes of all files, about as many as are read.
+/// Bytes of all files: about the number of bytes to read.
 fn bytes_of(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

@@ -1,11 +1,11 @@
-//! Mending what a second copy allows, and nothing by guessing.
+//! Repairs from second copies only, never by guessing.
 //!
 //! | what | from |
 //! |---|---|
-//! | a tablet | the journal, if that still has its events and every byte comes out the same |
-//! | a torn tail | recovery: what nothing says was ever durable is cut |
-//! | the index | the tablets: it is removed, and the next start makes it anew |
-//! | files that nothing names | removed, as the next start does; only when nothing is damaged |
+//! | a tablet | the journal, if it still has the tablet's events and every rebuilt byte is equal |
+//! | a torn tail | recovery: bytes without proof of durability are cut |
+//! | the index | the tablets: the index is removed, and the next start rebuilds it |
+//! | files without a reference | removed, like at the next start; only without damage |
 
 use std::{io, path::Path, sync::Arc};
 
@@ -19,10 +19,10 @@ use stratalog_tablet::TabletId;
 use super::offline::Found;
 use crate::directory::DataDirectory;
 
-/// Where tablets are made again; empty otherwise.
+/// Folder for rebuilt tablets; otherwise empty.
 const REPAIR: &str = "repair";
 
-/// Mends, and says what was done.
+/// Repairs, and returns a text for each repair.
 pub(super) fn repair(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -59,7 +59,7 @@ pub(super) fn repair(
     Ok(done)
 }
 
-/// Makes a tablet again from the journal; whether that came out.
+/// Rebuilds a tablet from the journal; returns true on success.
 fn tablet(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -89,7 +89,7 @@ fn tablet(
     moved
 }
 
-/// Puts a tablet that was made again into its place.
+/// Moves a rebuilt tablet into its place.
 fn put(
     disk: &Arc<dyn Disk>,
     folder: &Path,
@@ -113,7 +113,7 @@ fn put(
     Ok(())
 }
 
-/// Cuts the torn tail of a journal, as a start does.
+/// Cuts the torn tail of a journal, like a start.
 fn tail(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -138,17 +138,17 @@ fn tail(
     Ok(())
 }
 
-/// Removes the index: the next start makes it from the tablets.
+/// Removes the index: the next start rebuilds the index from the tablets.
 fn index(directory: &DataDirectory, done: &mut Vec<String>) -> Result<()> {
     clear(&directory.index())?;
     done.push("removed the index; the next start makes it anew from the tablets".to_string());
     Ok(())
 }
 
-/// Removes a file that nothing names.
+/// Removes a file without a reference.
 fn remove(root: &Path, path: &str, done: &mut Vec<String>) -> Result<()> {
     let file = root.join(path);
-    // What lies in an object store is removed by the next start.
+    // The next start removes files in an object store.
     let Ok(metadata) = std::fs::symlink_metadata(&file) else { return Ok(()) };
     let removed = match metadata.is_dir() {
         true => std::fs::remove_dir_all(&file),

@@ -1,4 +1,4 @@
-//! A server as a process of its own, to be killed without mercy.
+//! A server in a separate process, for a kill without a shutdown.
 
 use std::{
     fs::File,
@@ -8,10 +8,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What the line begins with that `stratalog serve` prints when clients may connect.
+/// Prefix of the ready line of `stratalog serve`.
 pub const READY: &str = "ready: ";
 
-/// A running server. Killed when it is dropped, unless let go.
+/// A running server, killed on drop unless let go.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Option<Child>,
@@ -20,7 +20,7 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Starts `program serve` on `data_dir`, at a free port of the loopback interface; log lines
-    /// are added to `log`. Returns when it is ready.
+    /// are added to `log`. Returns when the server is ready.
     ///
     /// # Errors
     /// The process cannot be started, or ends before it is ready: then with its last log line.
@@ -51,7 +51,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// Where it listens for the Postgres protocol.
+    /// The server's address for the Postgres protocol.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -72,7 +72,7 @@ impl ServerProcess {
         }
     }
 
-    /// Waits until it has ended by itself, as after SIGTERM; whether it ended well.
+    /// Waits until the process ends by itself, for example after SIGTERM; returns true on success.
     pub fn wait(&mut self) -> io::Result<bool> {
         match self.child.take() {
             Some(mut child) => child.wait().map(|status| status.success()),
@@ -80,7 +80,7 @@ impl ServerProcess {
         }
     }
 
-    /// Leaves it running when this value is dropped.
+    /// Lets the process run on after the drop of this value.
     pub fn let_go(mut self) {
         self.child = None;
     }
@@ -88,7 +88,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // Nothing left to do for one that cannot be killed.
+        // No further action is possible after a failed kill.
         let _ = self.kill();
     }
 }

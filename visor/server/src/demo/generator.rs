@@ -1,6 +1,6 @@
-//! Rows of the shape of TSBS's cpu-only use case: hosts with ten tags report ten metrics at a
-//! fixed interval. Our own generator: the same numbers for the same seed, on every machine,
-//! whole or by parts of the hosts.
+//! Rows in the shape of TSBS's cpu-only use case: hosts with ten tags report ten metrics at a fixed
+//! interval. The generator is Stratalog's own. It makes the same numbers for the same seed, on
+//! every machine, for all hosts or for parts of the hosts.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -50,7 +50,7 @@ const ARCHITECTURES: [&str; 2] = ["x64", "x86"];
 const TEAMS: [&str; 4] = ["SF", "NYC", "LON", "CHI"];
 const ENVIRONMENTS: [&str; 3] = ["production", "staging", "test"];
 
-/// How many rows, and which.
+/// The number of rows, and their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuShape {
     /// Hosts.
@@ -61,12 +61,12 @@ pub struct CpuShape {
     pub start_ns: i64,
     /// Nanoseconds between reports; whole seconds.
     pub interval_ns: i64,
-    /// Decides all numbers.
+    /// Seed of all numbers.
     pub seed: u64,
 }
 
 impl CpuShape {
-    /// Rows in all.
+    /// Total number of rows.
     pub fn rows(&self) -> u64 {
         self.hosts as u64 * self.steps as u64
     }
@@ -103,17 +103,17 @@ pub fn arrow_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// One host: its tags, where its metrics stand, and its own source of chance.
+/// A host: its tags, its current metrics, and its own random generator.
 #[derive(Debug, Clone)]
 struct Host {
     tags: [String; 10],
-    /// The tags as a piece of a COPY line, tabs around.
+    /// The tags for a COPY line, with a tab before and after.
     tag_text: Vec<u8>,
     metrics: [f64; 10],
     chance: Chance,
 }
 
-/// Walks through the reports: by time, and within one time by host.
+/// Generates the reports, ordered by time and host.
 #[derive(Debug, Clone)]
 pub struct CpuGenerator {
     shape: CpuShape,
@@ -127,7 +127,7 @@ impl CpuGenerator {
         Self::part(shape, 0, 1)
     }
 
-    /// The rows of the hosts whose number is `part` modulo `parts`: the parts together are
+    /// The rows of the hosts with numbers equal to `part` modulo `parts`. All parts together are
     /// the rows of [`CpuGenerator::new`].
     pub fn part(shape: CpuShape, part: usize, parts: usize) -> Self {
         let hosts =
@@ -135,8 +135,8 @@ impl CpuGenerator {
         Self { shape, hosts: hosts.collect(), step: 0 }
     }
 
-    /// Adds the reports of up to `steps` more points in time as lines of COPY's text form;
-    /// returns the rows added, 0 at the end.
+    /// Adds the reports of up to `steps` more points in time as lines of COPY's text form; returns
+    /// the number of added rows, 0 at the end.
     pub fn next_copy(&mut self, steps: usize, lines: &mut Vec<u8>) -> u64 {
         let mut rows = 0;
         for _ in 0..steps {
@@ -148,7 +148,7 @@ impl CpuGenerator {
                 lines.extend_from_slice(time.as_bytes());
                 lines.extend_from_slice(&host.tag_text);
                 for (at, value) in host.walk().into_iter().enumerate() {
-                    // Writing to memory does not fail.
+                    // A write to memory does not fail.
                     let _ =
                         if at == 0 { write!(lines, "{value}") } else { write!(lines, "\t{value}") };
                 }
@@ -159,7 +159,7 @@ impl CpuGenerator {
         rows
     }
 
-    /// The reports of up to `steps` more points in time as Arrow; `None` at the end.
+    /// The reports of up to `steps` more points in time as an Arrow batch; `None` at the end.
     ///
     /// # Errors
     /// None in practice: the columns fit the schema.
@@ -195,7 +195,7 @@ impl CpuGenerator {
         RecordBatch::try_new(arrow_schema(), columns).map(Some)
     }
 
-    /// The next point in time, if there is one.
+    /// The next point in time; `None` at the end.
     fn advance(&mut self) -> Option<i64> {
         if self.step >= self.shape.steps {
             return None;
@@ -232,8 +232,8 @@ impl Host {
         Self { tags, tag_text, metrics, chance }
     }
 
-    /// One step of the random walk, kept within 0 … 100; as whole numbers, whose sums are
-    /// exact in a double whatever the order of summation.
+    /// A step of the random walk, limited to 0 … 100. The values are whole numbers: their sums are
+    /// exact in a double in any order of summation.
     fn walk(&mut self) -> [u8; 10] {
         let mut values = [0; 10];
         for (metric, value) in self.metrics.iter_mut().zip(&mut values) {
@@ -244,12 +244,12 @@ impl Host {
     }
 }
 
-/// SplitMix64: small, seedable, the same everywhere.
+/// SplitMix64: small, seedable, the same on every machine.
 #[derive(Debug, Clone)]
 pub struct Chance(pub u64);
 
 impl Chance {
-    /// 64 even bits.
+    /// 64 uniform random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -264,13 +264,13 @@ impl Chance {
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// One of `items`.
+    /// A random element of `items`.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let at = self.below(items.len() as u64);
         items.get(usize::try_from(at).ok()?)
     }
 
-    /// Nearly normal with mean 0 and deviation 1: 64 coins, counted.
+    /// Approximately normal with mean 0 and deviation 1: the number of ones in 64 bits, scaled.
     fn bell(&mut self) -> f64 {
         (f64::from(self.bits().count_ones()) - 32.0) / 4.0
     }

@@ -1,10 +1,10 @@
-//! TSBS's fifteen query types for cpu-only, in our own words.
+//! TSBS's fifteen query types for cpu-only, in Stratalog's SQL.
 
 use super::generator::{Chance, CpuShape, METRICS};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// A type of query, and how to make one.
+/// A type of query, with a generator of its queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryType {
     /// TSBS's name.
@@ -32,7 +32,7 @@ const fn single(name: &'static str, metrics: usize, hosts: usize, hours: i64) ->
     QueryType { name, kind: Kind::SingleGroupBy { metrics, hosts, hours } }
 }
 
-/// All of them, in TSBS's order.
+/// All types, in TSBS's order.
 pub const QUERY_TYPES: [QueryType; 15] = [
     single("single-groupby-1-1-1", 1, 1, 1),
     single("single-groupby-1-1-12", 1, 1, 12),
@@ -52,7 +52,7 @@ pub const QUERY_TYPES: [QueryType; 15] = [
 ];
 
 impl QueryType {
-    /// What it asks for, in a few words.
+    /// The content of the query, in a few words.
     pub fn asks_for(&self) -> String {
         let some = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
@@ -75,7 +75,7 @@ impl QueryType {
         }
     }
 
-    /// A query of this type on table `cpu` with rows of `shape`; `chance` picks hosts and times.
+    /// A query of the type on table `cpu` with rows of `shape`; `chance` picks hosts and times.
     pub fn sql(&self, shape: &CpuShape, chance: &mut Chance) -> String {
         match self.kind {
             Kind::SingleGroupBy { metrics, hosts, hours } => format!(
@@ -146,7 +146,7 @@ fn window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> String {
     )
 }
 
-/// A whole second from which `hours` still lie within the data.
+/// A random whole second with at least `hours` of data after it.
 fn start_of_window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> i64 {
     let room = (shape.end_ns() - shape.start_ns - hours * HOUR_NS).max(0) / 1_000_000_000;
     let offset = chance.below(u64::try_from(room + 1).unwrap_or(1));

@@ -1,5 +1,4 @@
-//! Where the rows are: before they move, while they do, and after; and that answers stay the
-//! same.
+//! Shows the tiers of the rows before, during and after moves, and compares the answers.
 
 use std::{cell::Cell, time::Instant};
 
@@ -13,14 +12,14 @@ use super::{
 };
 use crate::sql::error::SqlError;
 
-/// Types of query that are asked again and again while rows move.
+/// Types of the queries repeated during the moves.
 const ASKED: [&str; 4] =
     ["single-groupby-1-1-12", "cpu-max-all-8", "high-cpu-1", "groupby-orderby-limit"];
 
-/// Moves the rows of `cpu` down through `client` while `asking` asks, and prints what is where.
+/// Moves the rows of `cpu` down through `client` while `asking` runs queries, and prints the tiers.
 ///
 /// # Errors
-/// What the server says; an answer that is another than before.
+/// Errors of the server; an answer different from before.
 pub async fn demonstrate(
     client: &Client,
     asking: &Client,
@@ -47,12 +46,12 @@ pub async fn demonstrate(
     Ok(())
 }
 
-/// What was seen while rows moved.
+/// Observations during a move.
 #[derive(Debug)]
 struct Asked {
     seconds: f64,
     answers: u64,
-    /// Rows in several tiers, seen last.
+    /// The last observation of rows in several tiers.
     during: Option<Places>,
 }
 
@@ -87,7 +86,7 @@ async fn move_by(
     Ok(Asked { seconds, answers, during })
 }
 
-/// Rows and bytes of `cpu` in each tier that has some.
+/// Rows and bytes of `cpu` in each tier with rows.
 #[derive(Debug)]
 struct Places(Vec<(String, u64, u64)>);
 
@@ -117,14 +116,14 @@ async fn places(client: &Client) -> Result<Places, SqlError> {
     Ok(places)
 }
 
-/// A query with the answer that it had.
+/// A query with its first answer.
 #[derive(Debug)]
 struct Question {
     sql: String,
     answer: Answer,
 }
 
-/// Rows, and the sum of their checksums: rows come in any order.
+/// Number of rows, and the sum of their checksums: the order of rows does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Answer {
     rows: u64,

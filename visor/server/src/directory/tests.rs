@@ -54,10 +54,10 @@ fn parts_without_a_format_have_lost_it() {
     assert!(matches!(error, StartError::FormatMissing { .. }), "{error}");
     let error = DataDirectory::check_made(&disk(), path.path()).unwrap_err();
     assert!(matches!(error, StartError::FormatMissing { .. }), "{error}");
-    // The whole of it can still be checked.
+    // The complete directory can still be checked.
     let (_, wrong) = DataDirectory::hold(&disk(), path.path()).unwrap();
     assert!(matches!(wrong, Some(StartError::DamagedFormat { .. })));
-    // Some parts of the same names are not enough.
+    // Some parts with the same names are not enough.
     std::fs::remove_dir_all(path.path().join(CLOCK)).unwrap();
     let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
     assert!(matches!(error, StartError::ForeignDirectory { .. }), "{error}");
@@ -82,7 +82,7 @@ fn formats_that_are_not_known_are_refused_and_nothing_is_changed() {
     }
 }
 
-/// The steps of a first start on a disk that halts: whatever was done, the next one starts.
+/// The steps of a first start on a disk that halts: after any step, the next start works.
 #[test]
 fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts() {
     let settings = small_journals();
@@ -119,7 +119,7 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
     }
 }
 
-/// As the one above, where a directory of version 1 gets its manifest.
+/// The same for a directory of version 1 that gets its manifest.
 #[test]
 fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_starts() {
     let settings = small_journals();
@@ -165,7 +165,7 @@ fn small_journals() -> JournalSettings {
     }
 }
 
-/// A directory as version 1 left it: everything but a manifest and tablets.
+/// A directory of version 1: complete except for a manifest and tablets.
 fn make_version_1(disk: &FaultyDisk, settings: &JournalSettings) {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let root = Path::new("/data");

@@ -1,15 +1,15 @@
-//! The CREATE TABLE of an input.
+//! The CREATE TABLE for an input.
 
 use stratalog_model::ColumnType;
 
 use super::{TableNote, quote};
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
-/// Names that a time column usually has, likeliest first.
+/// Usual names of a time column, the most likely first.
 const TIME_NAMES: [&str; 8] =
     ["time", "timestamp", "ts", "datetime", "date_time", "time_hour", "date", "day"];
 
-/// What the command line says about the table.
+/// Properties of the table from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Shape {
     /// Key columns.
@@ -21,8 +21,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Adds the note of the file, if the file still has the time and key of the note. Flags of the command
-    /// line go first.
+    /// Adds the note of the file, if the file still has the time and key of the note. Flags of the
+    /// command line take precedence.
     pub fn with_note(mut self, note: Option<TableNote>, columns: &[ResultColumn]) -> Self {
         let has = |name: &String| columns.iter().any(|column| column.name == *name);
         let Some(note) = note.filter(|note| has(&note.time) && note.key.iter().all(has)) else {
@@ -35,7 +35,7 @@ impl Shape {
         }
         self.time.get_or_insert(note.time);
         for (name, value) in options {
-            // Events with different values of one key may collide under another key.
+            // Events with different values of a key may collide under another key.
             let applies = is_same_key || name != "collision";
             if applies && !self.options.iter().any(|(given, _)| *given == name) {
                 self.options.push((name, value));
@@ -45,10 +45,10 @@ impl Shape {
     }
 }
 
-/// CREATE TABLE IF NOT EXISTS for an input of `columns`; `table` is quoted already.
+/// CREATE TABLE IF NOT EXISTS for an input of `columns`; `table` is already quoted.
 ///
 /// # Errors
-/// No column that could be the time, or a name that no column has.
+/// No possible time column, or an unknown column name.
 pub fn create_statement(
     table: &str,
     columns: &[ResultColumn],
@@ -99,7 +99,7 @@ pub fn create_statement(
         .collect();
     let primary: Vec<String> =
         shape.key.iter().chain([&time.name]).map(|name| quote(name)).collect();
-    // Without key columns several rows may have the same time, and all are kept.
+    // Without key columns, several rows may have the same time, and all rows are kept.
     let keeps_all =
         shape.key.is_empty() && !shape.options.iter().any(|(name, _)| name == "collision");
     let keeping = keeps_all.then(|| "collision = 'all'".to_string());
@@ -117,8 +117,8 @@ pub fn create_statement(
     ))
 }
 
-/// A column of timestamps; in an input that has none, one of dates, each of which is taken
-/// as its midnight.
+/// A timestamp column. An input without timestamps uses a date column: each date means its
+/// midnight.
 fn detect_time(columns: &[ResultColumn]) -> Option<&ResultColumn> {
     likeliest(columns, ColumnType::is_timestamp)
         .or_else(|| likeliest(columns, |column_type| *column_type == ColumnType::Date))

@@ -1,31 +1,31 @@
-//! Finds the type that all values of a column have.
+//! Finds a common type for all values of a column.
 
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, parse_value};
 
-/// What the values seen so far could all be.
+/// The possible types of the values read before.
 #[derive(Debug, Clone)]
 pub(super) struct Guess {
     boolean: bool,
     integer: bool,
-    /// Integers all fit 64 bits.
+    /// All integers fit 64 bits.
     narrow: bool,
     double: bool,
-    /// Some number has more digits than a double keeps.
+    /// At least one number has more digits than a double keeps.
     long: bool,
-    /// Most digits of a number before the point, and behind it; `None` when one has an exponent.
+    /// Maximum digits before and after the decimal point; `None` after a number with an exponent.
     digits: Option<(usize, usize)>,
     date: bool,
     timestamp: bool,
-    /// Timestamps name a zone.
+    /// All timestamps have a zone.
     zoned: bool,
     time: bool,
     uuid: bool,
     json: bool,
     seen: bool,
-    /// Some value is a date or timestamp.
+    /// At least one value is a date or timestamp.
     any_time: bool,
-    /// The first that is none, of a column in which others are.
+    /// The first value that is not a time, in a column with times.
     odd: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Guess {
 }
 
 impl Guess {
-    /// Takes a value of a form that has no types of its own.
+    /// Adds a value of a format without types.
     pub(super) fn text(&mut self, text: &str) {
         let text = text.trim();
         self.seen = true;
@@ -75,7 +75,7 @@ impl Guess {
         self.dates(text);
     }
 
-    /// Takes a JSON value.
+    /// Adds a JSON value.
     pub(super) fn json(&mut self, value: &serde_json::Value) {
         use serde_json::Value;
         match value {
@@ -118,7 +118,7 @@ impl Guess {
         self.uuid &= text.len() == 36 && parses(ColumnType::Uuid);
     }
 
-    /// A numeric with all digits of the values, or text when there is none that has them.
+    /// A numeric type for all digits of the values; text if no numeric type fits.
     fn exact(&self) -> ColumnType {
         match self.digits {
             Some((whole, scale)) if whole + scale <= 38 => {
@@ -129,12 +129,12 @@ impl Guess {
         }
     }
 
-    /// A value that is no time, of a column in which others are.
+    /// A value that is not a time, in a column with times.
     pub(super) fn odd_time(&self) -> Option<&str> {
         self.odd.as_deref().filter(|_| self.any_time)
     }
 
-    /// The narrowest type that all values have; text when there was none.
+    /// The narrowest common type of all values; text without values.
     pub(super) fn column_type(&self) -> ColumnType {
         if !self.seen {
             ColumnType::Text
@@ -166,7 +166,7 @@ impl Guess {
     }
 }
 
-/// Whether a double would not show the same number again.
+/// True if a double cannot represent the number exactly.
 fn is_long(text: &str) -> bool {
     let plain = |text: &str| {
         let text = text.trim_start_matches('-');
@@ -181,7 +181,8 @@ fn is_long(text: &str) -> bool {
         && shown.is_ok_and(|shown| plain(&shown) != plain(text))
 }
 
-/// Digits before the point and behind it; `None` for a number with an exponent, or for none.
+/// Digits before and after the decimal point; `None` for a number with an exponent, or for other
+/// text.
 fn digits_of(text: &str) -> Option<(usize, usize)> {
     let text = text.trim_start_matches('-');
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -189,7 +190,7 @@ fn digits_of(text: &str) -> Option<(usize, usize)> {
     digits(whole).zip(digits(fraction))
 }
 
-/// An integer of at most 38 digits; `007` is a code, no number.
+/// True for an integer of at most 38 digits; `007` is a code, not a number.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     (1..=38).contains(&digits.len())
@@ -208,7 +209,7 @@ fn is_number(text: &str) -> bool {
             && text.parse::<f64>().is_ok())
 }
 
-/// `2013-01-01`, and whatever follows.
+/// True for a text with a prefix like `2013-01-01`.
 fn starts_like_a_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 10

@@ -1,4 +1,4 @@
-//! The note of an export for an import, so that events keep their ids: a tick counts units of the
+//! The note of an export for an import, to keep the event ids: a tick counts units of the
 //! granularity from the base.
 
 use serde::{Deserialize, Serialize};
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 /// The name of the note in the metadata of a Parquet file.
 pub const METADATA: &str = "stratalog.table";
 
-/// The part of a table's definition that rows do not show.
+/// The part of a table's definition not visible in its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNote {
     /// Time column.
     pub time: String,
     /// Key columns.
     pub key: Vec<String>,
-    /// The length of a tick, as CREATE TABLE takes the length.
+    /// The length of a tick, in the form of CREATE TABLE.
     pub granularity: String,
     /// The time of tick 0, in nanoseconds since 1970.
     pub base_ns: i64,
-    /// The rule for events of one tick and key.
+    /// The rule for events with the same tick and key.
     pub collision: String,
 }
 
 impl TableNote {
-    /// The query for the note of a table whose name is quoted: one text, or no row.
+    /// The query for the note of a table with a quoted name: one text, or no row.
     pub fn question(quoted: &str) -> String {
         format!(
             "SELECT jsonb_build_object('time', c.tick_column, 'key', to_jsonb(c.key_columns), \
@@ -35,7 +35,7 @@ impl TableNote {
         )
     }
 
-    /// Reads what [`TableNote::question`] or a file's metadata says.
+    /// Parses the result of [`TableNote::question`] or a file's metadata.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -55,7 +55,7 @@ impl TableNote {
         ]
     }
 
-    /// The flags of `import` that make the same table of a file without metadata.
+    /// The flags of `import` for the same table from a file without metadata.
     pub fn flags(&self) -> String {
         let name = |name: &String| match name
             .bytes()

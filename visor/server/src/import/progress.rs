@@ -1,4 +1,4 @@
-//! A bar on a terminal, and nothing elsewhere.
+//! A progress bar on a terminal; hidden elsewhere.
 
 use std::{io::IsTerminal as _, time::Duration};
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::source::Size;
 
-/// How far an import or an export is.
+/// The progress of an import or an export.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
@@ -32,7 +32,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// `position` is in the unit of the size; `rows` counts all so far.
+    /// `position` is in the unit of the size; `rows` is the total number of rows.
     pub(crate) fn advance(&self, position: u64, rows: u64) {
         self.bar.set_position(position);
         let seconds = self.bar.elapsed().as_secs_f64().max(1e-9);

@@ -21,29 +21,29 @@ mod parquet;
 
 pub use lines::Lines;
 
-/// What to read and how.
+/// The input and its format options.
 #[derive(Debug, Clone)]
 pub struct SourceOptions {
     /// The file; `-` is standard input.
     pub file: PathBuf,
-    /// Its form.
+    /// Its format.
     pub format: FileFormat,
-    /// CSV: the first line names the columns.
+    /// CSV: the first line contains the column names.
     pub header: bool,
-    /// CSV: between values.
+    /// CSV: separator of values.
     pub delimiter: u8,
-    /// CSV: the unquoted text that means NULL.
+    /// CSV: the unquoted text for NULL.
     pub null: String,
-    /// Rows to look at for types; 0 when the table exists.
+    /// Number of rows for the choice of types; 0 when the table exists.
     pub infer_rows: usize,
 }
 
-/// How much there is to read.
+/// The size of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many rows.
+    /// A number of rows.
     Rows(u64),
     /// A pipe.
     Unknown,
@@ -56,42 +56,42 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// Number of its first row in the input, from 1.
     pub first_row: u64,
-    /// Rows, at least 1.
+    /// Number of rows, at least 1.
     pub rows: u64,
-    /// Where its lines come from.
+    /// Line numbers of the input.
     pub lines: Lines,
-    /// How far the input is read, in the unit of its [`Size`].
+    /// The read position in the input, in the unit of its [`Size`].
     pub end: u64,
 }
 
 /// An input.
 pub trait Source: Send {
-    /// Names and types of the columns, from the rows looked at.
+    /// Names and types of the columns, from the first rows.
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
-    /// The note of an export about the table.
+    /// The table note of an export.
     fn note(&self) -> Option<TableNote> {
         None
     }
-    /// Columns some of whose values are times, each with one that is not.
+    /// Columns with times and at least one other value, each with the first such value.
     fn odd_times(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-    /// Tells the table's columns, before the first batch.
+    /// Sets the table's columns, before the first batch.
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError>;
-    /// Names of the columns that batches have values for; `None`: the table's.
+    /// Names of the columns in batches; `None`: the table's columns.
     fn names(&self) -> Option<Vec<String>>;
     /// Options of the COPY statement.
     fn copy_options(&self) -> String;
     /// The next rows; `None` at the end.
     fn next_batch(&mut self, rows_max: u64) -> Result<Option<Batch>, SqlError>;
-    /// How much there is.
+    /// The size of the input.
     fn size(&self) -> Size;
 }
 
-/// Opens an input and looks at its first rows.
+/// Opens an input and reads its first rows.
 ///
 /// # Errors
-/// A file that cannot be read, or does not begin as its form should.
+/// An unreadable file, or a wrong format of its beginning.
 pub fn open(options: SourceOptions) -> Result<Box<dyn Source>, SqlError> {
     let input = Input::open(&options)?;
     Ok(match options.format {

@@ -2,7 +2,7 @@
 
 use crate::sql::error::SqlError;
 
-/// A table as it is named on the command line.
+/// A table name from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableName {
     schema: Option<String>,
@@ -10,7 +10,7 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// Reads `name` or `schema.name`, as they are, case and all; in double quotes as in SQL.
+    /// Parses `name` or `schema.name` without a change of case; double quotes have SQL's meaning.
     ///
     /// # Errors
     /// An empty name.
@@ -21,7 +21,7 @@ impl TableName {
             None => (None, first),
             Some(rest) => match part_of(rest).ok_or_else(bad)? {
                 (name, None) => (Some(first), name),
-                // A name may have points in it.
+                // A name may contain points.
                 (_, Some(_)) => (Some(first), rest.to_string()),
             },
         };
@@ -31,7 +31,7 @@ impl TableName {
         Ok(Self { schema, name })
     }
 
-    /// For SQL.
+    /// The quoted name for SQL.
     pub fn quoted(&self) -> String {
         match &self.schema {
             Some(schema) => format!("{}.{}", quote(schema), quote(&self.name)),
@@ -40,7 +40,7 @@ impl TableName {
     }
 }
 
-/// The name that a text begins with, and what is behind the point after it.
+/// The first name of a text, and the text after the next point.
 fn part_of(text: &str) -> Option<(String, Option<&str>)> {
     let Some(quoted) = text.strip_prefix('"') else {
         return Some(match text.split_once('.') {

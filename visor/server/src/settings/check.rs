@@ -1,4 +1,4 @@
-//! Values that are of the right type and still cannot be used.
+//! Checks of values with the right type.
 
 use stratalog_journal::JournalSettings;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
@@ -6,17 +6,17 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use super::{Budget, Bytes, Settings};
 use crate::backup::AllowedPlaces;
 
-/// Client connections that can be asked for.
+/// Maximum number of client connections.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// The smallest budget of memory that anything can be done with.
+/// The smallest useful memory budget.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
-/// The shortest message or statement that can be the longest.
+/// The smallest allowed limit of a message or statement.
 const TEXT_BYTES_MIN: u64 = 1 << 10;
 /// The largest size of a message: its length is a signed number of 32 bits.
 const MESSAGE_BYTES_MAX: u64 = (1 << 31) - 1;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// What is wrong with the value of setting `name`, and what would be right.
+/// Returns the problem with the value of setting `name`, and the correction.
 pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
     match name {
         "data_dir" if settings.data_dir.is_empty() => {
@@ -47,7 +47,7 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
     }
 }
 
-/// The filter that `log_level` says.
+/// The filter of `log_level`.
 pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let refused = || {
         format!(
@@ -56,12 +56,12 @@ pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
         )
     };
     let level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
-    // The filter's own grammar takes any word for the name of a crate, with all its lines.
+    // The filter's own grammar accepts any word for a crate with all its lines.
     let known = |part: &str| match part.rsplit_once('=') {
         Some((target, word)) => !target.trim().is_empty() && level(word),
         None => level(part),
     };
-    // Filters by span may hold anything, commas too.
+    // Filters by span may contain any text, including commas.
     let directives = if text.contains('[') {
         text.to_string()
     } else if text.split(',').all(known) {

@@ -1,10 +1,10 @@
-//! Settings as text for people: a commented TOML file, and the page of the manual.
+//! Settings as text for readers: a commented TOML file, and the page of the manual.
 
 use std::fmt::Write as _;
 
 use super::{KEYS, Settings};
 
-/// The settings as a TOML file that can be read back, each under its description.
+/// The settings as a readable TOML file, each under its description.
 pub fn commented_toml(settings: &Settings) -> String {
     let mut text = String::new();
     for key in KEYS {
@@ -20,7 +20,7 @@ pub fn commented_toml(settings: &Settings) -> String {
     text
 }
 
-/// `docs/settings.md`, whole. A test compares it with the file, so the two cannot drift.
+/// The complete `docs/settings.md`. A test compares the text with the file.
 pub fn settings_page() -> String {
     let defaults = Settings::default();
     let mut page = String::from(

@@ -1,15 +1,15 @@
-//! Where settings come from, and which of several wins: flag, then environment variable,
-//! then file, then default.
+//! Sources of settings, in the order of precedence: flag, then environment variable, then file,
+//! then default.
 
 use std::path::{Path, PathBuf};
 
 use super::{KEYS, Settings};
 
-/// What the names of our environment variables start with.
+/// Prefix of the environment variables.
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
 
-/// Variables that are read elsewhere and are no settings: by other commands, by our tests and
-/// by our scripts, which a server may be started from.
+/// Variables for other purposes than settings: for other commands, for tests and for scripts. A
+/// script may also start a server.
 const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_BENCH_DIR",
     "STRATALOG_BIN",
@@ -28,7 +28,7 @@ const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_WRITE_FIXTURE",
 ];
 
-/// A setting that cannot be used; says which, where it was given and what would be right.
+/// An unusable setting: its name, its place, and a correction.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
@@ -36,48 +36,48 @@ pub enum SettingsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system or the TOML reader says.
+        /// The reason from the system or the TOML reader.
         reason: String,
     },
     /// No setting has this name.
     #[error("unknown setting {name} in {place}{}", suggestion.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
     Unknown {
-        /// As it was written.
+        /// The name in the source.
         name: String,
         /// File, environment or command line.
         place: String,
-        /// The name that is most like it, if one is.
+        /// The most similar name, if any is similar.
         suggestion: Option<String>,
     },
-    /// The value is not one of those that the setting takes.
+    /// The setting does not accept the value.
     #[error("{name} in {place}: {reason}")]
     Value {
-        /// As it was written.
+        /// The name in the source.
         name: String,
         /// File, environment or command line.
         place: String,
-        /// What is wrong with it.
+        /// The problem of the value.
         reason: String,
     },
 }
 
-/// The three places that settings are given in, strongest last.
+/// The three sources of settings, the strongest last.
 #[derive(Debug, Default, Clone)]
 pub struct Layers {
-    /// The TOML file, if one was named.
+    /// The TOML file, if given.
     pub file: Option<PathBuf>,
-    /// Environment variables, all of them; those without our prefix are ignored.
+    /// All environment variables; variables without the prefix are ignored.
     pub environment: Vec<(String, String)>,
     /// Flags as (setting name, text).
     pub flags: Vec<(String, String)>,
 }
 
 impl Layers {
-    /// The settings, and warnings about environment variables that look like ours but were
-    /// made by an orchestrator after a service's name.
+    /// The settings, with warnings about environment variables made by an orchestrator for a
+    /// service with a similar name.
     ///
     /// # Errors
-    /// An unreadable file, a name that no setting has, a value that the setting does not take.
+    /// An unreadable file, an unknown name, or a value not accepted by its setting.
     pub fn load(&self) -> Result<(Settings, Vec<String>), SettingsError> {
         let mut settings = Settings::default();
         if let Some(path) = &self.file {
@@ -151,9 +151,8 @@ fn load_environment(
     Ok(warnings)
 }
 
-/// Whether an orchestrator makes such a variable for a service called `stratalog`, or
-/// `stratalog-…`: `…SERVICE_HOST`, `…SERVICE_PORT_PG`, `…PORT_5433_TCP_ADDR`, and `…PORT`, which
-/// holds a whole address.
+/// True if an orchestrator makes the variable for a service called `stratalog`, or `stratalog-…`:
+/// `…SERVICE_HOST`, `…SERVICE_PORT_PG`, `…PORT_5433_TCP_ADDR`, and `…PORT` with a complete address.
 fn is_of_a_service(name: &str, text: &str) -> bool {
     let has = |word: &str| name.starts_with(word) || name.contains(&format!("_{word}"));
     let of_a_port = name.split("port_").nth(1).is_some_and(|rest| {
@@ -165,7 +164,7 @@ fn is_of_a_service(name: &str, text: &str) -> bool {
     has("service_host") || has("service_port") || of_a_port || whole
 }
 
-/// The setting whose name is most like `name`, if it is like enough to be a slip of the pen.
+/// The setting with the most similar name, if similar enough for a typing error.
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     KEYS.iter()

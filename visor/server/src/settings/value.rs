@@ -1,4 +1,4 @@
-//! Types of setting values: each is read from text and from TOML, and written back.
+//! Types of setting values: each type is read from text and from TOML, and written back.
 
 use std::{fmt, str::FromStr};
 
@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 5] =
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// The number as a size in memory; the largest there is when it does not fit.
+    /// The number as a size in memory; the maximum on overflow.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -60,12 +60,12 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A share of the machine's memory: bytes, or a percentage of what there is.
+/// A part of the machine's memory: bytes, or a percentage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Budget {
-    /// So many bytes.
+    /// A number of bytes.
     Fixed(Bytes),
-    /// So many hundredths, 1 … 90, of [`available_memory_bytes`].
+    /// A percentage, 1 … 90, of [`available_memory_bytes`].
     Percent(u8),
 }
 
@@ -102,10 +102,10 @@ impl fmt::Display for Budget {
     }
 }
 
-/// Where a listener listens.
+/// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// Nowhere.
+    /// No listener.
     Off,
     /// `host:port`.
     Address(String),
@@ -143,7 +143,7 @@ impl fmt::Display for Listen {
 pub enum LogFormat {
     /// Time, level, source, message, fields.
     Text,
-    /// The same without the source, for reading along.
+    /// The same without the source, for a reader at a terminal.
     Compact,
 }
 
@@ -168,8 +168,8 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// Reads a type from a TOML string (or, where a number means something, a number) by its
-/// `FromStr`, and writes it by its `Display`.
+/// Reads a type from a TOML string, or from a TOML number where allowed, with its `FromStr`, and
+/// writes the type with its `Display`.
 macro_rules! as_text {
     ($($type:ty),*) => { $(
         impl Serialize for $type {
@@ -204,8 +204,8 @@ macro_rules! as_text {
 
 as_text!(Bytes, Budget, Listen, LogFormat);
 
-/// Memory that this process may use: the machine's, or its control group's if that is less.
-/// 4 GiB when neither can be read.
+/// Memory for this process: of the machine, or of its control group if smaller. 4 GiB when both are
+/// unreadable.
 pub fn available_memory_bytes() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -220,8 +220,8 @@ pub fn available_memory_bytes() -> u64 {
     }
 }
 
-/// The lowest memory limit of the control groups that `/proc/self/cgroup` names, and of the groups
-/// above them. In a container, the root is the container's own group.
+/// The lowest memory limit of the control groups in `/proc/self/cgroup`, and of their parent
+/// groups. In a container, the root is the container's own group.
 fn group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let of_version_2 =
         ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(|root| (root, "memory.max"));

@@ -1,4 +1,4 @@
-//! One connection to a database: over the wire, or to one opened in this process.
+//! A connection to a database: over the wire, or to a database opened in this process.
 
 use std::io;
 
@@ -16,10 +16,10 @@ mod wire;
 pub use embedded::EmbeddedConnection;
 pub use wire::WireConnection;
 
-/// Bytes on their way into COPY … FROM STDIN.
+/// The data of a COPY … FROM STDIN.
 pub type CopyData<'a> = BoxStream<'a, io::Result<Bytes>>;
 
-/// Takes a result as it arrives.
+/// Receives a result as it arrives.
 pub trait Receiver: Send {
     /// The columns, before any row.
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;
@@ -39,7 +39,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Runs one statement that is no COPY … FROM STDIN; returns its command tag.
+    /// Runs a statement other than COPY … FROM STDIN; returns its command tag.
     pub async fn run(
         &mut self,
         sql: &str,
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// Runs one COPY … FROM STDIN; returns the rows stored.
+    /// Runs a COPY … FROM STDIN; returns the number of stored rows.
     pub async fn copy_in(&mut self, sql: &str, data: CopyData<'_>) -> Result<u64, SqlError> {
         match self {
             Connection::Wire(wire) => wire.copy_in(sql, data).await,
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// The columns that a query would return.
+    /// The columns of a query's result.
     pub async fn describe(&mut self, sql: &str) -> Result<Vec<ResultColumn>, SqlError> {
         match self {
             Connection::Wire(wire) => wire.describe(sql).await,
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Something that cancels the running statement from elsewhere.
+    /// A handle for another thread that cancels the running statement.
     pub fn canceller(&self) -> Canceller {
         match self {
             Connection::Wire(wire) => Canceller::Wire(wire.cancel_token()),
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Messages beside the results, since the last call, as lines to show.
+    /// Server messages since the last call, as lines.
     pub fn take_notices(&mut self) -> Vec<String> {
         match self {
             Connection::Wire(wire) => wire.take_notices(),
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// What we are connected to, for the greeting.
+    /// The description of the server or directory, for the greeting.
     pub fn place(&self) -> String {
         match self {
             Connection::Wire(wire) => wire.place(),
@@ -100,20 +100,20 @@ impl Connection {
     }
 }
 
-/// Cancels what its connection runs.
+/// Cancels the running statement of its connection.
 #[derive(Clone)]
 pub enum Canceller {
-    /// By a second connection.
+    /// Through a second connection.
     Wire(tokio_postgres::CancelToken),
     /// Directly.
     Embedded(embedded::EmbeddedCanceller),
 }
 
 impl Canceller {
-    /// Asks for it; the statement then ends with SQLSTATE 57014.
+    /// Requests the cancellation; the statement then ends with SQLSTATE 57014.
     pub async fn cancel(&self) {
         match self {
-            // A cancel request has no answer; when it fails the statement just goes on.
+            // A cancel request has no answer; after a failure, the statement simply continues.
             Canceller::Wire(token) => {
                 let _ = token.cancel_query(tokio_postgres::NoTls).await;
             }

@@ -1,4 +1,4 @@
-//! Typing: line editing with a history that is kept between runs.
+//! Interactive input: line editing with a persistent history.
 
 use std::{
     io::{self, BufRead},
@@ -9,13 +9,13 @@ use rustyline::{DefaultEditor, error::ReadlineError};
 
 use super::shell::{Next, Shell};
 
-/// Lines kept.
+/// Maximum number of lines in the history.
 const HISTORY_LINES_MAX: usize = 10_000;
 
-/// Reads lines from the terminal until it is closed or `\q`.
+/// Reads lines from the terminal until its end or `\q`.
 ///
 /// # Errors
-/// A terminal that cannot be read.
+/// An unreadable terminal.
 pub fn converse(shell: &mut Shell) -> io::Result<()> {
     let config = rustyline::Config::builder()
         .max_history_size(HISTORY_LINES_MAX)
@@ -26,7 +26,7 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
     let mut editor = DefaultEditor::with_config(config).map_err(io::Error::other)?;
     let history = history_path();
     if let Some(path) = &history {
-        // Nothing to load at the first run.
+        // The first run has no history.
         let _ = editor.load_history(path);
     }
     println!("stratalog {}, {}", env!("CARGO_PKG_VERSION"), shell.place());
@@ -53,7 +53,7 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
     Ok(())
 }
 
-/// `STRATALOG_HISTORY`, or `.stratalog_history` at home; an empty variable keeps none.
+/// `STRATALOG_HISTORY`, or `.stratalog_history` at home; an empty variable disables the history.
 fn history_path() -> Option<PathBuf> {
     match std::env::var_os("STRATALOG_HISTORY") {
         Some(path) if path.is_empty() => None,
@@ -62,7 +62,7 @@ fn history_path() -> Option<PathBuf> {
     }
 }
 
-/// The lines typed after a COPY … FROM STDIN.
+/// Typed lines after a COPY … FROM STDIN.
 struct Typed<'a> {
     editor: &'a mut DefaultEditor,
     line: Vec<u8>,

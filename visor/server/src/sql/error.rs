@@ -1,54 +1,54 @@
-//! An error as the shell shows it, whether it came over the wire or from within.
+//! An error in the shell, from the server or from the program itself.
 
 use std::fmt::Write as _;
 
-/// SQLSTATE of what the operating system refuses.
+/// SQLSTATE of errors of the operating system.
 const IO: &str = "58030";
 
-/// What went wrong with a statement.
+/// An error of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SqlError {
     /// `ERROR`, `FATAL` …
     pub severity: Box<str>,
-    /// Five characters; none for an error that no server told.
+    /// Five characters; empty for an error of the program itself.
     pub sqlstate: Box<str>,
     /// The primary message.
     pub message: String,
-    /// The values concerned.
+    /// The values involved.
     pub detail: Option<Box<str>>,
-    /// What to do.
+    /// The correction.
     pub hint: Option<Box<str>>,
-    /// Where in the data it happened.
+    /// The place in the data.
     pub context: Option<Box<str>>,
     /// Character of the statement, counted from 1.
     pub position: Option<u32>,
-    /// Whether the connection is gone.
+    /// True if the connection is lost.
     pub connection_lost: bool,
 }
 
 impl SqlError {
-    /// An error of the program itself, which has no SQLSTATE.
+    /// An error of the program itself, without SQLSTATE.
     pub fn local(message: impl Into<String>) -> Self {
         Self { severity: "ERROR".into(), message: message.into(), ..Self::default() }
     }
 
-    /// An error in the input, of a SQLSTATE.
+    /// An error in the input, with a SQLSTATE.
     pub fn of(sqlstate: &str, message: impl Into<String>) -> Self {
         Self { sqlstate: sqlstate.into(), ..Self::local(message) }
     }
 
-    /// Adds what to do.
+    /// Adds a correction.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Box<str>>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Whether nobody reads what we write any more.
+    /// True if the reader of the output is gone.
     pub fn is_broken_pipe(&self) -> bool {
         &*self.sqlstate == IO && self.message.contains("Broken pipe")
     }
 
-    /// The error as lines; with the line of `statement` that it points at.
+    /// The error as lines, with the marked line of `statement`.
     pub fn render(&self, statement: &str) -> String {
         let mut text = match &*self.sqlstate {
             "" => format!("{}:  {}", self.severity, self.message),
@@ -69,7 +69,7 @@ impl SqlError {
         text
     }
 
-    /// The line that the position is on, its number from 1, and the column from 0.
+    /// The line of the error's position, its number from 1, and the column from 0.
     fn pointed_line<'a>(&self, statement: &'a str) -> Option<(&'a str, usize, usize)> {
         let mut before = usize::try_from(self.position?).ok()?.checked_sub(1)?;
         for (at, line) in statement.split('\n').enumerate() {
@@ -83,7 +83,7 @@ impl SqlError {
     }
 }
 
-/// The part of a long line around `column`, and the column in it.
+/// The part of a long line around `column`, and the new column.
 fn excerpt(line: &str, column: usize) -> (String, usize) {
     const WIDTH: usize = 60;
     let line: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();

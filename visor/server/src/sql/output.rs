@@ -1,4 +1,4 @@
-//! Forms in which results are written: for people, for programs, for files.
+//! Output formats of results: for people, for programs, for files.
 
 use std::{
     collections::HashMap,
@@ -45,20 +45,20 @@ impl FromStr for Format {
     }
 }
 
-/// Takes one result: columns, then rows in portions, then its end.
+/// Writes a result: columns, then rows in portions, then its end.
 pub trait Output: Send {
     /// The columns.
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;
     /// Some rows.
     fn rows(&mut self, rows: &TextRows) -> io::Result<()>;
-    /// The end; what was held back is written.
+    /// The end: writes all buffered output.
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Where output goes.
+/// The destination of output.
 pub type Target = Box<dyn Write + Send>;
 
-/// How results are written, as the flags and `\` commands set it.
+/// Output options from the flags and `\` commands.
 #[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
     /// The form.
@@ -69,7 +69,7 @@ pub struct OutputOptions {
     pub file: Option<PathBuf>,
 }
 
-/// The output of one result of `options` into `target`.
+/// The output for one result, with `options`, into `target`.
 ///
 /// # Errors
 /// Parquet without a file.

@@ -1,4 +1,4 @@
-//! Results as the shell handles them: columns and rows of text.
+//! Results in the shell: columns and rows of text.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use stratalog_model::ColumnType;
 pub struct ResultColumn {
     /// Name.
     pub name: String,
-    /// Type, as far as it is known; text otherwise.
+    /// Type; text for an unknown type.
     pub column_type: ColumnType,
 }
 
 impl ResultColumn {
-    /// Whether values stand at the right of a table's column, and without quotes in JSON.
+    /// True if values are right-aligned in tables and unquoted in JSON.
     pub fn is_number(&self) -> bool {
         matches!(
             self.column_type,
@@ -37,7 +37,7 @@ pub struct TextRows {
 }
 
 impl TextRows {
-    /// No rows of `columns` values each.
+    /// No rows; each row will have `columns` values.
     pub fn new(columns: usize) -> Self {
         Self { columns, text: String::new(), cells: Vec::new() }
     }
@@ -66,13 +66,13 @@ impl TextRows {
         self.text.len()
     }
 
-    /// Forgets the rows, keeps the room.
+    /// Removes the rows, keeps the buffer.
     pub fn clear(&mut self) {
         self.text.clear();
         self.cells.clear();
     }
 
-    /// The rows, each as its values.
+    /// Iterates over the rows; each row iterates over its values.
     pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Option<&str>> + Clone> + Clone {
         self.cells
             .chunks(self.columns.max(1))

@@ -1,4 +1,4 @@
-//! The shell: runs statements and `\` commands, and shows what comes back.
+//! The shell: runs statements and `\` commands, and shows their results.
 
 use std::{
     fs::File,
@@ -24,10 +24,10 @@ mod command;
 
 pub use command::HELP;
 
-/// Bytes of COPY data handed over at a time.
+/// Size of a portion of COPY data.
 const COPY_BYTES: usize = 64 << 10;
 
-/// Whether to go on after a line.
+/// The action after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Go on.
@@ -43,14 +43,14 @@ pub struct Shell {
     options: OutputOptions,
     file: Option<SharedFile>,
     timing: bool,
-    /// Someone types: tags and timing are shown, errors do not end it.
+    /// A person types: tags and timing are shown, and errors do not end the shell.
     interactive: bool,
     failed: bool,
     splitter: Splitter,
 }
 
 impl Shell {
-    /// A shell that runs on `runtime`, which must be another thread's.
+    /// A shell with a handle of `runtime`. The caller must not be a thread of the runtime.
     pub fn new(
         connection: Connection,
         runtime: Handle,
@@ -72,27 +72,27 @@ impl Shell {
         Ok(shell)
     }
 
-    /// Whether any statement failed.
+    /// True if any statement failed.
     pub fn failed(&self) -> bool {
         self.failed
     }
 
-    /// The connection's own words for a greeting.
+    /// The connection's description for the greeting.
     pub fn place(&self) -> String {
         self.connection.place()
     }
 
-    /// What to show where the next line is typed.
+    /// The prompt of the next line.
     pub fn prompt(&self) -> String {
         format!("{}{}> ", self.connection.database(), self.splitter.prompt_sign())
     }
 
-    /// Forgets a statement that was begun.
+    /// Discards an incomplete statement.
     pub fn clear(&mut self) {
         self.splitter.clear();
     }
 
-    /// Takes one line. `rest` gives the lines that follow it, for COPY … FROM STDIN.
+    /// Handles a line. `rest` provides the following lines, for COPY … FROM STDIN.
     pub fn line(&mut self, line: &str, rest: &mut dyn BufRead) -> Next {
         let trimmed = line.trim();
         if self.splitter.is_empty() && trimmed.starts_with('\\') {
@@ -106,7 +106,7 @@ impl Shell {
         Next::More
     }
 
-    /// Takes a whole script; the last statement needs no semicolon.
+    /// Runs a complete script; the last statement needs no semicolon.
     pub fn script(&mut self, input: &mut dyn BufRead) -> io::Result<Next> {
         let mut line = String::new();
         loop {
@@ -125,7 +125,7 @@ impl Shell {
         }
     }
 
-    /// Runs one statement and shows its result, or why there is none.
+    /// Runs a statement and shows its result or its error.
     fn statement(&mut self, sql: &str, rest: &mut dyn BufRead) -> Next {
         let start = Instant::now();
         let is_copy_in = leading_words(sql, 1).first().is_some_and(|word| word == "COPY")
@@ -140,7 +140,7 @@ impl Shell {
                     say(&tag);
                 }
             }
-            // `stratalog sql … | head` is no failure of ours.
+            // `stratalog sql … | head` is not an error.
             Err(error) if error.is_broken_pipe() => return Next::Stop,
             Err(error) => {
                 self.failed = true;
@@ -159,7 +159,7 @@ impl Shell {
         Next::More
     }
 
-    /// Runs a statement; returns the tag if it should be shown.
+    /// Runs a statement; returns the tag, or an empty text if the tag should not be shown.
     fn query(&mut self, sql: &str) -> Result<String, SqlError> {
         let mut receiver =
             Showing { options: self.options.clone(), file: self.file.clone(), output: None };
@@ -176,7 +176,7 @@ impl Shell {
             }
         })?;
         match receiver.output {
-            // A table counts its rows itself.
+            // A table counts its own rows.
             Some(mut output) => {
                 output.end()?;
                 Ok(if tag.starts_with("SELECT") || tag.starts_with("COPY") || is_word(&tag) {
@@ -193,8 +193,8 @@ impl Shell {
         if self.interactive {
             eprintln!("Enter the data, then a line with \\. alone.");
         }
-        // The lines cannot be read while the statement waits for them: a reader on this
-        // thread fills a channel that the statement empties.
+        // The statement waits for the lines: a reader on this thread fills a channel, and the
+        // statement empties the channel.
         let (sender, receiver) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(4);
         let data: CopyData<'_> = stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|item| (item, receiver))
@@ -211,10 +211,10 @@ impl Shell {
         Ok(format!("COPY {rows}"))
     }
 
-    /// Where results go from now on; `None` is standard output.
+    /// Sets the destination of results; `None` is standard output.
     fn set_output_file(&mut self, path: Option<PathBuf>, format: Format) -> io::Result<()> {
         self.file = match (&path, format) {
-            // Made when the result comes.
+            // Made when the result arrives.
             (Some(_), Format::Parquet) | (None, _) => None,
             (Some(path), _) => Some(SharedFile::create(path)?),
         };
@@ -223,7 +223,7 @@ impl Shell {
     }
 }
 
-/// A line on standard output; whoever closed it does not want it.
+/// Prints a line on standard output; a closed output is ignored.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -232,7 +232,7 @@ fn is_word(tag: &str) -> bool {
     matches!(tag, "SHOW" | "EXPLAIN")
 }
 
-/// Sends lines up to one with `\.` alone, or to the end.
+/// Sends the lines up to a line with `\.` alone, or up to the end.
 fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io::Result<Bytes>>) {
     let (mut bytes, mut line) = (Vec::new(), Vec::new());
     loop {
@@ -246,8 +246,8 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
                 return;
             }
         }
-        // When the statement has failed nobody takes the data, which is read all the same:
-        // it is no SQL.
+        // After a failed statement, the data has no receiver. The data is read anyway, because it
+        // is not SQL.
         if bytes.len() >= COPY_BYTES {
             let _ = sender.blocking_send(Ok(std::mem::take(&mut bytes).into()));
         }
@@ -255,7 +255,7 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
     let _ = sender.blocking_send(Ok(bytes.into()));
 }
 
-/// Writes a result in the form chosen.
+/// Writes a result in the chosen format.
 struct Showing {
     options: OutputOptions,
     file: Option<SharedFile>,
@@ -295,7 +295,7 @@ impl Receiver for Showing {
     }
 }
 
-/// A file that several results are written to, one after the other.
+/// A file for several results in sequence.
 #[derive(Clone)]
 struct SharedFile(Arc<Mutex<File>>);
 
@@ -316,8 +316,8 @@ impl Write for SharedFile {
     }
 }
 
-/// Columns of the terminal that standard output is; `COLUMNS` overrules; `None` for a file
-/// or a pipe.
+/// Width of the terminal on standard output; `COLUMNS` takes precedence; `None` for a file or a
+/// pipe.
 pub fn terminal_width() -> Option<usize> {
     if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()) {
         return Some(columns);

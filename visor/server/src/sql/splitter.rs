@@ -1,17 +1,17 @@
-//! Cuts typed text into statements at the semicolons that end them.
+//! Splits typed text into statements at semicolons.
 
-/// Where reading stopped.
+/// The state at the end of the scanned text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Inside {
     #[default]
     Nothing,
-    /// `'…'`; the flag: backslashes escape (`E'…'`).
+    /// `'…'`; if the flag is set, backslashes escape (`E'…'`).
     Text(bool),
     /// `"…"`
     Identifier,
     /// `$tag$ … $tag$`
     Dollar(String),
-    /// `/* … */`, nested so deep.
+    /// `/* … */`, with the nesting depth.
     Comment(usize),
     /// `-- …` to the end of the line.
     LineComment,
@@ -21,29 +21,28 @@ enum Inside {
 #[derive(Debug, Default)]
 pub struct Splitter {
     pending: String,
-    /// What was found in the whole lines of `pending`: later lines change nothing of it.
+    /// The scan of the complete lines of `pending`: later lines do not change the result.
     lines: Scanned,
-    /// What is open at the end of `pending`.
+    /// The open token at the end of `pending`.
     open: Inside,
 }
 
 /// The state of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Scanned {
-    /// Bytes looked at.
+    /// Number of scanned bytes.
     bytes: usize,
-    /// What is open behind them.
+    /// The open token at the end of the scanned bytes.
     inside: Inside,
 }
 
 impl Splitter {
-    /// Adds text; returns the statements that it completes, without their semicolons and the
-    /// comments before them.
+    /// Adds text; returns completed statements, without their semicolons and leading comments.
     pub fn push(&mut self, text: &str) -> Vec<String> {
         self.pending.push_str(text);
         let (mut statements, mut start) = (Vec::new(), 0);
         let mut ends = Vec::new();
-        // No token but text in quotes goes on in the next line.
+        // Only quoted text and comments continue on the next line.
         let lines = self.pending.rfind('\n').map_or(0, |newline| newline + 1);
         self.lines.scan(&self.pending, lines, &mut ends);
         let mut all = self.lines.clone();
@@ -67,26 +66,25 @@ impl Splitter {
         statements
     }
 
-    /// Whether nothing waits for its end.
+    /// True if no statement is pending.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// What waits for its end, which it thereby is given: the last statement of a file
-    /// needs no semicolon.
+    /// Ends the pending statement: the last statement of a file needs no semicolon.
     pub fn finish(&mut self) -> Option<String> {
         let Self { pending: rest, .. } = std::mem::take(self);
         let statement = without_comments(&rest).trim();
         (!statement.is_empty()).then(|| statement.to_string())
     }
 
-    /// Forgets what waits.
+    /// Discards the pending statement.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The sign of the prompt: `=` at a start, `-` within a statement, `'`, `"`, `$`, `*`
-    /// within what those open.
+    /// The sign of the prompt: `=` at the start, `-` within a statement; `'`, `"`, `$`, `*` within
+    /// an open token of the same sign.
     pub fn prompt_sign(&self) -> char {
         if self.pending.is_empty() {
             return '=';
@@ -115,7 +113,7 @@ fn is_blank(text: &str) -> bool {
     without_comments(text).trim().is_empty()
 }
 
-/// The text from its first byte that is neither space nor comment.
+/// The text from its first byte outside spaces and comments.
 fn without_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
@@ -149,8 +147,8 @@ fn without_comments(text: &str) -> &str {
 }
 
 impl Scanned {
-    /// Scans on to `end`, which is the end of a line or of the text. Adds the byte offsets of the semicolons that
-    /// end statements to `ends`.
+    /// Scans up to `end`, the end of a line or of the text. Adds the byte offsets of terminating
+    /// semicolons to `ends`.
     fn scan(&mut self, text: &str, end: usize, ends: &mut Vec<usize>) {
         let bytes = text.as_bytes();
         let byte_at = |at: usize| bytes.get(at).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Backups by the program, with and without a server, and what becomes of them.
+//! Backups by the program, with and without a server, and their use.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The one value of a query to a directory.
+/// The only value of a query on a directory.
 #[track_caller]
 fn value(directory: &Path, query: &str) -> String {
     let flags = ["sql", "--data-dir", text(directory), "--format", "csv", "-c", query];
@@ -45,7 +45,7 @@ fn a_backup_by_the_server_and_one_of_a_directory_restore_what_was_there() {
         "CREATE TABLE later (n INT)",
     ]));
 
-    // Not while a server has it open.
+    // Refused while a server has the directory open.
     let refused = run(&["backup", "--data-dir", text(&data), "--to", text(&to)]);
     assert!(!refused.status.success() && stderr(&refused).contains("in use"), "{refused:?}");
     let after = bench.value(SUMS);
@@ -67,11 +67,11 @@ fn a_backup_by_the_server_and_one_of_a_directory_restore_what_was_there() {
     assert_eq!(value(&new, "SELECT count(*) FROM later"), "0");
     let none = run(&["sql", "--data-dir", text(&old), "-c", "SELECT count(*) FROM later"]);
     assert!(stderr(&none).contains("42P01"), "{}", stderr(&none));
-    // Time goes on.
+    // Time continues.
     let later = "SELECT now() > (SELECT max(time) FROM t)";
     assert_eq!(value(&new, later), "t");
 
-    // What holds anything is left alone.
+    // A nonempty directory is not changed.
     let refused = run(&[&from[..], &[text(&new)]].concat());
     assert!(stderr(&refused).contains("55000"), "{}", stderr(&refused));
     assert_eq!(value(&new, SUMS), after);
@@ -106,7 +106,7 @@ fn a_damaged_backup_is_named_and_makes_no_database() {
     assert_eq!(refused.status.code(), Some(5), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("FORMAT.restoring"), "{}", stderr(&refused));
     assert_eq!(stdout(&refused), "");
-    // The next backup notices, by its length or not at all, and the others are found to be sound.
+    // The list still contains the damaged backup, after a line with the names of the columns.
     let listed = good(&run(&["backups", "--from", text(&to)]));
     assert_eq!(listed.lines().count(), 2);
 }

@@ -1,5 +1,5 @@
-//! `stratalog check`: a directory with all kinds of files, sound, damaged in every way, mended,
-//! and looked at while it is in use.
+//! `stratalog check`: a directory with all kinds of files, sound, damaged in every way, repaired,
+//! and checked during its use.
 
 use std::{
     collections::BTreeMap,
@@ -14,8 +14,8 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::support::{Bench, connect, good, program, run, signal, stderr, stdout};
 use stratalog::demo::child::ServerProcess;
 
-/// Tables with events in all tiers, replaced and deleted ones, and a table that was dropped.
-/// That of `first` never moved: so the journal still has everything.
+/// Tables with events in all tiers, replaced and deleted events, and a dropped table. Table `first`
+/// never moved: therefore the journal still has all events.
 const SCRIPT: &str = "
 CREATE TABLE first (time TIMESTAMPTZ NOT NULL, n BIGINT);
 INSERT INTO first SELECT '2026-01-01'::timestamptz + i * interval '1 s', i
@@ -46,18 +46,18 @@ CALL stratalog.flush('gone');
 DROP TABLE gone;
 ";
 
-/// What is in them.
+/// The contents of the tables.
 const ANSWER: &str = "SELECT (SELECT count(*) || ' ' || sum(n) FROM a) || ' ' ||
   (SELECT count(*) || ' ' || sum(n) FROM b) || ' ' || (SELECT count(*) || ' ' || sum(n) FROM first)";
 
-/// A data directory that a server has left.
+/// A data directory left by a server.
 struct Left {
     directory: tempfile::TempDir,
     answer: String,
 }
 
 impl Left {
-    /// One with everything; closed in order, or killed.
+    /// A directory with all kinds of files; closed in order, or killed.
     fn new(killed: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (data, log) = (directory.path().join("data"), directory.path().join("server.log"));
@@ -83,7 +83,7 @@ impl Left {
         run(&[&["check", "--data-dir", data.to_str().unwrap()], flags].concat())
     }
 
-    /// Every file, and what is in it; but for those that only say who has the directory.
+    /// Every file with its contents, except files with only the owner of the directory.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         gather(&self.data(), &mut files);
@@ -91,7 +91,7 @@ impl Left {
         files
     }
 
-    /// A copy that may be opened.
+    /// The answer from a copy of the directory, because opening it changes files.
     fn answers(&self) -> String {
         let copy = tempfile::tempdir().unwrap();
         for (path, bytes) in self.files() {
@@ -129,7 +129,7 @@ fn gather(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// The files that a check names with a state.
+/// The files listed by a check with a given state.
 fn named(output: &Output, state: &str) -> Vec<String> {
     let text = stdout(output);
     let lines = text.lines().filter_map(|line| {
@@ -189,7 +189,7 @@ fn a_flipped_bit_of_any_file_is_told_with_the_file() {
                 assert_eq!(output.status.code(), Some(0), "{what}");
                 assert!(warned.iter().all(|path| path == "index"), "{what}");
             } else if output.status.code() == Some(0) {
-                // Padding, the copy of a lease, or a mark that nothing needs.
+                // Padding, a copy of the lease, or a mark without a use.
                 assert!(damaged.is_empty(), "{what}");
                 assert!(warned.iter().all(|path| *path == name), "{what}");
                 silent += 1;
@@ -237,7 +237,7 @@ fn files_that_are_cut_or_missing_or_others_are_told() {
         }
         std::fs::write(path, bytes).unwrap();
     }
-    // Two tablets that have each other's name.
+    // Two tablets with exchanged names.
     let tablets: Vec<_> = before.keys().filter(|path| path.ends_with_tablet()).collect();
     let [one, other] = [tablets[0], tablets[1]];
     std::fs::write(one, &before[other]).unwrap();
@@ -274,7 +274,7 @@ fn a_finding_says_what_it_means() {
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // Nothing has a copy of it.
+    // No copy exists.
     let before = left.files();
     let output = left.check(&["--repair"]);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
@@ -304,7 +304,7 @@ fn repair_makes_a_tablet_from_the_journal_and_puts_the_damaged_one_aside() {
             assert!(stdout(&output).contains("made again from the journal"), "{}", told(&output));
             mended += 1;
         } else {
-            // That of the dropped table: nobody knows its columns any more.
+            // The tablet of the dropped table: its columns are unknown now.
             assert!(std::fs::read(&path).unwrap() == flipped, "{}", told(&output));
             std::fs::write(&path, &bytes).unwrap();
         }
@@ -329,7 +329,7 @@ fn repair_removes_what_nothing_needs_and_nothing_else() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, "something").unwrap();
     }
-    // An index that is damaged, too.
+    // A damaged index too.
     let index = left.one("index", "db");
     let mut bytes = std::fs::read(&index).unwrap();
     bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
@@ -353,7 +353,7 @@ fn a_torn_tail_is_a_warning_that_repair_cuts() {
     let path = left.one("journal", ".journal");
     let mut bytes = std::fs::read(&path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    // The beginning of a frame whose rest never came.
+    // The beginning of a frame without its rest.
     let at = used.next_multiple_of(128) + 1024;
     bytes[at..at + 40].fill(7);
     std::fs::write(&path, &bytes).unwrap();
@@ -368,8 +368,8 @@ fn a_torn_tail_is_a_warning_that_repair_cuts() {
     assert_eq!(left.answers(), left.answer);
 }
 
-/// After a kill nothing attests the last frames: one that is damaged may pass for torn, although
-/// its events have moved.
+/// After a kill, no record proves the last frames: a damaged frame may look torn, although its
+/// events have moved.
 #[test]
 fn a_journal_that_ends_before_its_pieces_is_explained() {
     let left = Left::new(true);
@@ -439,7 +439,7 @@ async fn a_server_is_checked_while_it_takes_events_and_moves_them() {
     appending.await.unwrap();
     assert!(checks > 2, "{checks}");
 
-    // Damage is a row, also of what was read before and is kept in memory.
+    // Damage is a row, even for data read before and cached in memory.
     let mut files = BTreeMap::new();
     gather(&bench.directory.path().join("data/stories"), &mut files);
     let (path, bytes) = files.into_iter().next().unwrap();

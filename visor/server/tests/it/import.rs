@@ -93,7 +93,7 @@ fn an_export_and_import_keep_the_ids_of_events() {
     assert!(!stderr(&output).contains("event ids"));
     good(&import(&bench, &[&file("a.parquet"), "-t", "b", "--create"]));
     assert_eq!((ids("b"), tick("b")), (ids("a"), tick("a")));
-    // What the command line says goes first.
+    // Flags of the command line take precedence.
     let own = ["--with", "base=0ns", "--with", "granularity=1s"];
     good(&import(
         &bench,
@@ -116,7 +116,7 @@ fn an_export_and_import_keep_the_ids_of_events() {
         good(&import(&bench, &flags));
         assert_eq!((ids(form), tick(form)), (ids("a"), tick("a")), "{form}");
     }
-    // A query is no table.
+    // A query is not a table.
     good(&run(&["export", &file("q.parquet"), "--query", "SELECT * FROM a", "-p", &port]));
     good(&import(&bench, &[&file("q.parquet"), "-t", "q", "--create"]));
     assert_ne!(ids("q"), ids("a"));
@@ -324,7 +324,7 @@ fn an_import_that_the_servers_end_cut_short_resumes_exactly() {
     std::fs::write(&path, csv(rows)).unwrap();
     let path = path.to_str().unwrap();
     let mut bench = Bench::new();
-    // Without a key nothing but the producer's numbers keeps a row from being stored twice.
+    // Without a key, only the producer's numbers prevent a second store of a row.
     good(&bench.sql(&[
         "-c",
         "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, host TEXT, value DOUBLE PRECISION)",

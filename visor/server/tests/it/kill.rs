@@ -1,4 +1,4 @@
-//! Acknowledged rows survive the end of the server, kind or not (CL-1).
+//! Acknowledged rows survive any end of the server (CL-1).
 
 use std::{
     collections::BTreeSet,
@@ -13,8 +13,7 @@ use crate::support::{Bench, connect, good, signal, start};
 
 const WRITERS: u64 = 4;
 
-/// Writers insert numbered rows one by one until the connection ends; returns those that
-/// were acknowledged.
+/// Writers insert numbered rows until the connection ends; returns the acknowledged rows.
 async fn write(port: u16, writer: u64, stop: Arc<AtomicBool>) -> Vec<u64> {
     let client = connect(port).await.unwrap();
     let mut acknowledged = Vec::new();

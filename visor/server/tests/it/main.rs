@@ -1,4 +1,4 @@
-//! The program as its users run it.
+//! The program from its users' view.
 
 #![allow(
     clippy::unwrap_used,

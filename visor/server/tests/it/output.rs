@@ -1,10 +1,10 @@
-//! What people see, at 80 columns.
+//! Output for people, at 80 columns.
 
 use stratalog::sql::output::display_width;
 
 use crate::support::{Bench, good, run};
 
-/// Compares with a file beside the tests; `STRATALOG_TEST_BLESS=1` writes it.
+/// Compares with a file beside the tests; `STRATALOG_TEST_BLESS=1` writes the file.
 #[track_caller]
 fn same_as(name: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))

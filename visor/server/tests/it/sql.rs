@@ -9,7 +9,7 @@ INSERT INTO t VALUES
 
 const QUERY: &str = "SELECT * FROM t ORDER BY time";
 
-/// The flags that reach one database over the wire, and in process after the server ended.
+/// The flags for a database over the wire, and in process after the server's end.
 fn each(mut check: impl FnMut(&[&str])) {
     let mut bench = Bench::new();
     let port = bench.port();
@@ -93,7 +93,7 @@ fn a_result_that_parquet_cannot_take_leaves_files_as_they_were() {
         good(&write("SELECT 1 AS n"));
         let before = std::fs::read(&path).unwrap();
         assert!(!write("SELECT INTERVAL '1 day' AS i").status.success());
-        // Rows come before the one that fails.
+        // Rows come before the failing row.
         let late = write("SELECT 1 / (n - 60000) FROM generate_series(1, 60000) AS g(n)");
         assert!(stderr(&late).contains("22012"), "{}", stderr(&late));
         assert_eq!(std::fs::read(&path).unwrap(), before);

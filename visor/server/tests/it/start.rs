@@ -1,4 +1,4 @@
-//! What stands in the way of a start.
+//! Reasons for a failed start.
 
 use std::{
     fs,
@@ -74,7 +74,7 @@ fn foreign_and_newer_directories_are_refused_and_left_alone() {
     assert!(stderr(&output).contains(&format!("has format {}", FORMAT_VERSION + 1)));
 }
 
-/// What is changed in a data directory that was used, and what the start says then.
+/// A change to a used data directory, and the error at the next start.
 type Damage = (&'static str, fn(&std::path::Path), &'static str);
 
 const LOST: [Damage; 11] = [
@@ -131,7 +131,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// The files of a directory, and how long they are.
+/// The files of a directory with their lengths.
 fn files(directory: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -141,7 +141,7 @@ fn files(directory: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
             false => found.push((entry.path(), entry.metadata().unwrap().len())),
         }
     }
-    // sled writes as it likes, and may.
+    // sled may write to its files at any time.
     let index = std::path::Path::new("index");
     found.retain(|(path, _)| {
         let kept = |part: &std::path::Path| !path.ends_with(part);
@@ -178,7 +178,7 @@ fn a_directory_that_has_lost_files_is_not_opened() {
         }
         assert_eq!(files(broken.path()), before, "{what}: something was made");
     }
-    // Time may start anew, if an operator says so.
+    // Time may start again at the machine's clock, by an operator's decision.
     fs::write(data.join("clock/clock"), "now\n").unwrap();
     let (mut child, port) = spawn(directory.path(), &[]);
     let counted =
@@ -188,7 +188,7 @@ fn a_directory_that_has_lost_files_is_not_opened() {
     assert!(child.wait().unwrap().success());
 }
 
-/// What a start says names the cause: files were merged into others since the copy was made.
+/// The error names the cause: files were merged into others since the copy was made.
 #[test]
 fn an_older_manifest_that_was_put_back_is_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn an_older_manifest_that_was_put_back_is_named() {
     assert!(text.contains("an older copy of the manifest was put in place"), "{text}");
     assert!(text.contains("restore the newest manifest"), "{text}");
     assert_eq!(files(&data), before, "something was changed");
-    // With the newest one, nothing is lost.
+    // With the newest manifest, no data is lost.
     empty(&data.join("manifest"));
     copy(&newest, &data.join("manifest"));
     let (mut child, port) = spawn(directory.path(), &[]);
@@ -229,7 +229,7 @@ fn an_older_manifest_that_was_put_back_is_named() {
     assert!(child.wait().unwrap().success());
 }
 
-/// A server of this test's own, with the line that says it is ready.
+/// A separate server for the test, after its ready line.
 fn spawn(directory: &std::path::Path, flags: &[&str]) -> (Child, u16) {
     let log = std::fs::File::create(directory.join("log")).unwrap();
     let mut child = stratalog()
@@ -247,7 +247,7 @@ fn spawn(directory: &std::path::Path, flags: &[&str]) -> (Child, u16) {
     (child, address_of(&line).unwrap().port())
 }
 
-/// A statement that runs for so many seconds; returns once it runs.
+/// A statement running for `seconds`; returns after its start.
 fn sleeper(port: u16, seconds: u32) -> Child {
     let child = stratalog()
         .args(["sql", "-p", &port.to_string(), "-c", &format!("SELECT pg_sleep({seconds})")])
@@ -307,7 +307,7 @@ fn a_second_signal_does_not_wait() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(start.elapsed().as_secs() < 15, "{:?}", start.elapsed());
     assert!(!statement.wait().unwrap().success());
-    // The next start has nothing to complain about.
+    // The next start has no errors.
     let (mut again, _) = spawn(directory.path(), &[]);
     signal(again.id(), "TERM");
     assert!(again.wait().unwrap().success());

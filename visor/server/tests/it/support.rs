@@ -1,4 +1,4 @@
-//! Running the program.
+//! Runs the program.
 
 use std::{
     io::Write as _,
@@ -9,7 +9,7 @@ use std::{
 use stratalog::demo::child::ServerProcess;
 use tokio_postgres::{Client, NoTls};
 
-/// The program under test, with nothing of ours in its environment.
+/// The program under test, without Stratalog's variables in its environment.
 pub fn stratalog() -> Command {
     let mut command = Command::new(program());
     for (name, _) in std::env::vars_os() {
@@ -17,7 +17,7 @@ pub fn stratalog() -> Command {
             command.env_remove(name);
         }
     }
-    // Servers of several tests run at a time: no two can have the default port.
+    // Several tests run servers at the same time: two servers cannot both use the default port.
     for door in ["STRATALOG_FLIGHT_LISTEN", "STRATALOG_HTTP_LISTEN", "STRATALOG_ILP_LISTEN"] {
         command.env(door, "127.0.0.1:0");
     }
@@ -29,12 +29,12 @@ pub fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_stratalog"))
 }
 
-/// Runs with flags; what was written, and how it ended.
+/// Runs with flags; returns the output and the exit status.
 pub fn run(flags: &[&str]) -> Output {
     stratalog().args(flags).output().unwrap()
 }
 
-/// Runs with something on standard input.
+/// Runs with a text on standard input.
 pub fn run_with_input(flags: &[&str], input: &str) -> Output {
     let mut command = stratalog();
     command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -51,7 +51,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What a run wrote, if it ended well.
+/// The output of a successful run.
 #[track_caller]
 pub fn good(output: &Output) -> String {
     assert!(output.status.success(), "{}\n{}", stdout(output), stderr(output));
@@ -75,7 +75,7 @@ impl Bench {
         self.server.address().port().to_string()
     }
 
-    /// Kills the server without mercy and starts another one on the same directory.
+    /// Kills the server and starts another server on the same directory.
     pub fn kill_and_restart(&mut self) {
         self.server.kill().unwrap();
         self.server = start(self.directory.path());
@@ -87,7 +87,7 @@ impl Bench {
         run(&[&["sql", "-p", port.as_str()], flags].concat())
     }
 
-    /// The one value of a query.
+    /// The only value of a query.
     #[track_caller]
     pub fn value(&self, query: &str) -> String {
         let text = good(&self.sql(&["--format", "csv", "-c", query]));
@@ -103,7 +103,7 @@ pub fn start(directory: &Path) -> ServerProcess {
     ServerProcess::start(&program(), &data, &log, &flags).unwrap()
 }
 
-/// A client, its connection on the current runtime.
+/// A client; its connection runs on the current runtime.
 pub async fn connect(port: u16) -> Result<Client, tokio_postgres::Error> {
     let mut config = tokio_postgres::Config::new();
     config.host("127.0.0.1").port(port).user("stratalog").dbname("stratalog");

@@ -39,7 +39,7 @@ async fn a_prepared_call_takes_the_table_as_a_parameter() {
     assert_eq!(transaction.code(), Some(&SqlState::ACTIVE_SQL_TRANSACTION));
     client.batch_execute("ROLLBACK").await.unwrap();
 
-    // What has moved is there after a kill, from where it moved to.
+    // After a kill, moved events are present in their new tier.
     drop(client);
     bench.kill_and_restart();
     let sums = "SELECT _tier || ' ' || sum(n) FROM t GROUP BY _tier";

@@ -1,9 +1,9 @@
-//! The page of SQL functions: those that we add to DataFusion's, from where they are declared.
+//! The page of SQL functions added to DataFusion's functions, from their declarations.
 
 use super::literal;
 use crate::tree::Tree;
 
-/// Where functions are declared, and under which heading they are listed.
+/// The sources of declarations, with the heading of their list.
 const SOURCES: [(&[&str], &str); 9] = [
     (&["query/functions/src/json"], "JSON"),
     (&["query/functions/src/ordered_set.rs"], "Aggregates WITHIN GROUP"),
@@ -32,7 +32,7 @@ const SOURCES: [(&[&str], &str); 9] = [
     (&["query/pg_catalog/src/functions/"], "About the session and the catalog"),
 ];
 
-/// Descriptions of what casts and printing call under the hood: not for people.
+/// Descriptions of internal functions for casts and printing: not for users.
 const INTERNAL: [&str; 5] =
     ["what a cast", "is printed as", "what the operator", "as a list", "what SUBSTRING"];
 
@@ -140,8 +140,8 @@ pub(super) fn page(tree: &Tree) -> Result<String, String> {
     Ok(page)
 }
 
-/// (name, description) of `declare("name", …, "Description.", …)`, whatever the declaring
-/// call is named: a name is followed by one string, which ends with a full stop.
+/// (name, description) of `declare("name", …, "Description.", …)`, for any name of the declaring
+/// call: a name is followed by one string, ending with a full stop.
 fn declared(source: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = source;

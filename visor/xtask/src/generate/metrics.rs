@@ -1,10 +1,10 @@
-//! The page of what `/metrics` shows.
+//! The page of the metrics in `/metrics`.
 
 use crate::tree::Tree;
 
 const SOURCE: &str = "flight/http/src/metrics.rs";
 
-/// The page.
+/// Makes the page.
 ///
 /// # Errors
 /// When the source has no metrics.

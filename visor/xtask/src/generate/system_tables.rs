@@ -1,4 +1,4 @@
-//! The page of our own system tables, from the list that makes them.
+//! The page of Stratalog's system tables, from their list in the code.
 
 use crate::tree::Tree;
 
@@ -50,7 +50,7 @@ fn tables(source: &str) -> Vec<(String, Vec<(String, String)>)> {
         .collect()
 }
 
-/// The name that people write for a type's short one.
+/// The long name of a type's short name.
 fn long_name(short: &str) -> String {
     let (base, array) = match short.strip_suffix("[]") {
         Some(base) => (base, "[]"),

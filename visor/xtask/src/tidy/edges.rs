@@ -1,4 +1,4 @@
-//! The arrows between crates, and the ones that must not be (docs/ARCHITECTURE.md).
+//! Dependencies between crates, allowed and forbidden (docs/ARCHITECTURE.md).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::Finding;
 use crate::tree::Tree;
 
-/// What each crate of the product may depend on, directly. Crates that only test
-/// (`sim`, `sqllogictests`, `xtask`, …) and the server, which wires everything, are free.
+/// Allowed direct dependencies of each crate of the product. Test crates (`sim`, `sqllogictests`,
+/// `xtask`, …) and the server, because it connects all crates, have no limits.
 const ALLOWED: [(&str, &[&str]); 18] = [
     ("stratalog-model", &[]),
     ("stratalog-journal", &["stratalog-model"]),
@@ -60,11 +60,11 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("stratalog-client", &["stratalog-model"]),
 ];
 
-/// Crates of others that only the named crates may name.
+/// Foreign crates, each allowed only in the given crates.
 const RESERVED: [(&str, &[&str]); 2] =
     [("sled", &["stratalog-tablet"]), ("pgwire", &["stratalog-pgwire"])];
 
-/// Crates of others that a crate must not name, by a part of their name.
+/// Foreign crates forbidden in a crate, by a part of their name.
 const BANNED: [(&str, &str); 14] = [
     ("stratalog-journal", "arrow"),
     ("stratalog-model", "datafusion"),
@@ -82,14 +82,14 @@ const BANNED: [(&str, &str); 14] = [
     ("stratalog-flight-wire", "tokio"),
 ];
 
-/// Crates that must not be reachable, over however many others.
+/// Crates that must not be reachable, even through other crates.
 const UNREACHABLE: [(&str, &str); 3] = [
     ("stratalog-query", "stratalog-engine"),
     ("stratalog-query", "stratalog-journal"),
     ("stratalog-engine", "stratalog-query"),
 ];
 
-/// Direct dependencies of each crate, without those that only its tests use.
+/// Direct dependencies of each crate, without dependencies of its tests.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
@@ -152,7 +152,7 @@ pub(super) fn judge(graph: &Graph, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The crates on a way from one to the other.
+/// The crates on a path from `from` to `target`.
 fn path_between(graph: &Graph, from: &str, target: &str) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([from.to_string()]);
     let mut paths = vec![vec![from.to_string()]];

@@ -1,4 +1,4 @@
-//! Every crate opens by saying what it is, what it is not, and how data goes through it.
+//! The header of every crate: its purpose, its limits, and its data path.
 
 use super::{Finding, manifest::members};
 use crate::tree::Tree;

@@ -1,18 +1,18 @@
-//! Hints of errors: a setting that they name can be set.
+//! Hints of errors: a named setting must exist.
 
 use super::Finding;
 use crate::tree::Tree;
 
-/// Where every setting of the server has a heading.
+/// The page with a heading for every setting of the server.
 const SETTINGS: &str = "docs/settings.md";
 
-/// What stands before a setting's name in a hint.
+/// The text before a setting's name in a hint.
 const LABEL: &str = "raise ";
 
-/// Ends of the names of settings that bound something; a name with a dot is none.
+/// Suffixes of the names of limits; a name with a dot is not a setting.
 const ENDS: [&str; 4] = ["_max", "_min", "_bytes", "_ms"];
 
-/// Crates that are no names of sections of the settings.
+/// Crate names: they are not sections of the settings.
 const SECTIONS: [&str; 6] = ["query.", "pgwire.", "journal.", "engine.", "flight.", "http."];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -36,7 +36,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The settings that the texts in a line name.
+/// The settings named by the texts in a line.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let raised = line.match_indices(LABEL).filter_map(|(at, label)| line.get(at + label.len()..));
     let of_sections = SECTIONS
@@ -51,7 +51,7 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     raised.chain(of_sections).map(word).filter(|word| ENDS.iter().any(|end| word.ends_with(end)))
 }
 
-/// The name at the beginning of a text.
+/// The name at the start of a text.
 fn word(text: &str) -> &str {
     let end = text
         .find(|character: char| !(character.is_ascii_alphanumeric() || "_.".contains(character)))

@@ -1,29 +1,29 @@
-//! What work in progress leaves behind, and what belongs to one machine only.
+//! Finds leftovers of unfinished work, and paths of a single machine.
 
 use std::env;
 
 use super::Finding;
 use crate::tree::Tree;
 
-/// Words that mark unfinished work, in any text file of ours. In two parts, as the calls
-/// and folders below, so that this file is checked as every other.
+/// Words for unfinished work, in any text file of the repository. Words here, and calls and folders
+/// below, are split in two parts: this file then passes its own check.
 pub(super) const MARKS: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
 
-/// Calls that must not be in Rust code, not even in tests.
+/// Forbidden calls in Rust code, including tests.
 pub(super) const CALLS: [&str; 3] =
     [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("db", "g!(")];
 
-/// Attributes for which there is a better one.
+/// Attributes with a better replacement.
 pub(super) const ALLOWS: [&str; 2] = [concat!("#[al", "low("), concat!("#![al", "low(")];
 
-/// Folders that hold people's own on the systems in use.
+/// Folders of users' homes on the supported systems.
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Files that hold the words for a reason: other people's text, checksums, data.
+/// Files allowed to contain the words: other people's text, checksums, data.
 const EXEMPT: [&str; 4] = ["Cargo.lock", "LICENSE", "go.sum", ".slt.part"];
 
-/// Where files live on somebody's machine: people's homes, and this very clone.
+/// Machine-specific paths: users' homes, and the folder of this clone.
 pub(super) fn places(tree: &Tree) -> Vec<String> {
     let home = env::home_dir().into_iter();
     let clone = tree.root.parent().map(|folder| folder.to_path_buf());
@@ -55,7 +55,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Roots of tests and benches may allow what their helpers use here and there.
+/// Checks Rust code. Roots of tests and benches may allow lints for their helpers.
 fn check_rust(line: &str, test: bool, found: &mut impl FnMut(String)) {
     for call in CALLS.iter().filter(|call| line.contains(**call)) {
         found(format!("{call}…) must not be left in the code"));
@@ -68,7 +68,7 @@ fn check_rust(line: &str, test: bool, found: &mut impl FnMut(String)) {
     }
 }
 
-/// Whether `word` stands alone in `line`.
+/// True if `word` stands alone in `line`.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
@@ -78,7 +78,8 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a path that starts with `place` is in the line (not only one that contains it).
+/// True if the line contains a path starting with `place`. A path with `place` in the middle does
+/// not count.
 fn names_place(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
@@ -86,7 +87,7 @@ fn names_place(line: &str, place: &str) -> bool {
     })
 }
 
-/// Whether a plain comment is a statement rather than a sentence.
+/// True if a plain comment looks like a statement, not a sentence.
 fn looks_like_code(line: &str) -> bool {
     let Some(text) = line.trim_start().strip_prefix("//") else { return false };
     if text.starts_with(['/', '!']) {

@@ -1,5 +1,6 @@
-//! Lock files beside the workspace's (of fuzzers, the Python package, …) know what its crates depend on: what is
-//! built with `--locked` stops at once if they do not, and nothing of the workspace's own build tells.
+//! Checks the lock files outside the workspace's own lock file (of fuzzers, the Python package, …).
+//! The lock files list the dependencies of the workspace's crates. A build with `--locked` fails if
+//! a dependency is missing, but the workspace's own build does not detect the error.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,8 @@ fn named<'a>(key: &str, text: &'a str) -> Option<&'a str> {
     text.lines().find_map(value)
 }
 
-/// What a package of a lock file depends on; two versions of one name are told apart behind a space.
+/// The dependencies of a package in a lock file. An entry with several versions has its version
+/// after a space.
 fn listed(package: &str) -> impl Iterator<Item = &str> {
     let names = package.lines().filter_map(|line| line.strip_prefix(" \"")?.strip_suffix("\","));
     names.filter_map(|name| name.split(' ').next())

@@ -1,4 +1,4 @@
-//! The workspace manifest: every dependency once, with its reason, and used.
+//! The workspace manifest: every dependency is listed once, with its reason, and is used.
 
 use super::Finding;
 use crate::tree::Tree;
@@ -56,7 +56,7 @@ pub(super) struct Entry<'a> {
     pub line: usize,
     pub name: &'a str,
     pub text: &'a str,
-    /// Only the crate's own tests and benches use it.
+    /// True if only the crate's own tests and benches use the dependency.
     pub dev: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn dependencies(manifest: &str) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
-/// Whether a comment stands above the line, with only other entries in between.
+/// True if a comment stands above the line, with only other entries in between.
 fn explained(text: &str, number: usize) -> bool {
     let above: Vec<&str> = text.lines().take(number.saturating_sub(1)).collect();
     above.iter().rev().take_while(|line| !line.trim().is_empty()).any(|line| line.starts_with('#'))

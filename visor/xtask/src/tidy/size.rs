@@ -1,4 +1,4 @@
-//! File sizes: near 150 lines, looked at again at 500, refused at 800.
+//! File sizes: target 150 lines, a warning above 500, an error above 800.
 
 use super::Finding;
 use crate::tree::Tree;

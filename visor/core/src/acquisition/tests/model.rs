@@ -1,4 +1,4 @@
-//! The register beside a naive one: flat lists, looked through as a whole each time.
+//! The register beside a naive model: flat lists, searched completely each time.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ struct Waits {
     claim: Claim,
 }
 
-/// A refusal by its name.
+/// A refusal with its name.
 type Said<T> = Result<T, &'static str>;
 
 #[derive(Debug, Default)]
@@ -138,8 +138,8 @@ impl Naive {
         self.writing(chronicle, holder).next().is_some()
     }
 
-    /// What was open to the statements of a holder that write, and to those before them without a
-    /// pause.
+    /// The hull of events open to the current writing statements of a holder, and to earlier
+    /// statements without a pause between.
     fn written(&self, chronicle: u32, holder: i32) -> TickRange {
         let known =
             self.written.get(&(chronicle, holder)).filter(|_| self.writes(chronicle, holder));
@@ -150,7 +150,7 @@ impl Naive {
         self.held(chronicle, holder).is_some() || self.writes(chronicle, holder)
     }
 
-    /// Who is in the way of one that waits, or would.
+    /// The holders in the way of a waiting or possible request.
     fn in_the_way(&self, waits: &Waits) -> Vec<i32> {
         let Waits { ticket, chronicle, holder, claim } = *waits;
         let mut found = Vec::new();
@@ -172,7 +172,7 @@ impl Naive {
         found
     }
 
-    /// Whether a holder waits for itself, by following all paths of that length.
+    /// True if a holder waits for itself; follows all paths up to the number of holders.
     fn rings(&self, first: &Waits) -> bool {
         let mut reached = self.in_the_way(first);
         for _ in 0..HOLDERS {
@@ -310,7 +310,7 @@ impl Naive {
             list.push(line(used.chronicle, used.holder, standing, Mode::Shared, ticks));
         }
         list.sort();
-        // Statements of one holder are told once.
+        // Statements of a holder are listed once.
         list.dedup();
         list.extend(self.waits.iter().map(|waits| {
             line(
@@ -337,7 +337,7 @@ impl Naive {
             .count() as u32
     }
 
-    /// What must hold whatever happened.
+    /// Invariants after every step.
     fn check(&self) {
         for (at, one) in self.has.iter().enumerate() {
             for other in
@@ -462,7 +462,7 @@ fn carry_out(step: &Step, naive: &mut Naive, register: &mut Register) {
     }
 }
 
-/// Everybody who does not wait leaves, again and again: in the end nobody waits.
+/// All holders that do not wait leave, again and again: at the end no request waits.
 fn ends(naive: &mut Naive, register: &mut Register) {
     for chronicle in 0..CHRONICLES {
         while naive.closing.contains(&chronicle) {

@@ -1,4 +1,4 @@
-//! The options of a definition, as WITH (…) takes them.
+//! The options of a definition, in the form of WITH (…).
 
 use super::super::create::default_tick;
 use stratalog_model::{
@@ -12,9 +12,9 @@ const DURATIONS: [(&str, u64); 5] =
 /// Units of sizes, in bytes, the largest first.
 const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// The options of a table that differ from their defaults: CREATE TABLE makes an equal table with
-/// them. The default of `base` is the time of creation. [`of_key`] has the collision rule of a
-/// primary key.
+/// The options of a table that differ from their defaults: CREATE TABLE with these options makes an
+/// equal table. The default of `base` is the time of creation. [`of_key`] lists the collision rule
+/// of a primary key.
 pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
     let scale = &definition.scale;
     let mut listed = Vec::new();
@@ -51,7 +51,7 @@ pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)>
     listed
 }
 
-/// The options of a table's PRIMARY KEY: its collision rule, unless that is `first`.
+/// The options of a table's PRIMARY KEY: its collision rule, unless the rule is `first`.
 pub fn of_key(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
     match definition.collision {
         Collision::First => Vec::new(),
@@ -59,7 +59,7 @@ pub fn of_key(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
     }
 }
 
-/// A number in the largest unit of which it is a multiple.
+/// Formats a number in the largest unit that divides the number.
 fn with_unit(number: u64, units: &[(&str, u64)]) -> String {
     let unit = units.iter().find(|(_, size)| number.is_multiple_of(*size));
     let (name, size) = unit.copied().unwrap_or(("", 1));

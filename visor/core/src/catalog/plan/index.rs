@@ -1,4 +1,4 @@
-//! CREATE INDEX and DROP INDEX, of indexes that are made.
+//! CREATE INDEX and DROP INDEX for stored indexes.
 
 use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, Error, ErrorKind, IndexDefinition, IndexKind, Result,
@@ -84,7 +84,7 @@ fn column_of<'a>(
     Ok(column)
 }
 
-/// As PostgreSQL names them.
+/// A free index name, by PostgreSQL's naming rule.
 fn free_name(
     definition: &ChronicleDefinition,
     columns: &[String],

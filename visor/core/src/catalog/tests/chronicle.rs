@@ -123,7 +123,7 @@ fn keys_that_cannot_be() {
     );
     assert_eq!(refused(&catalog, key(&[])).0, ErrorKind::InvalidTableDefinition);
     assert_eq!(refused(&catalog, key(&["usage", "time"])).0, ErrorKind::InvalidTableDefinition);
-    // The only time of a key is its tick, wherever it stands.
+    // The only timestamp of a key is its tick, at any position.
     let [swapped, usual] = [&["time", "host"], &["host", "time"]]
         .map(|names| create(&empty(), with_key(cpu(), names)));
     assert_eq!(
@@ -411,7 +411,8 @@ fn where_times_come_from() {
     assert_eq!(kind, ErrorKind::InvalidTableDefinition, "{message}");
     new.columns[0].default_sql = Some("now()".to_string());
     create(&catalog, new);
-    // A start reads all of it, and an earlier version what it knows: only these are of format 4.
+    // A start reads all records, and an earlier version reads its known records: only these records
+    // have format 4.
     assert_eq!(open(&log).state(), catalog.state());
     let formats: Vec<String> = log
         .frames
@@ -458,7 +459,8 @@ fn an_index_becomes_coarser() {
         apply(&catalog, set("1min")).unwrap();
         assert_eq!(log.frames.lock().len(), 3 * (at + 1));
     }
-    // A start reads it, and so it does records of before: earlier versions know nothing of an index.
+    // A start reads the record and also older records: earlier versions have no granularity of the
+    // index.
     assert_eq!(open(&log).state(), catalog.state());
     let mut old = log.frames.lock().last().unwrap().clone();
     assert!(old.payload.starts_with(b"{\"format\":5,"));

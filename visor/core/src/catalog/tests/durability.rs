@@ -1,4 +1,4 @@
-//! What happens when the log fails, is slow, or is damaged.
+//! Failing, slow and damaged logs.
 
 use std::sync::{
     Arc,
@@ -48,7 +48,7 @@ fn several_commands_are_one_record_or_none() {
     };
     let before = catalog.state();
 
-    // An error of the second, and a log that fails, leave the first.
+    // After an error of the second command, or of the log, the first command has no effect.
     let error = block_on(catalog.apply_all(drops(&["a", "missing"]))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     log.failing.store(true, Ordering::Relaxed);
@@ -65,7 +65,7 @@ fn several_commands_are_one_record_or_none() {
     assert_eq!(catalog.state().version(), before.version() + 1);
     assert_eq!(open(&log).state(), catalog.state());
 
-    // What the first makes, the second finds.
+    // The second command sees the result of the first.
     let make = Command::CreateChronicle(cpu());
     let [drop_cpu] = <[Command; 1]>::try_from(drops(&["cpu"])).unwrap();
     block_on(catalog.apply_all(vec![make, drop_cpu])).unwrap();
@@ -84,7 +84,7 @@ fn a_command_is_visible_once_durable_even_if_nobody_waits() {
     assert!(abandoned.poll_unpin(&mut context).is_pending());
     assert_eq!(catalog.state().version(), 0, "visible before it is durable");
 
-    // The next command waits its turn, though the first one's caller is gone.
+    // The next command waits its turn, although the first command's caller is gone.
     drop(abandoned);
     let mut second = catalog.apply(Command::CreateChronicle(table("t", Vec::new())));
     assert!(second.poll_unpin(&mut context).is_pending());
@@ -107,7 +107,7 @@ fn dropping_a_command_before_its_turn_frees_the_turn() {
     assert_eq!(log.frames.lock().len(), 1);
 }
 
-/// An append whose commit frame the test writes, or not.
+/// An append with a commit frame controlled by the test.
 struct Prepared {
     statements: Vec<StatementId>,
     chronicles: Vec<ChronicleId>,
@@ -175,7 +175,7 @@ fn a_record_decides_about_prepared_events() {
     let statements = [7, 9].map(StatementId).to_vec();
     assert_eq!(catalog.state().decision(), Some(&Decision { statements, rows: 1 }));
 
-    // A command that is wrong by now decides nothing, and a record decides about events alone.
+    // An invalid command decides nothing, and a record can decide about events alone.
     let events = prepared(&catalog, &[11], Ok(()));
     let error = block_on(catalog.apply_with(make, events)).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DuplicateTable);
@@ -189,7 +189,7 @@ fn a_record_decides_about_prepared_events() {
     assert!(appended.is_some());
     assert_eq!(log.frames.lock().len(), 2, "nothing to decide");
 
-    // Events of a chronicle that another session has dropped.
+    // Events of a chronicle dropped by another session.
     let mut events = append(&catalog, &[13], Ok(()));
     events.chronicles = vec![ChronicleId(77)];
     let make = vec![Command::CreateChronicle(table("gone", Vec::new()))];
@@ -197,7 +197,7 @@ fn a_record_decides_about_prepared_events() {
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     assert_eq!(log.frames.lock().len(), 2);
 
-    // The record of a change without events leaves the last decision as it is.
+    // The record of a change without events does not change the last decision.
     create(&catalog, table("t", Vec::new()));
     assert_eq!(open(&log).state(), catalog.state());
     assert_eq!(catalog.state().decision().map(|decision| decision.statements.len()), Some(1));
@@ -224,7 +224,7 @@ fn no_change_follows_a_decision_without_its_commit_frame() {
     assert_eq!(started.state().chronicle_count(), 1);
     assert!(started.state().decision().is_some());
 
-    // What nobody knows stays as it is until then.
+    // An unknown outcome stays unknown until the next start.
     let catalog = started;
     log.failing.store(false, Ordering::Relaxed);
     let log = Arc::new(log.reopened());
@@ -238,7 +238,7 @@ fn no_change_follows_a_decision_without_its_commit_frame() {
     assert!(abandoned.load(Ordering::Relaxed));
     drop(catalog);
 
-    // A record that is not written leaves the catalog as it was.
+    // A failed write of a record does not change the catalog.
     let drop_cpu = Command::DropChronicle {
         database: "stratalog".to_string(),
         schema: "public".to_string(),
@@ -291,7 +291,7 @@ fn columns_of_earlier_versions_whose_names_are_taken_now_have_other_names() {
     apply(&catalog, Command::AddColumn { id, column, key, if_not_exists }).unwrap();
     let (from, to) = ("grp2".to_string(), "grp3".to_string());
     apply(&catalog, Command::RenameColumn { id, from, to }).unwrap();
-    // As it was before the name was that of a system column.
+    // The state before the names were reserved for system columns.
     for frame in log.frames.lock().iter_mut() {
         let text = String::from_utf8(frame.payload.to_vec()).unwrap();
         let text = text.replace("\"grp\"", "\"_group\"").replace("\"grp2\"", "\"_gsn\"");
@@ -304,7 +304,7 @@ fn columns_of_earlier_versions_whose_names_are_taken_now_have_other_names() {
         cpu.columns.iter().map(|column| column.name.clone()).collect()
     };
     assert_eq!(names(&catalog)[3..], ["_group__", "_group_", "_tick_"]);
-    // All can be done with it that can be done with others.
+    // The column supports all operations of other columns.
     let options = vec![("granularity".to_string(), "1s".to_string())];
     assert!(apply(&catalog, Command::SetOptions { id, options }).unwrap().changed);
     let (from, to) = ("_group__".to_string(), "team".to_string());

@@ -1,4 +1,4 @@
-//! A log in memory: what a reopened one replays is what was acknowledged.
+//! A log in memory: a reopened log replays the acknowledged records.
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ pub(super) struct MemoryLog {
     pub frames: Arc<Mutex<Vec<Frame>>>,
     /// The next submit fails.
     pub failing: AtomicBool,
-    /// The log has stopped for good.
+    /// The log has stopped permanently.
     stopped: AtomicBool,
     /// Completions wait here until `finish`.
     pub holding: AtomicBool,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Held {
 }
 
 impl MemoryLog {
-    /// Another log over the same frames, as after a restart.
+    /// Another log over the same frames, like after a restart.
     pub fn reopened(&self) -> MemoryLog {
         MemoryLog { frames: Arc::clone(&self.frames), ..MemoryLog::default() }
     }
@@ -42,7 +42,7 @@ impl MemoryLog {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Completes what `holding` held back.
+    /// Completes the submissions held by `holding`.
     pub fn finish(&self) {
         for Held(done, lsn) in self.held.lock().drain(..) {
             done(Ok(lsn));

@@ -7,7 +7,7 @@ use super::*;
 const HOUR: i64 = 3600 * SECOND;
 const YEAR: i64 = 8766 * HOUR;
 
-/// Time passes, and the clock's thread looks at it.
+/// Time passes, and the clock's thread reads the clocks.
 fn pass(clock: &MasterClock, hands: &Hands, ns: i64) {
     hands.pass(ns);
     clock.renew();
@@ -47,7 +47,7 @@ fn a_long_jump_ahead_is_held_until_it_is_accepted() {
         assert_eq!(status.reading.line, TimeLine { epoch: 3, steps: 0 });
         assert_eq!((status.held_ns, status.alarms), (0, Vec::new()));
         assert_eq!(clock.accept_jump().unwrap(), None);
-        // What was accepted is never taken back.
+        // An accepted jump is never undone.
         drop(clock);
         disk.crash();
         hands.step(-jump);
@@ -61,21 +61,21 @@ fn a_jump_that_is_set_right_leaves_no_trace_but_its_count() {
     let clock = open(&disk, &hands);
     hands.step(10 * YEAR);
     pass(&clock, &hands, 5 * SECOND);
-    // Somebody types the time, and is two seconds off.
+    // An operator types the time, with an error of two seconds.
     hands.step(-10 * YEAR + 2 * SECOND);
     pass(&clock, &hands, SECOND);
     assert_eq!(clock.now_ns(), START + 8 * SECOND);
     let status = clock.status();
     assert_eq!((status.held_ns, status.jumps_held, status.alarms.len()), (0, 1, 0));
     assert_eq!(status.reading.line.epoch, 3);
-    // Halfway back is not back.
+    // A correction by half of the jump is not enough.
     hands.step(10 * HOUR);
     pass(&clock, &hands, SECOND);
     hands.step(-5 * HOUR);
     pass(&clock, &hands, SECOND);
     assert_eq!(clock.now_ns(), START + 10 * SECOND);
     assert_eq!(clock.status().held_ns, 5 * HOUR as u64);
-    // Farther back than it had been: as any step back.
+    // Back beyond the old position: the same as any step back.
     hands.step(-6 * HOUR);
     pass(&clock, &hands, 4 * SECOND);
     assert_eq!(clock.now_ns(), START + 12 * SECOND);
@@ -93,7 +93,7 @@ fn a_jump_is_held_over_a_restart_and_not_when_the_clock_was_set_right() {
         let last = clock.now_ns();
         drop(clock);
         disk.crash();
-        // Down for an hour.
+        // An hour without a server.
         hands.pass(HOUR);
         hands.step(-back);
         let clock = open(&disk, &hands);
@@ -138,7 +138,7 @@ fn jumps_back_of_any_length_never_take_time_back() {
         assert_ne!(after.line, before.line, "those who go by the old rate are told");
         hands.step(jump);
         pass(&clock, &hands, SECOND);
-        // Set right again: that is no jump ahead, it goes nowhere where time was not going.
+        // Corrected again: the step is not a jump ahead, because time was already on the way there.
         let after = clock.reading();
         assert_eq!(after.now_ns, START + SECOND / 2 + SECOND, "{jump}");
         assert_eq!(after.rate_ppb, RATE_ONE_PPB);
@@ -166,7 +166,7 @@ fn a_lease_of_the_first_version_is_read() {
     let clock = open(&disk, &hands);
     assert_eq!(clock.reading().now_ns, START + HOUR);
     assert_eq!(clock.reading().line.epoch, 1);
-    // The other slot is of this version from then on.
+    // From now on the other slot has the current version.
     disk.crash();
     assert_eq!(open(&disk, &hands).reading().line.epoch, 2);
     disk.flip(8);
@@ -176,7 +176,7 @@ fn a_lease_of_the_first_version_is_read() {
 
 #[test]
 fn looks_that_are_not_sure_follow_a_jump_no_farther_than_one() {
-    /// Clocks that take long to be read.
+    /// Slow clocks.
     #[derive(Debug)]
     struct Slow(Arc<Hands>);
     impl TimeSource for Slow {
@@ -202,7 +202,7 @@ fn looks_that_are_not_sure_follow_a_jump_no_farther_than_one() {
 
 #[test]
 fn a_process_that_was_put_aside_between_two_readings_sees_no_jump() {
-    /// Clocks of which the second is read a long time after the first, now and then.
+    /// Clocks with an occasional long delay between both readings.
     #[derive(Debug)]
     struct Aside(Arc<Hands>, AtomicU64);
     impl TimeSource for Aside {

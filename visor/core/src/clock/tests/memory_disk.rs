@@ -1,4 +1,4 @@
-//! One file in memory; what was not synced is lost by a crash.
+//! A file in memory; a crash loses unsynced data.
 
 use std::{
     io,
@@ -34,7 +34,7 @@ impl MemoryDisk {
         self.0.syncs.load(Ordering::Relaxed)
     }
 
-    /// As a file system without fallocate.
+    /// Behaves like a file system without fallocate.
     pub fn reserve_nothing(&self) {
         self.0.reserves_nothing.store(true, Ordering::Relaxed);
     }
@@ -43,7 +43,7 @@ impl MemoryDisk {
         self.0.failing.store(true, Ordering::Relaxed);
     }
 
-    /// Somebody writes to the file, or removes it.
+    /// The file is overwritten or removed from outside.
     pub fn replace(&self, bytes: Option<&[u8]>) {
         self.0.exists.store(bytes.is_some(), Ordering::Relaxed);
         *self.0.written.lock() = bytes.unwrap_or_default().to_vec();

@@ -1,4 +1,4 @@
-//! A start whose wall clock is wrong.
+//! A start with a wrong wall clock.
 
 use super::*;
 use crate::clock::{accept, correct};
@@ -7,7 +7,7 @@ const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 8766 * HOUR;
 
-/// A clock that ran for some seconds, and whose server has crashed.
+/// A clock after a few seconds of running and a crash of its server.
 fn crashed() -> (Arc<MemoryDisk>, Arc<Hands>, i64) {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let clock = open(&disk, &hands);
@@ -44,7 +44,7 @@ fn a_start_far_ahead_is_followed_and_unconfirmed_until_it_is_accepted() {
     hands.step(10 * DAY);
     let clock = open(&disk, &hands);
     assert_eq!(clock.now_ns(), last + 10 * DAY);
-    // What was leased counts as the end of the last run.
+    // The lease counts as the end of the last run.
     let certain = clock.confirmed_ns();
     assert!(certain >= last && certain <= last + 2 * AHEAD_NS, "{}", certain - last);
     hands.pass(HOUR);
@@ -54,14 +54,14 @@ fn a_start_far_ahead_is_followed_and_unconfirmed_until_it_is_accepted() {
     assert_eq!(status.held_ns, 0);
     assert!(status.alarms[0].contains("accept_clock_jump"), "{:?}", status.alarms);
     assert!(status.alarms[0].contains("stratalog clock --correct"), "{:?}", status.alarms);
-    // Restarts do not forget it, nor count it twice.
+    // Restarts neither forget the lead nor count it twice.
     let before = unconfirmed(&clock);
     assert!(before > 9 * DAY);
     drop(clock);
     let clock = restart(&disk, &hands);
     assert_eq!(unconfirmed(&clock), before);
     assert!(clock.confirmed_ns() < last + 2 * HOUR);
-    // The lease that the crash left is behind.
+    // The lease from the crash is in the past.
     hands.pass(10 * SECOND);
     let epoch = clock.reading().line.epoch;
     assert_eq!(clock.accept_jump().unwrap(), Some(before as u64));
@@ -121,13 +121,13 @@ fn a_lead_of_years_is_held() {
         assert!(clock.status().held_ns as i64 > lead - HOUR);
         hands.pass(7 * SECOND);
         assert_eq!(clock.now_ns(), now + 7 * SECOND);
-        // Set right: as if nothing had happened.
+        // After the correction, no effect remains.
         hands.step(-lead);
         clock.renew();
         assert_eq!((clock.status().held_ns, clock.status().alarms), (0, Vec::new()));
         assert!(clock.now_ns() <= last + HOUR);
     }
-    // Or it was right.
+    // Or the clock was right.
     let (disk, hands, last) = crashed();
     hands.pass(2 * YEAR);
     let clock = open(&disk, &hands);
@@ -153,11 +153,11 @@ fn a_start_before_1970_or_at_the_end_of_time_is_refused_and_changes_nothing() {
         hands.wall_ns.store(there, Ordering::Relaxed);
         let now = open(&disk, &hands).now_ns();
         assert!(now >= last && now <= last + 2 * AHEAD_NS);
-        // Neither is a new database made.
+        // A new database is not made either.
         let (disk, hands) = (Arc::default(), Hands::at(wall_ns));
         assert!(try_open(&disk, &hands).is_err());
     }
-    // Under a running clock it is a step as any.
+    // Under a running clock, this is an ordinary step.
     let (disk, hands) = (Arc::default(), Hands::at(START));
     let clock = open(&disk, &hands);
     let now = clock.now_ns();
@@ -178,7 +178,7 @@ fn an_idle_run_is_no_lead() {
     drop(clock);
     let clock = restart(&disk, &hands);
     assert_eq!(unconfirmed(&clock), 0);
-    // An orderly end, too.
+    // After an orderly end too.
     hands.pass(10 * DAY);
     clock.settle().unwrap();
     drop(clock);
@@ -261,7 +261,7 @@ fn versions_of_the_file() {
         disk.replace(Some(&bytes));
         let error = try_open(&disk, &Hands::at(START)).unwrap_err();
         assert!(error.message().contains("does not know"), "{error}");
-        // Nor beside a slot that is known: whose lease is later, nobody knows.
+        // Refused beside a known slot too: the later lease cannot be determined.
         let mut both = record(b"SLCLOCK3", &[7, lease, 3, 11, 13]);
         both[4096..].copy_from_slice(&bytes[..4096]);
         assert!(look(&both).is_err());

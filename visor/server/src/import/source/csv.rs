@@ -1,4 +1,4 @@
-//! CSV: cut into records here, read by the server.
+//! CSV: split into records here, parsed by the server.
 
 use std::io::Read;
 
@@ -11,16 +11,16 @@ use crate::{
 };
 
 const READ_BYTES: usize = 1 << 20;
-/// A record longer than this is one whose quote was never closed.
+/// Maximum length of a record: a longer record has an unclosed quote.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Records of a CSV input. Only record ends are looked for; what a record means is decided
-/// by COPY, with the table's types.
+/// Records of a CSV input. The source finds only the ends of records; COPY parses the values with
+/// the table's types.
 pub(super) struct CsvSource {
     input: Input,
     options: SourceOptions,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are handed out already.
+    /// Used bytes at the start of the buffer.
     start: usize,
     at_end: bool,
     names: Option<Vec<String>>,
@@ -31,7 +31,7 @@ pub(super) struct CsvSource {
     next_line: u64,
 }
 
-/// The names of a header; a column without one is called by its place.
+/// The names of a header; an unnamed column is named by its position.
 fn named(header: Vec<Option<String>>) -> Vec<String> {
     let given: Vec<String> = header.into_iter().map(Option::unwrap_or_default).collect();
     let name = |(at, name): (usize, &String)| match name.is_empty() {
@@ -104,10 +104,11 @@ impl CsvSource {
         Ok(())
     }
 
-    /// The record that begins at `from`: its bytes, line end included. Reads on as needed.
+    /// Finds the record starting at `from`: its bytes, including the line end. Reads more as
+    /// needed.
     fn record_end(&mut self, from: usize) -> Result<Option<(usize, usize)>, SqlError> {
         let (mut at, mut quoted) = (from, false);
-        // Of the quote that opened a value, and behind the one that closed the last.
+        // Position of the last opening quote, and position after the last closing quote.
         let (mut opened, mut closed) = (from, None);
         loop {
             let rest = self.buffer.get(at..).unwrap_or_default();
@@ -118,7 +119,7 @@ impl CsvSource {
                     if quoted {
                         closed = Some(at);
                     } else if closed != Some(found) {
-                        // A doubled quote closes nothing, and opens nothing.
+                        // Not the second half of a doubled quote: the quote opens a value.
                         opened = found;
                     }
                     quoted = !quoted;
@@ -159,7 +160,7 @@ impl CsvSource {
         Ok(!self.at_end)
     }
 
-    /// The values of a record, `None` for NULL; for the header and for guessing types.
+    /// The values of a record, `None` for NULL; for the header and for the choice of types.
     fn fields(&self, from: usize, to: usize) -> Result<Vec<Option<String>>, SqlError> {
         let bytes = self.buffer.get(from..to).unwrap_or_default();
         let record = std::str::from_utf8(bytes)
@@ -193,7 +194,7 @@ impl CsvSource {
         Ok(fields)
     }
 
-    /// Whether a line is empty, and not the value of a table's only column.
+    /// True if a line is empty and the table has more than one column.
     fn is_blank(&self, from: usize, to: usize) -> bool {
         let columns = self.names.as_ref().map_or(self.guesses.len().max(self.columns), Vec::len);
         let line = self.buffer.get(from..to).unwrap_or_default();
@@ -210,7 +211,7 @@ impl CsvSource {
         .with_hint(UNTERMINATED_HINT)
     }
 
-    /// The line of a byte that is not handed out yet.
+    /// The line of a byte in the unused part of the buffer.
     fn line_of(&self, at: usize) -> u64 {
         self.next_line + self.line_ends(self.start, at)
     }
@@ -279,7 +280,7 @@ impl Source for CsvSource {
         self.buffer.drain(..self.start);
         self.start = 0;
         let (mut rows, mut end, mut line) = (0, 0, self.next_line);
-        // Where blank lines are left out, and the lines of the others then.
+        // Positions of skipped blank lines, and line numbers of the records after a skipped line.
         let (mut blank, mut at) = (Vec::new(), Vec::new());
         while rows < rows_max {
             let Some((from, to)) = self.record_end(end)? else { break };
@@ -301,7 +302,7 @@ impl Source for CsvSource {
         if rows == 0 {
             return Ok(None);
         }
-        // The last line may lack its end, as in COPY.
+        // The last line may lack its end, like in COPY.
         let mut bytes = Vec::with_capacity(end);
         let mut kept = 0;
         for left_out in blank.iter().chain([&(end..end)]) {

@@ -1,15 +1,15 @@
-//! From the line numbers of a batch to those of the input.
+//! Maps line numbers of a batch to line numbers of the input.
 
 use crate::sql::error::SqlError;
 
-/// Where the lines of a batch come from.
+/// The origin of the lines of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lines {
     /// Line k of the batch is line `first + k − 1` of the input.
     From {
-        /// What one is called: line, row.
+        /// The name of an element: line, row.
         noun: &'static str,
-        /// Of the batch's first.
+        /// The number of the batch's first line.
         first: u64,
     },
     /// Line k of the batch is line `at[k − 1]` of the input.
@@ -33,8 +33,8 @@ impl Lines {
         }
     }
 
-    /// Puts the input's numbers in the place of the batch's: servers write "line 7" into the
-    /// context or the message of an error of COPY.
+    /// Replaces the batch's line numbers by the input's: servers write "line 7" into the context or
+    /// the message of an error of COPY.
     pub fn relabel(&self, error: SqlError) -> SqlError {
         let context = error.context.map(|text| self.replace(&text).into());
         SqlError { message: self.replace(&error.message), context, ..error }

@@ -1,6 +1,6 @@
-//! The texts of the values in JSON that is known to be sound: numbers with all their digits.
+//! The texts of the values in valid JSON, with all digits of numbers.
 
-/// The members of an object, or the items of an array, as they are written.
+/// The members of an object, or the items of an array, in their original text.
 pub(super) fn parts(composite: &str) -> Vec<&str> {
     let trimmed = composite.trim();
     let inner = trimmed.get(1..trimmed.len().saturating_sub(1)).unwrap_or_default();

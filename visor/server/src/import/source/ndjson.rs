@@ -14,10 +14,10 @@ use crate::{
     sql::{error::SqlError, rows::ResultColumn},
 };
 
-/// A line longer than this is no record.
+/// Maximum length of a line with a record.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// An object, and the texts of its values: what is parsed has lost digits of numbers.
+/// An object, with the texts of its values: parsed numbers have lost digits.
 struct Object {
     values: Map<String, Value>,
     texts: HashMap<String, String>,
@@ -34,7 +34,7 @@ impl Object {
 /// Objects, one per line; blank lines are skipped.
 pub(super) struct NdjsonSource {
     input: BufReader<Input>,
-    /// Objects looked at for types, with their lines.
+    /// Objects read for the choice of types, with their lines.
     looked_at: std::vec::IntoIter<(u64, Object)>,
     guesses: Vec<(String, Guess)>,
     table: Vec<ResultColumn>,
@@ -185,7 +185,7 @@ impl Source for NdjsonSource {
     }
 }
 
-/// A value, which is written as `written`, as the text that its column reads.
+/// Converts a value to the text for its column; `written` is the value's original text.
 fn text_of(value: &Value, written: &str, column_type: &ColumnType) -> String {
     match (value, column_type) {
         (_, ColumnType::Jsonb) => written.to_string(),

@@ -21,14 +21,14 @@ pub(super) struct ParquetSource {
     schema: SchemaRef,
     rows: u64,
     next_row: u64,
-    /// A batch of which the first rows are handed out already.
+    /// The rest of a partly used batch.
     rest: Option<RecordBatch>,
     style: TextStyle,
 }
 
 impl ParquetSource {
     pub(super) fn open(mut input: Input) -> Result<Self, SqlError> {
-        // A Parquet file is read from its end: a pipe goes to a file without a name first.
+        // A Parquet file is read from its end: a pipe is first copied to an unnamed file.
         let file: File = match input.file.take() {
             Some(file) => file,
             None => {

@@ -1,4 +1,4 @@
-//! A connection to a database that this process has open.
+//! A connection to a database opened by this process.
 
 use std::{fmt, pin::pin, sync::Arc};
 
@@ -30,7 +30,7 @@ impl fmt::Debug for EmbeddedConnection {
     }
 }
 
-/// Cancels what an embedded session runs.
+/// Cancels the running statement of an embedded session.
 #[derive(Clone)]
 pub struct EmbeddedCanceller {
     service: Arc<QueryService>,
@@ -47,7 +47,7 @@ impl EmbeddedConnection {
     /// Opens a session.
     ///
     /// # Errors
-    /// A database that does not exist.
+    /// An unknown database.
     pub fn connect(embedded: Arc<Embedded>, user: &str, database: &str) -> Result<Self, SqlError> {
         let session = embedded.service().connect(Login {
             user: user.to_string(),

@@ -16,7 +16,7 @@ use crate::sql::{
     splitter::leading_words,
 };
 
-/// Rows handed over at a time.
+/// Number of rows in a portion.
 const ROWS_AT_A_TIME: usize = 1024;
 
 /// A client of a server.
@@ -37,7 +37,7 @@ impl WireConnection {
     /// Connects.
     ///
     /// # Errors
-    /// What the server says, or that there is none.
+    /// The server's error, or a missing server.
     pub async fn connect(config: &Config) -> Result<Self, SqlError> {
         let place = place_of(config);
         let (client, mut connection) = config.connect(NoTls).await.map_err(|error| {
@@ -128,7 +128,7 @@ impl WireConnection {
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             if let Err(error) = sink.send(bytes).await {
-                // The server's reason arrives as the answer to the end.
+                // The server's reason arrives after the end of the stream.
                 sink.finish().await?;
                 return Err(error.into());
             }
@@ -195,7 +195,7 @@ fn may_return_rows(words: &[String], sql: &str) -> bool {
     }
 }
 
-/// The command tag, which the client library reduces to its number.
+/// Rebuilds the command tag; the client library keeps only its number.
 fn tag(words: &[String], rows: u64) -> String {
     let first = words.first().map_or("", String::as_str);
     match first {
@@ -207,7 +207,7 @@ fn tag(words: &[String], rows: u64) -> String {
     }
 }
 
-/// Our type of a type of the protocol; text for those that have none.
+/// The column type of a protocol type; text for an unknown protocol type.
 fn column_type(pg: &Type, modifier: i32) -> ColumnType {
     let precision = || u8::try_from(modifier).ok().filter(|digits| matches!(digits, 0 | 3 | 6 | 9));
     let element = |inner: ColumnType| ColumnType::Array(Box::new(inner));

@@ -5,14 +5,14 @@ use std::io;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// How CSV looks.
+/// The form of CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// Whether the first line names the columns.
+    /// True for a header line with the column names.
     pub header: bool,
-    /// Between values; ASCII.
+    /// Separator of values; ASCII.
     pub delimiter: u8,
-    /// The unquoted text that means NULL.
+    /// The unquoted text for NULL.
     pub null: String,
 }
 
@@ -23,7 +23,7 @@ impl Default for CsvOptions {
     }
 }
 
-/// Writes lines as they come.
+/// Writes lines as they arrive.
 pub(super) struct CsvOutput {
     target: Target,
     options: CsvOptions,
@@ -45,7 +45,7 @@ impl CsvOutput {
                 self.line.extend_from_slice(self.options.null.as_bytes());
                 continue;
             };
-            // `\.` alone on a line ends the data of some readers.
+            // Some readers end the data at a line with `\.` alone.
             let special =
                 |byte| matches!(byte, b'"' | b'\n' | b'\r') || byte == self.options.delimiter;
             let quoted = value == self.options.null || value == "\\." || value.bytes().any(special);

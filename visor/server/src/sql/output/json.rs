@@ -7,8 +7,8 @@ use stratalog_model::ColumnType;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Writes objects whose keys are the column names. Numbers, booleans, arrays and jsonb are
-/// written as such, everything else as the text that SQL shows.
+/// Writes objects with the column names as keys. Numbers, booleans, arrays and jsonb keep their
+/// JSON type; other values are written as SQL text.
 pub(super) struct JsonOutput {
     target: Target,
     array: bool,
@@ -83,7 +83,7 @@ fn write_value(line: &mut String, value: Option<&str>, column_type: &ColumnType)
         | ColumnType::Real
         | ColumnType::Double
         | ColumnType::Numeric { .. }
-            // NaN and the infinities are no JSON numbers.
+            // NaN and the infinities are not JSON numbers.
             if value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')) =>
         {
             line.push_str(value);
@@ -106,7 +106,7 @@ fn write_value(line: &mut String, value: Option<&str>, column_type: &ColumnType)
     }
 }
 
-/// The items of an array's text form: `{1,NULL,"a b"}`; `None` when it is not one.
+/// The items of an array in text form: `{1,NULL,"a b"}`; `None` for other text.
 fn array_items(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?;
     let mut items = Vec::new();

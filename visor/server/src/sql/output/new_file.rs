@@ -1,4 +1,4 @@
-//! A file that appears when it is whole.
+//! A file visible only when complete.
 
 use std::{
     fs::File,
@@ -6,20 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the bytes go until all are there. Dropped before [`Self::keep`], it removes them.
+/// A temporary file for incomplete data. A drop before [`Self::keep`] removes the file.
 pub struct NewFile {
-    /// Beside the file that is asked for; `None` for what is no file, such as a pipe, which
-    /// is written as it is.
+    /// Beside the requested file; `None` for a special file, such as a pipe, written directly.
     temporary: Option<PathBuf>,
-    /// The file that is asked for; what a link points at.
+    /// The requested file, with links resolved.
     path: PathBuf,
 }
 
 impl NewFile {
-    /// A file beside `path`, which takes its place in the end.
+    /// A temporary file beside `path`; it will replace the file at `path`.
     ///
     /// # Errors
-    /// A place where none can be made.
+    /// A place where no file can be made.
     pub fn create(path: &Path) -> io::Result<(Self, File)> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let existing = path.metadata().ok();
@@ -38,13 +37,13 @@ impl NewFile {
         Ok((new, file))
     }
 
-    /// Gives `file`, which is complete, its name.
+    /// Gives the complete `file` its final name.
     ///
     /// # Errors
-    /// What the disk says; nothing has the name then, or what had it before.
+    /// Errors of the disk; the name then does not exist, or still belongs to the old file.
     pub fn keep(mut self, file: &File) -> io::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
-        // What takes the place of another file must be there after a crash, too.
+        // A file that replaces another file must survive a crash.
         file.sync_all()?;
         std::fs::rename(temporary, &self.path)?;
         self.temporary = None;
@@ -56,7 +55,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // What cannot be removed is left under a name that says what it is.
+            // A file that cannot be removed keeps its recognizable temporary name.
             let _ = std::fs::remove_file(temporary);
         }
     }

@@ -1,4 +1,4 @@
-//! A Parquet file of one result.
+//! A Parquet file with one result.
 
 use std::{
     collections::HashMap,
@@ -25,17 +25,17 @@ use stratalog_text::{ColumnBuilder, TextStyle};
 use super::{NewFile, Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Bytes of a row group, encoded: what is held back in memory.
+/// Maximum encoded bytes of a row group: buffered in memory.
 const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
 
 enum Place {
     File(PathBuf),
-    /// `None` once it is written to.
+    /// `None` after the first write.
     Stream(Option<Target>),
 }
 
-/// Writes rows with their types; zstd-compressed. The file appears, or replaces what was
-/// there, when all of the result is in it.
+/// Writes rows with their types; zstd-compressed. The file appears, or replaces an existing file,
+/// only after the complete result is written.
 pub struct ParquetOutput {
     place: Place,
     types: Vec<ColumnType>,
@@ -43,17 +43,17 @@ pub struct ParquetOutput {
     writer: Option<ArrowWriter<Target>>,
     file: Option<(NewFile, File)>,
     style: TextStyle,
-    /// Told in the file besides the rows.
+    /// Additional metadata of the file.
     metadata: HashMap<String, String>,
 }
 
 impl ParquetOutput {
-    /// An output into the file at `path`; nothing is made there yet.
+    /// An output into the file at `path`; the file is not made yet.
     pub fn new(path: &Path) -> Self {
         Self::at(Place::File(path.to_path_buf()))
     }
 
-    /// An output of the file's bytes, in their order.
+    /// An output of the file's bytes to a stream.
     pub fn stream(target: Target) -> Self {
         Self::at(Place::Stream(Some(target)))
     }
@@ -70,7 +70,7 @@ impl ParquetOutput {
         }
     }
 
-    /// Says more in the file's metadata.
+    /// Adds metadata to the file.
     pub fn with_metadata(mut self, metadata: HashMap<String, String>) -> Self {
         self.metadata = metadata;
         self
@@ -157,8 +157,8 @@ impl Output for ParquetOutput {
     }
 }
 
-/// The field in types that Parquet has, and that every tool reads: it has no seconds, and
-/// views of text are ways to hold them in memory.
+/// Converts the field to a Parquet type readable by every tool: Parquet has no seconds, and text
+/// views exist only in memory.
 fn storable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Utf8View => DataType::Utf8,
@@ -171,7 +171,7 @@ fn storable(field: &Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// What the disk or the pipe said, if it was one of them.
+/// Returns the error of the disk or the pipe, if either caused the failure.
 fn told(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
@@ -182,7 +182,7 @@ fn told(error: ParquetError) -> io::Error {
     }
 }
 
-/// Refuses a column whose values no Parquet file takes.
+/// Refuses a column with values not storable in Parquet.
 fn check_writable(field: &Field, column: &ResultColumn) -> io::Result<()> {
     let value = new_null_array(field.data_type(), 1);
     let schema = Arc::new(Schema::new(vec![field.clone()]));

@@ -1,4 +1,4 @@
-//! Tables for people: columns side by side where they fit, one under the other where not.
+//! Tables for people: columns side by side if they fit, otherwise one value per line.
 
 use std::io;
 
@@ -7,28 +7,28 @@ use unicode_width::UnicodeWidthChar;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Rows looked at to choose the columns' widths; later rows keep them.
+/// Number of rows for the choice of the columns' widths; later rows use the same widths.
 const ROWS_MEASURED: usize = 1000;
-/// Bytes held for that, at most.
+/// Maximum bytes buffered for the choice.
 const BYTES_MEASURED: usize = 8 << 20;
-/// A column is never cut to less than this.
+/// Minimum width of a truncated column.
 const WIDTH_MIN: usize = 6;
 
-/// How tables look.
+/// The form of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TableOptions {
-    /// One line per value (`\x`), whatever fits.
+    /// A line per value (`\x`), even if the columns fit.
     pub expanded: bool,
-    /// Columns of the terminal; `None` when the output is no terminal: nothing is cut.
+    /// Width of the terminal; `None` when the output is not a terminal: values are not truncated.
     pub width_max: Option<usize>,
 }
 
-/// Columns that `text` takes on a terminal.
+/// The width of `text` on a terminal.
 pub fn display_width(text: &str) -> usize {
     text.chars().map(|character| character.width().unwrap_or(0)).sum()
 }
 
-/// Holds rows back until widths are known, then writes through.
+/// Buffers rows until the widths are known, then writes directly.
 pub(super) struct TableOutput {
     target: Target,
     options: TableOptions,
@@ -57,7 +57,7 @@ impl TableOutput {
         }
     }
 
-    /// Chooses the layout from the rows held, and writes them.
+    /// Chooses the layout from the buffered rows, and writes them.
     fn start(&mut self) -> io::Result<()> {
         let layout = self.choose();
         if let Layout::Side(widths) = &layout {
@@ -88,12 +88,12 @@ impl TableOutput {
             }
         }
         let Some(width_max) = self.options.width_max else { return Layout::Side(widths) };
-        // Each column costs its width, a space at both sides, and a bar to the next.
+        // Each column needs its width, a space at both sides, and a bar before the next column.
         let room = (width_max + 1).saturating_sub(widths.len() * 3);
         if room < widths.iter().map(|width| WIDTH_MIN.min(*width)).sum() {
             return under;
         }
-        // The widest give way first; numbers are never cut.
+        // The widest columns shrink first; numbers are never truncated.
         while widths.iter().sum::<usize>() > room {
             let widest = widths
                 .iter()
@@ -196,7 +196,7 @@ fn pad(line: &mut String, text: &str, width: usize, align: Align) {
     line.extend(std::iter::repeat_n(' ', missing - before));
 }
 
-/// Control characters would tear the table.
+/// Replaces control characters, because they would break the table.
 fn one_line(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_string();

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use super::{Next, Shell, say};
 use crate::{import::quote, sql::output::Format};
 
-/// What `\?` shows.
+/// The text of `\?`.
 pub const HELP: &str = r"\? or \help        this list
 \h                 SQL statements, with an example of each
 \l                 databases
@@ -20,7 +20,7 @@ pub const HELP: &str = r"\? or \help        this list
 \q                 quit; Ctrl-D does too
 A statement ends with a semicolon. Ctrl-C cancels a running one.";
 
-/// What `\h` shows.
+/// The text of `\h`.
 const STATEMENTS: &str = r"CREATE TABLE cpu (
   time TIMESTAMPTZ NOT NULL, host TEXT NOT NULL, usage DOUBLE PRECISION,
   PRIMARY KEY (host, time)
@@ -105,7 +105,7 @@ impl Shell {
         self.interactive = interactive;
         match result {
             Ok(Next::More) => Next::More,
-            // An error in the file ends the file; a shell that someone types in goes on.
+            // An error in the file ends the file; an interactive shell continues.
             Ok(Next::Stop) if self.interactive => Next::More,
             Ok(Next::Stop) => Next::Stop,
             Err(error) => self.complain(&format!("cannot read {path}: {error}")),
@@ -132,7 +132,7 @@ LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attn
 WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"#
         ));
-        // What makes a table a chronicle is no part of a result that a program reads.
+        // Chronicle properties are not part of a result for programs.
         if columns == Next::Stop || self.options.format != Format::Table {
             return columns;
         }
@@ -165,7 +165,7 @@ AND c.relname LIKE {}{} ORDER BY 1, 2"#,
     )
 }
 
-/// A name as SQL reads it: lower case unless quoted.
+/// A name by SQL's rules: lower case unless quoted.
 fn folded(name: &str) -> String {
     match name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(quoted) => quoted.replace("\"\"", "\""),
