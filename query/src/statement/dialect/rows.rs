@@ -498,7 +498,13 @@ fn with_numbers(
             (vec![call(list, arguments).ok_or_else(not_yet)?], is_json)
         }
     };
-    let one = Expr::Value(Value::Number("1".to_string(), false).into());
+    let one = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(Value::Number("1".to_string(), false).into())),
+        data_type: DataType::BigInt(None),
+        array: false,
+        format: None,
+    };
     let lengths: Option<Vec<Expr>> =
         lists.iter().map(|list| call("cardinality", vec![list.clone()])).collect();
     // NULL fills up the shorter lists.
