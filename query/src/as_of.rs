@@ -1,17 +1,18 @@
-//! As-of joins: to each row on the left, the rows on the right that come last before it.
+//! As-of joins: each left row is joined with the last preceding rows of the right side.
 //!
-//! A plan node of our own for the question that time series ask most: of each trade the quote
-//! of that moment, of each alarm the last state of its machine. In SQL it is a subquery with
-//! an ORDER BY and a LIMIT ([`unnested`](crate::rules::unnested) finds it).
+//! This module adds a plan node for the most frequent question about time series: the latest quote
+//! at the time of each trade, or the last state of a machine at the time of each alarm. In SQL the
+//! question is a subquery with an ORDER BY and a LIMIT ([`unnested`](crate::rules::unnested) finds
+//! such subqueries).
 //!
 //! ```text
 //!   left  (key a, time 10:05)        ─►  the row a 10:04
 //!   right (a 10:01) (a 10:04) (a 10:07) (b 10:05)
 //! ```
 //!
-//! Both sides come sorted by what they are joined on and then by time, so one pass over both
-//! is enough, and no more rows are in memory than one answer has. Joining first and numbering
-//! after, as SQL says it, makes as many rows as there are pairs.
+//! Both inputs arrive sorted by the join keys and then by time. One pass over both inputs is
+//! therefore enough, and memory holds no more rows than one answer has. The literal reading of the
+//! SQL text joins first and numbers the rows afterwards, and makes one row for each pair.
 
 mod execution;
 mod merge;
@@ -31,28 +32,30 @@ use datafusion::{
 
 pub use self::{execution::AsOfExec, planner::WithAsOf};
 
-/// How far the rows on the right go that one on the left takes: those whose `right` is not
-/// behind its `left` in the order that is the reverse of [`AsOf::order`].
+/// The upper bound of a left row: the row matches the right rows with a `right` value not behind
+/// the row's `left` value, in the reverse of [`AsOf::order`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Until {
-    /// Of the left side's columns.
+    /// An expression over the left side's columns.
     pub left: Expr,
-    /// Of the right side's columns: the first expression of the order, or one that grows with it.
+    /// An expression over the right side's columns: the first expression of the order, or an
+    /// expression that grows with the first one.
     pub right: Expr,
-    /// Whether those are taken that are equal.
+    /// True if right rows with an equal value match too.
     pub inclusive: bool,
 }
 
-/// To each row of `left` the first `rows` rows of `right` in `order` that are equal to it in
-/// `on` and within `until`. Rows without any are left out. NULL is equal to nothing.
+/// For each row of `left`, the first `rows` rows of `right` in `order` that are equal in `on` and
+/// within `until`. The join drops left rows without a match. NULL equals nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AsOf {
     pub left: LogicalPlan,
     pub right: LogicalPlan,
-    /// Pairs of one type that are equal; of the left side's columns, and of the right side's.
+    /// Pairs of equal expressions of one type: the first over the left side's columns, the second
+    /// over the right side's columns.
     pub on: Vec<(Expr, Expr)>,
     pub until: Option<Until>,
-    /// Of the right side's columns.
+    /// Expressions over the right side's columns.
     pub order: Vec<SortExpr>,
     /// At least one.
     pub rows: usize,
@@ -61,7 +64,7 @@ pub struct AsOf {
 
 impl AsOf {
     /// # Errors
-    /// Columns of both sides with one name.
+    /// Both sides have a column with the same name.
     pub fn try_new(
         left: LogicalPlan,
         right: LogicalPlan,
@@ -76,7 +79,7 @@ impl AsOf {
         Ok(Self { left, right, on, until, order, rows, schema })
     }
 
-    /// The same with other rows on the left, which have its columns.
+    /// The same join with another left plan that has the same columns.
     ///
     /// # Errors
     /// As [`Self::try_new`].
@@ -115,7 +118,8 @@ impl UserDefinedLogicalNodeCore for AsOf {
         on.chain(until).chain(self.order.iter().map(|by| &by.expr)).cloned().collect()
     }
 
-    /// No condition may go below: it would change which rows come last.
+    /// Predicates stay above the join: below the join, a predicate would change which rows come
+    /// last.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }

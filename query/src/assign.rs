@@ -1,5 +1,5 @@
-//! Assignment casts: what PostgreSQL does when a value goes into a column of another type.
-//! Exact where the types are exact; out of range is an error, never a wrapped number.
+//! Assignment casts: PostgreSQL's conversion of a value into a column of another type. The cast is
+//! exact where the types are exact; an out-of-range value is an error, never a wrapped number.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ pub fn style(session: &Session) -> TextStyle {
     TextStyle { now_ns: Some(session.parts().clock.now_ns()), ..session.text_style() }
 }
 
-/// A column that values are assigned to.
+/// The target column of an assignment.
 #[derive(Debug, Clone, Copy)]
 pub struct Assignment<'a> {
-    /// Its type.
+    /// The column's type.
     pub column_type: &'a ColumnType,
-    /// Its name, for messages.
+    /// The column's name, for messages.
     pub name: &'a str,
-    /// How text is read.
+    /// The style for text values.
     pub style: &'a TextStyle,
 }
 
@@ -87,7 +87,7 @@ impl Assignment<'_> {
     /// The values of `array` in the column's type.
     ///
     /// # Errors
-    /// `DatatypeMismatch`; what is wrong with a value.
+    /// `DatatypeMismatch`; the parse or range error of a value.
     pub fn convert(&self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let wanted = self.column_type.arrow_type();
         if array.data_type().is_null() {
@@ -177,12 +177,12 @@ impl Assignment<'_> {
         }
     }
 
-    /// A time in the column's unit and zone; a coarser unit rounds to the nearest.
+    /// Converts to the column's unit and zone; a coarser unit rounds to the nearest value.
     fn to_timestamp(self, array: &ArrayRef) -> Result<ArrayRef> {
         self.timestamp(array, true)
     }
 
-    /// As assigning a timestamp, but a coarser unit cuts off: the clock's time is not
+    /// Like the assignment of a timestamp, but a coarser unit cuts off: the clock's time is never
     /// rounded into the future.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What makes backups of the database behind a service, as CALL sees it.
+//! The service's interface for backups of its database, for CALL.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use stratalog_model::{BoxFuture, Result};
 
 /// Makes backups.
 pub trait Backups: Send + Sync + fmt::Debug {
-    /// Makes one in the place of a URL or path; it ends soon after the returned future is dropped.
+    /// Makes a backup at a URL or path. The backup ends soon after the returned future is dropped.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for another text; `ObjectInUse` while another one is made there;
-    /// `DataCorrupted`, `DiskFull`, `Io`, `ConnectionFailure`.
+    /// `InvalidParameterValue` if the text is no URL or path; `ObjectInUse` while another backup to
+    /// the same place runs; `DataCorrupted`, `DiskFull`, `Io`, `ConnectionFailure`.
     fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>>;
 }
 
-/// A backup that was made.
+/// A finished backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackedUp {
-    /// Its name.
+    /// The backup's name.
     pub name: String,
-    /// Files in it.
+    /// The number of the backup's files.
     pub files: u64,
-    /// Bytes of them.
+    /// The total size of the backup's files, in bytes.
     pub bytes: u64,
-    /// Files that the place did not have before.
+    /// The number of files that the place did not have before.
     pub stored_files: u64,
-    /// Bytes of these.
+    /// The total size of the new files, in bytes.
     pub stored_bytes: u64,
 }

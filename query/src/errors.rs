@@ -1,4 +1,4 @@
-//! From DataFusion's errors to ours: one mapping for planning and execution.
+//! Maps DataFusion's errors to this project's errors, for planning and execution alike.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub mod place;
 mod plan;
 pub mod times;
 
-/// The error that a client sees for one of DataFusion.
+/// The client's error for a DataFusion error.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
@@ -50,7 +50,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
     }
 }
 
-/// The error that DataFusion carries for one of ours.
+/// Wraps an error of this project in a DataFusion error.
 pub fn to_datafusion(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
@@ -98,7 +98,7 @@ fn from_shared(error: &DataFusionError) -> Error {
     }
 }
 
-/// Errors that DataFusion calls internal. Some of them are faults of the statement.
+/// Errors of DataFusion's kind "internal". Faults of the statement cause some of these errors.
 fn from_internal(text: &str) -> Error {
     let text = message::without_decoration(text);
     if text.contains("failed to match any signature") {
@@ -137,7 +137,7 @@ fn not_implemented(text: &str) -> Error {
     plan::known(&text).unwrap_or_else(|| Error::new(ErrorKind::FeatureNotSupported, text))
 }
 
-/// The error for a kind of join, which the planner shows as a syntax tree.
+/// The error for a kind of join; the planner's text shows the kind as a syntax tree.
 fn unsupported_join(join: &str) -> Error {
     let error =
         |what: &str| Error::new(ErrorKind::FeatureNotSupported, format!("{what} is not supported"));
@@ -170,7 +170,7 @@ fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
     }
 }
 
-/// The error that a client sees for one of Arrow's kernels.
+/// The client's error for an error of an Arrow kernel.
 pub fn from_arrow(error: ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(source) => from_boxed(source),
@@ -182,7 +182,7 @@ pub fn from_arrow(error: ArrowError) -> Error {
 }
 
 fn from_io(error: std::io::Error) -> Error {
-    // The limit on spilled bytes comes as an I/O error without a kind of its own.
+    // The limit on spilled bytes arrives as an I/O error of kind `Other`.
     if error.kind() == std::io::ErrorKind::Other {
         let text = error.to_string();
         if message::is_spill_limit(&text) {
@@ -210,7 +210,7 @@ fn from_schema(error: &SchemaError) -> Error {
                     format!("missing FROM-clause entry for table \"{}\"", relation.table()),
                 );
             }
-            // Columns of one name were told apart.
+            // Columns with the same name have distinct internal names.
             let repeated = |valid: &str| {
                 valid.split_once('\u{1}').is_some_and(|(shown, _)| shown == field.name)
             };
@@ -236,7 +236,8 @@ fn from_schema(error: &SchemaError) -> Error {
             ErrorKind::AmbiguousColumn,
             format!("column reference \"{}\" is ambiguous", field.name),
         ),
-        // Columns of one name in one table were told apart: it is the table that stands twice.
+        // Columns with the same name in one table have distinct internal names: the duplicate is
+        // the table.
         SchemaError::DuplicateQualifiedField { qualifier, .. } => Error::new(
             ErrorKind::DuplicateAlias,
             format!("table name \"{}\" specified more than once", qualifier.table()),

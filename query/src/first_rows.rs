@@ -1,13 +1,13 @@
-//! The first row of each group, whole: what DISTINCT ON asks for, and `first_value` of many columns.
+//! The complete first row of each group, for DISTINCT ON and for `first_value` of many columns.
 //!
-//! DataFusion has an aggregate for each column, and each of them compares all rows by itself. Here
-//! one comparison decides about a row, and the order that the rows come out in is the one that
-//! DISTINCT ON wants anyway.
+//! DataFusion has one aggregate for each column, and each aggregate compares all rows again. Here
+//! one comparison decides about a whole row, and the output order is already the order of DISTINCT
+//! ON.
 //!
 //! ```text
 //!   FirstRowsExec: mode=Final          one row of each run of equal groups
 //!     └ SortExec: groups, order        made by DataFusion, where it is needed; spills
-//!       └ FirstRowsExec: mode=Partial  of each partition the first rows so far, of many rows few
+//!       └ FirstRowsExec: mode=Partial  a few candidate rows of each partition
 //! ```
 
 mod candidates;
@@ -39,8 +39,8 @@ use futures::{StreamExt, TryStreamExt};
 
 use self::{candidates::Candidates, runs::Runs};
 
-/// Whether groups may be of this type: equal values, and only they, have equal bytes, and sorting
-/// brings them together.
+/// True if the type can be a group key: two values are equal if and only if their bytes are equal,
+/// and a sort brings equal values together.
 pub fn groups_by(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -58,12 +58,12 @@ pub fn groups_by(data_type: &DataType) -> bool {
     )
 }
 
-/// The groups of rows, and which row of a group comes first.
+/// The group keys of rows, and the order that decides the first row of a group.
 #[derive(Debug)]
 pub struct First {
-    /// At least one, of types that [`groups_by`] allows, with the order that groups come out in.
+    /// The sort order of the groups, at least one expression; [`groups_by`] allows all types.
     pub groups: Vec<PhysicalSortExpr>,
-    /// The order within a group. Of equal rows any may be first.
+    /// The order within a group. Any of several equal rows may be first.
     pub order: Vec<PhysicalSortExpr>,
 }
 
@@ -73,16 +73,16 @@ impl First {
     }
 }
 
-/// Whether few rows are looked for, or one of each group is left.
+/// The stage of the search: reduce the rows, or keep exactly one row of each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Of each group, at least its first row among those of a partition, in any order.
+    /// Keeps at least the first row of each group within a partition; the output has no order.
     Partial,
-    /// Of each group, exactly its first row, sorted by the groups.
+    /// Keeps exactly the first row of each group, sorted by the groups.
     Final,
 }
 
-/// Keeps the first row of each group of its input. The columns are those of the input.
+/// Keeps the first row of each group of its input. The columns are the input's columns.
 #[derive(Debug)]
 pub struct FirstRowsExec {
     mode: Mode,
@@ -93,7 +93,7 @@ pub struct FirstRowsExec {
 }
 
 impl FirstRowsExec {
-    /// Over `input`, whose columns `first` names.
+    /// Makes the node over `input`; `first` refers to columns of `input`.
     pub fn new(mode: Mode, first: Arc<First>, input: Arc<dyn ExecutionPlan>) -> Self {
         let (order, emission) = match mode {
             Mode::Partial => (EquivalenceProperties::new(input.schema()), EmissionType::Final),
@@ -224,12 +224,12 @@ impl ExecutionPlan for FirstRowsExec {
     }
 }
 
-/// The values that rows are compared by.
+/// The values of the sort expressions.
 fn values(by: &[PhysicalSortExpr], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
     by.iter().map(|by| by.expr.evaluate(batch)?.into_array(batch.num_rows())).collect()
 }
 
-/// Turns values into bytes that have their order.
+/// Converts values to bytes with the same order.
 fn converter(by: &[PhysicalSortExpr], schema: &arrow::datatypes::Schema) -> Result<RowConverter> {
     let fields =
         by.iter().map(|by| Ok(SortField::new_with_options(by.expr.data_type(schema)?, by.options)));

@@ -1,4 +1,4 @@
-//! Writing without SQL: batches of columns straight into tables, for protocols that carry them.
+//! Writes without SQL: protocols pass batches of columns directly to tables.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::{
     table::projection,
 };
 
-/// A table, and which of its columns come.
+/// A target table and the incoming columns.
 #[derive(Debug)]
 pub struct Ingest {
     session: Arc<Session>,
@@ -39,12 +39,12 @@ pub struct Ingest {
     incoming: Arc<Schema>,
 }
 
-/// One append of a protocol that needs no SQL: rows of any tables, all of them or none.
-/// Dropped uncommitted, it stores nothing.
+/// One append of a protocol without SQL: rows of any tables, all or nothing. A drop without a
+/// commit stores nothing.
 pub struct Appending {
     session: Arc<Session>,
     append: Box<dyn Append>,
-    /// The chronicles that it writes to.
+    /// The chronicles that this append writes to.
     entered: Vec<(ChronicleId, Entered)>,
     work: Arc<Work>,
 }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Appending {
     }
 }
 
-/// The rows of one statement that come as batches, within a block or by themselves.
+/// One statement that receives its rows as batches, in a transaction block or alone.
 #[derive(Debug)]
 pub struct IngestStatement<'a> {
     ingest: &'a Ingest,
@@ -64,7 +64,7 @@ pub struct IngestStatement<'a> {
 }
 
 impl Session {
-    /// The table of a name that is not SQL: as it is stored, of a schema or of the search path.
+    /// The table of a stored name (not SQL syntax), in a schema or on the search path.
     ///
     /// # Errors
     /// `UndefinedTable`; `InsufficientPrivilege` for a system table.
@@ -72,32 +72,32 @@ impl Session {
         self.chronicle_named(schema, name)
     }
 
-    /// Schema and name of each table of the database, as they are stored.
+    /// The stored schema and name of each table of the database.
     pub fn visible_tables(&self) -> Vec<(String, String)> {
         let catalog = self.catalog();
         let tables = catalog.chronicles(&self.login().database);
         tables.map(|table| (table.schema.clone(), table.name.clone())).collect()
     }
 
-    /// The schemas of the database, as they are stored.
+    /// The stored names of the database's schemas.
     pub fn schemas(&self) -> Vec<String> {
         let catalog = self.catalog();
         catalog.schemas(&self.login().database).map(|schema| schema.name.clone()).collect()
     }
 
-    /// The schema of a new table whose name has none.
+    /// The schema for a new table without a schema in its name.
     ///
     /// # Errors
-    /// `UndefinedSchema` when none of the search path exists.
+    /// `UndefinedSchema` if no schema of the search path exists.
     pub fn schema_for_new(&self) -> Result<String> {
         self.creation_schema()
     }
 
-    /// Makes what a protocol needs to be there, such as a table for its rows; in a block, for the
-    /// block. Returns what there is to tell.
+    /// Makes objects that a protocol needs, such as a table for its rows; in a block, the objects
+    /// belong to the block. Returns the notices.
     ///
     /// # Errors
-    /// As those of the statements that the commands stand for.
+    /// The errors of the equivalent statements.
     pub async fn define(&self, what: &str, commands: Vec<Command>) -> Result<Vec<String>> {
         self.check_ready()?;
         transaction::check_write(self)?;
@@ -106,11 +106,11 @@ impl Session {
         work.guard(Box::pin(carried_out)).await
     }
 
-    /// Prepares to take batches of the shape `incoming` into a table: columns go by name.
+    /// Prepares a table for batches of the shape `incoming`; columns match by name.
     ///
     /// # Errors
-    /// `UndefinedColumn`, `DuplicateColumn`; `DatatypeMismatch` for a column that cannot become
-    /// what the table has.
+    /// `UndefinedColumn`, `DuplicateColumn`; `DatatypeMismatch` for a column without a conversion
+    /// to the table's type.
     pub async fn ingest(
         &self,
         chronicle: Arc<ChronicleDefinition>,
@@ -129,10 +129,10 @@ impl Session {
         Ok(Ingest { session: self.shared()?, targets, incoming })
     }
 
-    /// Starts an append outside of any block. `what` tells of it in pg_stat_activity.
+    /// Starts an append outside of any block. `what` is the text in pg_stat_activity.
     ///
     /// # Errors
-    /// `ActiveTransaction` in a block; `ReadOnlyTransaction`; what the store says.
+    /// `ActiveTransaction` in a block; `ReadOnlyTransaction`; the errors of the store.
     pub fn append(&self, what: &str, options: AppendOptions) -> Result<Appending> {
         self.check_ready()?;
         if self.transaction() != TransactionState::Idle {
@@ -148,10 +148,10 @@ impl Session {
         Ok(Appending { session, append: self.store().begin(options)?, entered: Vec::new(), work })
     }
 
-    /// The parameters of a statement for each row of a batch: columns are parameters, in order.
+    /// The parameters of a statement for each row of a batch: column n holds parameter n.
     ///
     /// # Errors
-    /// `ProtocolViolation` for a wrong number of columns; what is wrong with a value.
+    /// `ProtocolViolation` for a wrong number of columns; the error of an invalid value.
     pub fn bind_rows(
         &self,
         prepared: &Prepared,
@@ -185,8 +185,8 @@ impl Session {
             .collect()
     }
 
-    /// The types that a batch of parameters tells, for preparing a statement anew whose
-    /// parameters nothing else tells.
+    /// The parameter types according to a batch, if a batch has better types than the guesses of
+    /// the prepared statement. The caller then prepares the statement again.
     pub fn told_by(prepared: &Prepared, incoming: &Schema) -> Option<Vec<Option<ColumnType>>> {
         let fields = incoming.fields();
         let mut told: Vec<Option<ColumnType>> = Vec::with_capacity(fields.len());
@@ -200,9 +200,10 @@ impl Session {
         more.then_some(told)
     }
 
-    /// Another session of the same client, with the same settings, and with what this one has acquired;
-    /// for a transaction beside others. The number that this session set for its next write is the twin's from here on: two writes with
-    /// one number would be taken for one.
+    /// Another session of the same client, for a transaction beside other transactions. The twin
+    /// has the same settings and the same acquisitions. The twin takes over the producer sequence
+    /// that this session set for its next write: the store would take two writes with one number
+    /// for one write.
     ///
     /// # Errors
     /// As [`QueryService::connect`](crate::QueryService::connect).
@@ -219,7 +220,7 @@ impl Session {
         Ok(twin)
     }
 
-    /// Refuses rows that bring times of their own into a table whose times the server gives.
+    /// Refuses rows with time values for a table that takes its times from the server.
     ///
     /// # Errors
     /// `GeneratedAlways`.
@@ -248,12 +249,12 @@ impl Ingest {
         &self.targets.chronicle
     }
 
-    /// A batch as all columns of the table: values in its types, defaults for those that did not
-    /// come.
+    /// Completes a batch to all columns of the table: values in the table's types, and defaults for
+    /// missing columns.
     ///
     /// # Errors
-    /// `DatatypeMismatch` for another shape than was told; `NotNullViolation`; what is wrong with a
-    /// value.
+    /// `DatatypeMismatch` for another shape than the announced shape; `NotNullViolation`; the error
+    /// of an invalid value.
     pub async fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         if batch.schema().fields() != self.incoming.fields() {
             return Err(Error::new(
@@ -267,10 +268,10 @@ impl Ingest {
         self.targets.fill(&computing, given, batch.num_rows()).await
     }
 
-    /// Begins a statement that takes batches: part of the session's block, if one is open.
+    /// Begins a statement that takes batches, as part of the session's open block, if any.
     ///
     /// # Errors
-    /// As an INSERT into the table.
+    /// The errors of an INSERT into the table.
     pub fn begin(&self, what: &str) -> Result<IngestStatement<'_>> {
         transaction::check_write(&self.session)?;
         let work = self.session.start_work(what);
@@ -293,10 +294,10 @@ impl IngestStatement<'_> {
         .await
     }
 
-    /// Commits, or leaves the rows to the block; returns how many there are.
+    /// Commits the rows or leaves them to the block; returns the number of rows.
     ///
     /// # Errors
-    /// What committing says; then nothing is stored.
+    /// The errors of the commit; after an error nothing is stored.
     pub async fn finish(self) -> Result<u64> {
         let Self { ingest, writer, work } = self;
         let finished = writer.finish(&ingest.session, &work);
@@ -305,11 +306,11 @@ impl IngestStatement<'_> {
 }
 
 impl Appending {
-    /// Takes rows with all columns of a table; how many of them will be stored.
+    /// Takes rows with all columns of a table; returns the number of rows to store.
     ///
     /// # Errors
-    /// As `Append::push`; `QueryCanceled`; `LockNotAvailable` when another one has acquired the table
-    /// EXCLUSIVE; `OutsideProjection`.
+    /// As `Append::push`; `QueryCanceled`; `LockNotAvailable` if another session has acquired the
+    /// table EXCLUSIVE; `OutsideProjection`.
     pub async fn push(
         &mut self,
         chronicle: &Arc<ChronicleDefinition>,
@@ -322,7 +323,7 @@ impl Appending {
         Ok(admitted.events.rows.num_rows() as u64)
     }
 
-    /// As [`Self::push`], with a choice of what becomes of rows whose key is taken.
+    /// Like [`Self::push`], with a choice for rows with an existing key.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -341,7 +342,7 @@ impl Appending {
         Ok(admitted)
     }
 
-    /// Marks a place to come back to.
+    /// Sets a savepoint.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -349,23 +350,23 @@ impl Appending {
         self.append.savepoint()
     }
 
-    /// Takes back what was pushed after a savepoint, also a push that failed.
+    /// Undoes every push after a savepoint, including a failed push.
     pub fn roll_back_to(&mut self, savepoint: usize) {
         self.append.roll_back_to(savepoint);
     }
 
-    /// Makes all of it durable, then visible, then returns.
+    /// Makes all rows durable, then visible, then returns.
     ///
     /// # Errors
-    /// As `Append::commit`; `QueryCanceled` before it; `LeaseLost` when a lease has
-    /// run out through which it wrote.
+    /// As `Append::commit`; `QueryCanceled` before the commit; `LeaseLost` if a lease of this
+    /// append has expired.
     pub async fn commit(self) -> Result<Appended> {
         self.work.commit()?;
         let uses = self.entered.into_iter().filter_map(|(_, entered)| entered.using).collect();
         self.session.committing(uses, self.append.commit())?.await
     }
 
-    /// The events of a chronicle that it may write; it is in use from now on.
+    /// The ticks of a chronicle that the append may write; marks the chronicle as in use.
     fn enter(&mut self, chronicle: &ChronicleDefinition) -> Result<TickRange> {
         if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle.id) {
             return Ok(entered.ticks);
@@ -378,7 +379,7 @@ impl Appending {
     }
 }
 
-/// A parameter's type, with all digits of numerics in `array`: numbers, or their texts.
+/// The type of a parameter with all digits of the numerics in `array` (numbers or texts).
 fn with_digits(array: &ArrayRef, known: &ColumnType) -> ColumnType {
     let with = |known: ColumnType, text: &str| exact_type(text, &known).unwrap_or(known);
     match (known, array.data_type()) {

@@ -1,35 +1,36 @@
-//! What `CALL stratalog.check()` asks for, and from whom.
+//! The interface behind `CALL stratalog.check()`.
 
 use std::fmt;
 
 use futures::future::BoxFuture;
 use stratalog_model::Result;
 
-/// Looks at everything that is kept, while it is in use. Whoever has the files does that.
+/// Inspects all stored data while the database is in use. The owner of the files implements the
+/// trait.
 pub trait Inspector: Send + Sync + fmt::Debug {
-    /// Verifies every checksum and every count of what is visible now. Ends soon when the
-    /// returned future is dropped.
+    /// Verifies every checksum and every count of the data visible now. The work ends soon after
+    /// the returned future is dropped.
     ///
     /// # Errors
-    /// `Io`, `ConnectionFailure` when it cannot be looked at; what is damaged is a row.
+    /// `Io`, `ConnectionFailure` if a read fails; damage is no error but a row.
     fn inspect(&self) -> BoxFuture<'static, Result<Vec<Inspected>>>;
 }
 
-/// One part that was looked at, or one thing that is wrong.
+/// One inspected part, or one fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspected {
     /// Kind of file: `journal`, `tablets` and the like.
     pub part: String,
     /// The file or folder.
     pub path: String,
-    /// The table concerned.
+    /// The affected table.
     pub table_name: Option<String>,
-    /// Events: those of the part, or those concerned.
+    /// The number of events of the part, or of affected events.
     pub rows: Option<u64>,
-    /// Bytes, likewise.
+    /// The size of the part or of the affected data, in bytes.
     pub bytes: Option<u64>,
     /// `sound`, `warning`, `unchecked` or `damaged`.
     pub state: String,
-    /// Counts, or what is wrong and what mends it.
+    /// Counts, or the fault and its repair.
     pub detail: String,
 }

@@ -1,10 +1,10 @@
 //! SQL over chronicles: sessions, planning, execution.
 //!
-//! *What it is*: the one [`QueryService`] that every protocol calls; DataFusion plans and
-//! runs, chronicles are its tables, the catalog answers DDL, an
-//! [`EventStore`](stratalog_model::EventStore) takes appends and gives snapshots.
+//! *What it is*: a [`QueryService`] for all protocols; DataFusion plans and runs statements,
+//! chronicles are its tables, the catalog answers DDL, and an
+//! [`EventStore`](stratalog_model::EventStore) takes appends and returns snapshots.
 //!
-//! *What it deliberately is not*: it speaks no protocol, stores nothing and does not know
+//! *What it deliberately is not*: the crate speaks no protocol, stores no data and does not know
 //! the engine behind the `EventStore` trait.
 //!
 //! *Data path*: `QueryService::connect` → [`Session`]; `parse` → [`Parsed`]; `prepare` →

@@ -1,4 +1,4 @@
-//! What a statement gives back.
+//! The results of statements.
 
 use std::{
     fmt,
@@ -14,12 +14,12 @@ use stratalog_text::copy::CopyOptions;
 
 use crate::CopyProgress;
 
-/// The result of one statement. Dropping it cancels its work and frees what it held.
+/// The result of one statement. A drop cancels the statement and frees its resources.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Rows, as they are produced.
+    /// Rows, streamed during execution.
     Rows(Rows),
-    /// Nothing but a complete command tag: `CREATE TABLE`, `INSERT 0 5`, `BEGIN` …
+    /// Only a complete command tag: `CREATE TABLE`, `INSERT 0 5`, `BEGIN` …
     Done(String),
     /// The statement waits for rows: COPY … FROM STDIN.
     CopyIn(Box<CopyIn>),
@@ -29,7 +29,7 @@ pub enum Outcome {
     Empty,
 }
 
-/// How the command tag of a statement with rows is made.
+/// The form of the command tag of a statement with rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowsTag {
     /// `SELECT n`
@@ -40,7 +40,7 @@ pub enum RowsTag {
     Fetch,
     /// `SUBSCRIBE n`
     Subscribe,
-    /// Nothing but a word: `EXPLAIN`, `SHOW`.
+    /// Only a word: `EXPLAIN`, `SHOW`.
     Word(&'static str),
 }
 
@@ -77,42 +77,42 @@ impl Rows {
         Self { schema, stream, tag, rows: 0, binary: false, endless: false }
     }
 
-    /// They go on as long as somebody reads them: what is there must not wait for what comes.
+    /// Marks the rows as endless: a protocol must send available rows without a wait for more rows.
     #[must_use]
     pub fn without_end(mut self) -> Self {
         self.endless = true;
         self
     }
 
-    /// Whether they have no end.
+    /// True if the rows have no end.
     pub fn is_endless(&self) -> bool {
         self.endless
     }
 
-    /// Whether protocols write them in binary where the client does not say how: those of a
-    /// binary cursor.
+    /// Marks the rows of a binary cursor: protocols write the rows in binary unless the client
+    /// chooses a format.
     #[must_use]
     pub fn in_binary(mut self, binary: bool) -> Self {
         self.binary = binary;
         self
     }
 
-    /// Whether they are of a binary cursor.
+    /// True for rows of a binary cursor.
     pub fn is_binary(&self) -> bool {
         self.binary
     }
 
-    /// Shape of the batches.
+    /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The command tag for the rows that the stream gave so far.
+    /// The command tag for the rows streamed so far.
     pub fn tag(&self) -> String {
         self.tag.after(self.rows)
     }
 
-    /// How the tag is made, for a protocol that counts rows itself (suspended portals).
+    /// The form of the tag, for a protocol that counts rows itself (suspended portals).
     pub fn tag_kind(&self) -> RowsTag {
         self.tag
     }
@@ -145,26 +145,26 @@ pub struct CopyIn {
     pub options: CopyOptions,
     /// Columns of the data in order.
     pub columns: Vec<(String, ColumnType)>,
-    /// Names of those that take no NULL.
+    /// Names of the columns without NULL.
     pub required: Vec<String>,
-    /// Whether `columns` are all that the table has, in its order.
+    /// True if `columns` are all columns of the table in the table's order.
     pub whole_rows: bool,
-    /// Whether the data may leave out its last column, for all rows.
+    /// True if the data may omit its last column, for all rows.
     pub last_is_optional: bool,
     /// Takes the rows.
     pub sink: CopySink,
-    /// Where what was done so far is counted: bytes by the protocol, rows by the sink.
+    /// The progress counters: the protocol counts bytes, the sink counts rows.
     pub progress: Arc<CopyProgress>,
 }
 
 /// A COPY … TO STDOUT.
 #[derive(Debug)]
 pub struct CopyOut {
-    /// Format wanted.
+    /// The requested format.
     pub options: CopyOptions,
-    /// The rows; their tag is `COPY n`, made by the protocol that counts them.
+    /// The rows; the protocol counts the rows and makes the tag `COPY n`.
     pub rows: Rows,
-    /// Where the protocol counts what was sent.
+    /// The protocol's counters of sent data.
     pub progress: Arc<CopyProgress>,
 }
 

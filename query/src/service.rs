@@ -34,51 +34,51 @@ use crate::{
     session::{Whose, work::Stop},
 };
 
-/// Bytes of a secret that is not long.
+/// Length of a short secret, in bytes.
 const SHORT_SECRET_BYTES: usize = 4;
 
-/// What the service is wired to.
+/// The components that the service uses.
 #[derive(Debug)]
 pub struct Parts {
-    /// Databases, schemas, chronicles.
+    /// The catalog of databases, schemas and chronicles.
     pub catalog: Arc<Catalog>,
-    /// The events.
+    /// The store of the events.
     pub store: Arc<dyn EventStore>,
-    /// Who has acquired which chronicles.
+    /// The acquisitions of chronicles by sessions.
     pub acquisitions: Arc<Acquisitions>,
-    /// Time of `now()` and of events without a time of their own.
+    /// The clock for `now()` and for events without a time.
     pub clock: Arc<dyn Clock>,
     /// Limits.
     pub settings: QuerySettings,
-    /// Who looks at the files; `None` where there are none.
+    /// The inspector of the files; `None` without files.
     pub inspector: Option<Arc<dyn Inspector>>,
-    /// Makes backups; `None` where there is nothing to be backed up.
+    /// Makes backups; `None` if nothing can be backed up.
     pub backups: Option<Arc<dyn Backups>>,
 }
 
-/// Who connects.
+/// The identity of a connecting client.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
     /// User name, already authenticated.
     pub user: String,
     /// Database.
     pub database: String,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub application_name: String,
-    /// Where it comes from; `None` in process.
+    /// The client's address; `None` for an in-process client.
     pub client_address: Option<String>,
     /// Settings of the start-up message.
     pub settings: Vec<(String, String)>,
-    /// The secret of its [`CancelKey`] has 32 bytes, not 4.
+    /// True if the secret of the [`CancelKey`] has 32 bytes, not 4.
     pub long_secret: bool,
 }
 
-/// With which another connection cancels what a session runs.
+/// The key with which another connection cancels the running statement of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelKey {
     /// Number of the session.
     pub process_id: i32,
-    /// Known to its client alone.
+    /// A secret that only the session's client knows.
     pub secret: Vec<u8>,
 }
 
@@ -106,9 +106,9 @@ pub struct QueryService {
     execution: Execution,
     sessions: Arc<Sessions>,
     closing: AtomicBool,
-    /// What has no end ends.
+    /// True once endless statements must end.
     ending: watch::Sender<bool>,
-    /// What subscribers get of the last commits.
+    /// The subscribers' shared batches of the last commits.
     pub(crate) told: MadeOnce<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
@@ -147,7 +147,7 @@ impl QueryService {
     /// A service over `parts`.
     ///
     /// # Errors
-    /// `Io` when the spill directory cannot be used.
+    /// `Io` if the spill directory is not usable.
     pub fn new(parts: Parts) -> Result<Arc<Self>> {
         let base = base::build(&parts.settings)?;
         let execution = Execution::new(parts.settings.parallel_streams_max)?;
@@ -168,14 +168,13 @@ impl QueryService {
     /// Opens a session.
     ///
     /// # Errors
-    /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and what a setting is
-    /// refused with.
+    /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and the errors of invalid settings.
     pub fn connect(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
         self.connect_as(login, Whose::default())
     }
 
-    /// As [`Self::connect`], for a request of a client that keeps no session: its events may be older than
-    /// that, as far as windows reach.
+    /// Like [`Self::connect`], for a request of a client without a lasting session: the events of
+    /// the request may be older than the session, within the acceptance windows.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -183,7 +182,7 @@ impl QueryService {
         self.connect_as(login, Whose { since_ns: Some(i64::MIN), ..Whose::default() })
     }
 
-    /// As [`Self::connect`], for whom.
+    /// Like [`Self::connect`], with the given holder of acquisitions and start of acceptance.
     pub(crate) fn connect_as(self: &Arc<Self>, login: Login, whose: Whose) -> Result<Arc<Session>> {
         self.check_open()?;
         let mut login = login;
@@ -213,7 +212,7 @@ impl QueryService {
         Ok(session)
     }
 
-    /// Cancels what the session of this key runs now; whether there is such a session.
+    /// Cancels the running statement of the key's session; returns true if the session exists.
     pub fn cancel(&self, key: &CancelKey) -> bool {
         match self.sessions.get(key.process_id) {
             Some(session) if session.key() == key => {
@@ -224,28 +223,28 @@ impl QueryService {
         }
     }
 
-    /// Ends subscriptions, and statements that wait for others, now and from now on: a shutdown that lets
-    /// statements finish would wait for these in vain.
+    /// Ends all present and future subscriptions and waits for other statements: otherwise a
+    /// shutdown that lets statements finish would never end.
     pub fn end_subscriptions(&self) {
         self.ending.send_replace(true);
     }
 
-    /// Ends when subscriptions are to end, with the error that says so.
+    /// Resolves at the end of subscriptions, with the error for the client.
     pub(crate) fn subscriptions_end(&self) -> impl Future<Output = Error> + Send + use<> {
         let mut ending = self.ending();
         async move {
-            // Also when the service is gone.
+            // An error means that the service no longer exists: the subscription ends too.
             let _ = ending.wait_for(|ending| *ending).await;
             Error::new(ErrorKind::Shutdown, "terminating subscription: the server is shutting down")
         }
     }
 
-    /// Whether what has no end is to end.
+    /// The signal to end endless statements.
     pub(crate) fn ending(&self) -> watch::Receiver<bool> {
         self.ending.subscribe()
     }
 
-    /// Refuses new sessions and statements, and cancels those that run.
+    /// Refuses new sessions and statements, and cancels all running statements.
     pub fn shutdown(&self) {
         self.end_subscriptions();
         self.closing.store(true, Ordering::Release);
@@ -254,12 +253,12 @@ impl QueryService {
         }
     }
 
-    /// Whether [`QueryService::shutdown`] was called: protocols then end their connections.
+    /// True after [`QueryService::shutdown`]: protocols then end their connections.
     pub fn is_shut_down(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// What the service is wired to.
+    /// The components that the service uses.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
@@ -269,12 +268,12 @@ impl QueryService {
         &self.sessions
     }
 
-    /// When the service started: nanoseconds since 1970.
+    /// The start time of the service, in nanoseconds since 1970.
     pub fn started_ns(&self) -> i64 {
         self.started_ns
     }
 
-    /// The share of the memory budget of one more client.
+    /// The memory share of one more client.
     pub fn client_share(&self) -> Arc<Share> {
         Share::new("messages and statements of a client", &self.base.runtime_env().memory_pool)
     }

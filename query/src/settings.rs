@@ -4,28 +4,29 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits and defaults that hold for every session; plain values, no behaviour.
+/// Limits and defaults of every session; plain values without behaviour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuerySettings {
-    /// Bytes that all running statements may hold together before they spill or fail (53200).
+    /// The memory budget of all running statements in bytes; beyond the budget, statements spill or
+    /// fail (53200).
     pub memory_bytes_max: usize,
-    /// Directory for spilled intermediate results; `None` never spills, and a statement
-    /// that would need to fails with 53200.
+    /// Directory for spilled intermediate results; with `None` no statement spills, and a statement
+    /// beyond the memory budget fails with 53200.
     pub spill_directory: Option<PathBuf>,
-    /// Bytes that spilled intermediate results may take on disk together (53100).
+    /// The maximum disk space of all spilled intermediate results in bytes (53100).
     pub spill_bytes_max: u64,
-    /// Bytes of one SQL string (54000).
+    /// The maximum length of an SQL string in bytes (54000).
     pub statement_bytes_max: usize,
-    /// Statements that one session keeps prepared with PREPARE (54000).
+    /// The maximum number of statements prepared with PREPARE in a session (54000).
     pub prepared_statements_max: usize,
-    /// Default of `statement_timeout` in milliseconds; 0 means none.
+    /// Default of `statement_timeout` in milliseconds; 0 means no timeout.
     pub statement_timeout_ms: u64,
-    /// Threads that one statement may use at a time.
+    /// The maximum number of threads of one statement.
     pub parallel_streams_max: usize,
-    /// Rows of one batch, at most.
+    /// The maximum number of rows in one batch.
     pub batch_rows_max: usize,
-    /// Sessions at a time (53300).
+    /// The maximum number of sessions at a time (53300).
     pub sessions_max: usize,
 }
 

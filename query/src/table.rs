@@ -30,7 +30,7 @@ pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;
 
-/// The chronicle whose events a table of a plan reads, if it reads any.
+/// The chronicle behind a table of a plan, if any.
 pub fn chronicle_of(table: &Arc<dyn TableProvider>) -> Option<&Arc<ChronicleDefinition>> {
     match table.downcast_ref::<ChronicleTable>() {
         Some(table) => Some(table.definition()),
@@ -38,10 +38,10 @@ pub fn chronicle_of(table: &Arc<dyn TableProvider>) -> Option<&Arc<ChronicleDefi
     }
 }
 
-/// Rows below which a second stream is of no use.
+/// With fewer rows, a second stream brings no benefit.
 const FEW_ROWS: u64 = 2 * scan::ROWS_PER_STREAM;
 
-/// Whether a leaf of a plan looks at few rows: too few for a second stream.
+/// True if a leaf reads too few rows for a second stream.
 pub fn few_rows(leaf: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(scan) = leaf.downcast_ref::<ChronicleScan>() {
         return scan.snapshot().estimate(scan.request()) < FEW_ROWS;
@@ -53,8 +53,8 @@ pub fn few_rows(leaf: &Arc<dyn ExecutionPlan>) -> bool {
         || leaf.downcast_ref::<EmptyExec>().is_some()
 }
 
-/// Whether a leaf finds the newest rows of series, of which there are known to be few; it looks at
-/// no other rows.
+/// True if a leaf reads only the newest rows of series, and the number of series is known and
+/// small.
 pub fn finds_few_newest(leaf: &Arc<dyn ExecutionPlan>) -> bool {
     let Some(scan) = leaf.downcast_ref::<ChronicleScan>() else { return false };
     let request = scan.request();

@@ -1,4 +1,4 @@
-//! SQL type names, and the column types that they mean.
+//! Maps SQL type names to column types.
 
 use arrow::datatypes::FieldRef;
 use datafusion::{
@@ -14,17 +14,17 @@ use stratalog_pg_catalog::{cast_field, catalog_type};
 
 use crate::rules::jsonb_arrays;
 
-/// Decimal digits of a second when a timestamp type names none.
+/// The decimal digits of a second for a timestamp type without a precision.
 ///
-/// PostgreSQL keeps 6; a chronicle counts nanoseconds unless told otherwise, and so do its
-/// timestamps.
+/// PostgreSQL keeps 6 digits. A chronicle's default granularity is the nanosecond, and the default
+/// precision of timestamps matches.
 pub const TIMESTAMP_PRECISION_DEFAULT: u8 = 9;
 
-/// The column type that a SQL type name means.
+/// The column type of a SQL type name.
 ///
 /// # Errors
-/// `FeatureNotSupported` for types that are known and not offered, `UndefinedObject` for
-/// unknown ones, `InvalidParameterValue` for bad modifiers.
+/// `FeatureNotSupported` for known types without support, `UndefinedObject` for unknown types,
+/// `InvalidParameterValue` for bad modifiers.
 pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     let column_type = match sql_type {
         DataType::Boolean | DataType::Bool => ColumnType::Boolean,
@@ -87,15 +87,15 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     Ok(column_type)
 }
 
-/// The type of a parameter that is cast to one of PostgreSQL's own types, and its name; `None` for
-/// the types of columns.
+/// The type and the name for a parameter with a cast to one of PostgreSQL's own types; `None` for
+/// column types.
 pub fn parameter_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     const TAKEN: [&str; 8] =
         ["oid", "name", "char", "json", "varchar", "oid[]", "name[]", "char[]"];
     catalog_type(sql_type).filter(|(_, name)| TAKEN.contains(name))
 }
 
-/// The types of casts: the same as those of columns, where ours has an opinion.
+/// The types of casts: equal to the column types for every type that [`column_type`] knows.
 #[derive(Debug)]
 pub struct SqlTypes;
 
@@ -109,7 +109,7 @@ impl TypePlanner for SqlTypes {
             Err(error) if is_ours(sql_type) || is_refused_array(sql_type, &error) => {
                 Err(crate::errors::to_datafusion(error))
             }
-            // Types that DataFusion has beside ours, such as unsigned integers.
+            // Types that only DataFusion has, such as unsigned integers.
             Err(_) => Ok(None),
         }
     }
@@ -147,7 +147,7 @@ fn unsupported(name: &str) -> Error {
     )
 }
 
-/// A type's name without quotes around parts that mean the same without.
+/// A type's name with quotes only where the quotes matter.
 fn unquoted(name: &ObjectName) -> String {
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) if ident.value == ident.value.to_lowercase() => {

@@ -1,4 +1,4 @@
-//! Functions of bytes.
+//! Functions on bytes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 
 use Parameter::{Bytes, Integer, Text};
 
-/// Characters of a line of base64.
+/// The number of characters in a line of base64.
 const LINE: usize = 76;
 
 /// The functions.
@@ -180,7 +180,7 @@ fn byte_at(bytes: &[u8], at: i64) -> Result<u8, Error> {
     place.and_then(|place| bytes.get(place)).copied().ok_or_else(|| out_of_range(at, bytes.len()))
 }
 
-/// The byte and the place in it of a bit.
+/// The byte of a bit and the bit's place in the byte.
 fn bit_at(bytes: &[u8], at: i64) -> Result<(i64, i64), Error> {
     let (byte, bit) = (at.div_euclid(8), at.rem_euclid(8));
     match usize::try_from(byte).is_ok_and(|byte| byte < bytes.len()) {
@@ -220,7 +220,7 @@ fn integers(
     Ok(Arc::new(values.collect::<Result<Int32Array>>()?))
 }
 
-/// Bytes with another value at a place.
+/// Computes bytes with another value at one place.
 type Replacing = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
 
 fn replaced(arguments: &Arguments<'_>, value: Replacing) -> Result<ArrayRef> {
@@ -426,7 +426,7 @@ fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef
     })
 }
 
-/// The bytes from place `from`, counted from 1, up to place `to`, which is not among them.
+/// The bytes from place `from`, counted from 1, up to place `to`, exclusive.
 fn slice(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     let place = |at: i64| usize::try_from(at.saturating_sub(1).max(0)).unwrap_or(usize::MAX);
     let to = place(to).min(bytes.len());
@@ -494,7 +494,7 @@ fn place_of(whole: &[u8], part: &[u8]) -> i32 {
 mod tests {
     use super::*;
 
-    // What PostgreSQL 15 answers.
+    // The expected values are PostgreSQL 15's answers.
     #[test]
     fn forms_are_postgresqls() {
         assert_eq!(encoded(&[0, 97, 92, 200], "escape").unwrap(), "\\000a\\\\\\310");

@@ -1,5 +1,5 @@
-//! `upper`, `lower` and `initcap`, letter by letter, as PostgreSQL has them in its locale C.UTF-8:
-//! a letter becomes one letter, and `upper('ß')` is `ß`.
+//! `upper`, `lower` and `initcap`, letter by letter, with the results of PostgreSQL's locale
+//! C.UTF-8: each letter becomes exactly one letter, and `upper('ß')` is `ß`.
 
 use arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -49,14 +49,14 @@ fn words(text: &str) -> String {
         .collect()
 }
 
-/// The only letter that an iterator has.
+/// The letter of an iterator with exactly one letter.
 fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
     letters.next().filter(|_| letters.next().is_none())
 }
 
 fn capital(letter: char) -> char {
     only(letter.to_uppercase()).unwrap_or_else(|| {
-        // Greek letters with a small iota have a capital with one.
+        // Greek letters with a small iota have a capital with an iota.
         let further = match letter {
             '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => 8,
             '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => 9,

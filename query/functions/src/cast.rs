@@ -1,5 +1,5 @@
-//! Casts that Arrow makes otherwise than PostgreSQL: to text, of text to anything else, of
-//! numbers to integers, and of floating-point numbers to numerics.
+//! Casts with a different result in Arrow and in PostgreSQL: casts to text, from text to other
+//! types, of numbers to integers, and of floating-point numbers to numerics.
 
 use std::sync::Arc;
 
@@ -28,19 +28,19 @@ pub mod decimal;
 mod elements;
 mod rounded;
 
-/// Turns such casts into calls of our functions.
+/// Replaces such casts by calls of this crate's functions.
 #[derive(Debug)]
 pub struct Casts {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl Casts {
-    /// A rewrite that calls `functions`, which are found by their names.
+    /// A rewrite that calls `functions`, found by name.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
 
-    /// The function that casts `from` to `to`; `None` leaves the cast to Arrow.
+    /// The function for the cast from `from` to `to`; `None` leaves the cast to Arrow.
     fn function(&self, from: &ColumnType, to: &ColumnType) -> Option<Arc<ScalarUDF>> {
         if let Some(name) = function_of(from, to) {
             return self.functions.iter().find(|function| function.name() == name).cloned();
@@ -60,7 +60,7 @@ impl Casts {
     }
 }
 
-/// The function that casts `from` to `to`; `None` leaves it to Arrow.
+/// The name of the function for the cast from `from` to `to`; `None` leaves the cast to Arrow.
 fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     use ColumnType as T;
     match (from, to) {
@@ -102,8 +102,8 @@ fn is_time(data_type: &DataType) -> bool {
     )
 }
 
-/// The cast of `inner`, if it rounds what Arrow cuts off; a timestamp with more digits than
-/// PostgreSQL keeps is rounded to those before its time of day counts.
+/// The cast of `inner`, if the cast must round while Arrow cuts off. A timestamp with more digits
+/// than PostgreSQL's is rounded to PostgreSQL's digits before the cast takes the time of day.
 fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
     let (_, from) = inner.to_field(schema).ok()?;
     let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
@@ -142,7 +142,7 @@ impl FunctionRewrite for Casts {
         let Expr::Cast(Cast { expr: inner, field }) = expr else {
             return Ok(Transformed::no(expr));
         };
-        // Text literals are read at once, by `TypedLiterals`.
+        // `TypedLiterals` reads text literals during planning.
         let literal =
             matches!(inner.as_ref(), Expr::Literal(value, _) if value.try_as_str().is_some());
         if let Ok(from) = inner.get_type(schema)
@@ -186,7 +186,7 @@ impl FunctionRewrite for Casts {
     }
 }
 
-/// The value of a cast, under PostgreSQL's own name of the type if that is another.
+/// The value of a cast, with PostgreSQL's type name if PostgreSQL has another type.
 fn named(value: Expr, field: FieldRef) -> Expr {
     match field.metadata().contains_key(PG_TYPE_METADATA) {
         true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
@@ -194,7 +194,7 @@ fn named(value: Expr, field: FieldRef) -> Expr {
     }
 }
 
-/// Reads text as values of a type, in PostgreSQL's form and the session's time zone.
+/// Reads text as values of a type, with PostgreSQL's syntax and the session's time zone.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextInput {
     name: String,

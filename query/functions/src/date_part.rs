@@ -46,23 +46,24 @@ impl ExprPlanner for Extract {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DatePart {
-    /// `extract` gives a numeric, `date_part` double precision.
+    /// True for `extract`, which gives a numeric; false for `date_part`, which gives double
+    /// precision.
     exact: bool,
     signature: Signature,
 }
 
 impl DatePart {
     fn new(exact: bool) -> Self {
-        // The session's time zone is asked for where a part depends on it.
+        // A part that depends on the time zone reads the zone from the session's settings.
         Self { exact, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
-/// The type that a time is cast to; `None` when it has no parts.
+/// The type that a time is cast to; `None` for types without parts.
 fn source_type(given: &DataType, exact: bool) -> Option<DataType> {
     use arrow::datatypes::{IntervalUnit, TimeUnit};
     Some(match given {
-        // As in PostgreSQL, where only `extract` knows dates.
+        // Like PostgreSQL: only `extract` accepts dates.
         DataType::Date32 | DataType::Date64 if !exact => {
             DataType::Timestamp(TimeUnit::Microsecond, None)
         }
@@ -107,7 +108,7 @@ impl ScalarUDFImpl for DatePart {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        // A unit that were cast would be no constant any more.
+        // A cast would make the unit argument no constant.
         if let [
             unit @ (DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null),
             time,

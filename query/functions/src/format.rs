@@ -1,4 +1,4 @@
-//! `format`: text with `%s`, `%I` and `%L` in it.
+//! `format`: text with the placeholders `%s`, `%I` and `%L`.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -19,7 +19,7 @@ pub fn functions() -> Vec<Function> {
         aliases: &[],
         parameters,
         returns: Returns::Type(ColumnType::Text),
-        // Times among the arguments are written in the session's zone.
+        // Time arguments are written in the session's zone.
         volatility: Volatility::Stable,
         description,
         run: Arc::new(run),
@@ -56,17 +56,17 @@ fn unterminated() -> Error {
     invalid("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\".")
 }
 
-/// The argument at a position from 0: `None` when there are fewer, `Some(None)` for NULL.
+/// The argument at a position from 0: `None` beyond the last argument, `Some(None)` for NULL.
 type Value<'a, 'b> = &'a dyn Fn(usize) -> Option<Option<&'b str>>;
 
-/// Where the next argument comes from.
+/// The source of arguments.
 struct Reader<'a, 'b> {
     value: Value<'a, 'b>,
     next: usize,
 }
 
 impl<'b> Reader<'_, 'b> {
-    /// The argument `position`, counted from 1, or the one after the last.
+    /// The argument `position`, counted from 1, or the argument after the last one read.
     fn take(&mut self, position: Option<usize>) -> Result<Option<&'b str>, Error> {
         let at = match position {
             Some(position) => position.saturating_sub(1),
@@ -77,7 +77,7 @@ impl<'b> Reader<'_, 'b> {
     }
 }
 
-/// Text with the arguments in their places; `room` counts the bytes.
+/// The text with the arguments in place of the placeholders; `room` counts the bytes.
 fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<String> {
     let mut out = String::with_capacity(format.len());
     let mut reader = Reader { value, next: 0 };
@@ -119,7 +119,7 @@ fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<Stri
     Ok(out)
 }
 
-/// What stands between `%` and the next piece: position, width, flush left, letter.
+/// The parts of a placeholder after `%`: position, width, flush left, letter.
 fn specifier(
     characters: &mut Peekable<Chars<'_>>,
     reader: &mut Reader<'_, '_>,
@@ -127,7 +127,7 @@ fn specifier(
     let (mut position, mut width, mut left) = (None, None, false);
     match digits(characters)? {
         Some(number) if characters.next_if_eq(&'$').is_some() => position = Some(checked(number)?),
-        // Without `$` it was the width.
+        // Without `$`, the number is the width.
         Some(number) => width = Some(number),
         None => {}
     }
@@ -169,7 +169,7 @@ fn checked(position: usize) -> Result<usize, Error> {
     Ok(position)
 }
 
-/// A number of digits, if there is one; the end of the format must come after it.
+/// A number, if any; the format must not end directly after the number.
 fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<Option<usize>, Error> {
     let mut number: Option<i32> = None;
     while let Some(digit) = characters.peek().and_then(|character| character.to_digit(10)) {

@@ -1,4 +1,4 @@
-//! How a scalar function of ours is declared: one row of a table, one Rust function.
+//! The declaration of this project's scalar functions: one row of a table, one Rust function.
 
 use std::{
     fmt,
@@ -26,19 +26,19 @@ use crate::{
     metered::expanded,
 };
 
-/// Bytes that one call may make of one batch where arguments say how many (CL-10).
+/// The bytes that one call may produce for one batch if arguments decide the size (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
-/// Texts from this size on are not copied into the array of results.
+/// Texts of at least this size are not copied into the result array.
 const BLOCK_BYTES_MIN: usize = 1 << 20;
 
-/// Values from this size on are charged with room for the next copy.
+/// Values of at least this size are charged with room for the next copy.
 const GROWING_BYTES_MIN: usize = 16 << 20;
 
-/// What a parameter takes; arguments are cast to it.
+/// The accepted values of a parameter; arguments are cast to the parameter's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
-    /// Anything, as it comes.
+    /// Any value, without a cast.
     Any,
     /// Text.
     Text,
@@ -50,25 +50,25 @@ pub enum Parameter {
     Boolean,
     /// An interval.
     Interval,
-    /// A timestamp with or without zone, or a date, as it comes.
+    /// A timestamp with or without zone, or a date, without a cast.
     Time,
     /// Bytes.
     Bytes,
-    /// A list, as it comes.
+    /// A list, without a cast.
     Array,
     /// A whole number or a numeric, exact.
     Numeric,
-    /// Any number of further arguments, as they come; the last parameter only.
+    /// Any number of further arguments, without a cast; only as the last parameter.
     Rest,
 }
 
-/// The name that a type has in SQL; Arrow's where it has none.
+/// The SQL name of a type; Arrow's name for types without an SQL name.
 pub fn sql_name(data_type: &DataType) -> String {
     ColumnType::from_arrow_field(&Field::new("", data_type.clone(), true))
         .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
 }
 
-/// The types that `given` are cast to for these parameters; `None` when they do not fit.
+/// The types after the casts of `given` for these parameters; `None` if the arguments do not fit.
 fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
     let (fixed, rest) = match parameters.split_last() {
         Some((Parameter::Rest, fixed)) => (fixed, true),
@@ -82,7 +82,7 @@ fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
 }
 
 impl Parameter {
-    /// The type that an argument of `given` is cast to; `None` when it does not fit.
+    /// The type after the cast of an argument of type `given`; `None` if the argument does not fit.
     fn coerce(self, given: &DataType) -> Option<DataType> {
         let text = matches!(
             given,
@@ -153,18 +153,18 @@ impl Parameter {
     }
 }
 
-/// What a function returns.
+/// The result type of a function.
 #[derive(Debug, Clone)]
 pub enum Returns {
-    /// Always this type.
+    /// Always the given type.
     Type(ColumnType),
-    /// Always this type, which PostgreSQL calls otherwise: `name`, `oid` …
+    /// Always the given type, with another name in PostgreSQL: `name`, `oid` …
     Known(ColumnType, &'static str),
     /// The type of the argument at this position.
     Same(usize),
-    /// What the rule makes of the arguments' fields.
+    /// The result of the rule for the arguments' fields.
     Rule(fn(&[FieldRef]) -> Result<DataType>),
-    /// What the rule makes of the arguments' fields, and of those that are constants.
+    /// The result of the rule for the arguments' fields and the constant arguments.
     Constants(fn(&[FieldRef], &[Option<&ScalarValue>]) -> DataType),
 }
 
@@ -193,7 +193,7 @@ impl Arguments<'_> {
     /// Argument `at` as text.
     ///
     /// # Errors
-    /// `Internal` when it is not text: the declaration says otherwise.
+    /// `Internal` if the argument is not text, against the declaration.
     pub fn text(&self, at: usize) -> Result<&StringViewArray> {
         self.arrays
             .get(at)
@@ -225,14 +225,14 @@ impl Arguments<'_> {
     /// The array of argument `at`.
     ///
     /// # Errors
-    /// `Internal` when there are fewer arguments.
+    /// `Internal` if there are fewer arguments.
     pub fn array(&self, at: usize) -> Result<&ArrayRef> {
         self.arrays
             .get(at)
             .ok_or_else(|| failed(Error::internal(format!("argument {at} is missing"))))
     }
 
-    /// Whether argument `at` was given.
+    /// True if argument `at` was given.
     pub fn has(&self, at: usize) -> bool {
         at < self.arrays.len()
     }
@@ -251,12 +251,12 @@ impl Room {
     /// Bytes between two charges.
     const STEP_BYTES: usize = 1 << 20;
 
-    /// For a batch of so many rows.
+    /// The room for a batch of `rows` rows.
     pub fn of(rows: usize) -> Self {
         Self { rows, charge: None, bytes: 0, charged: 0 }
     }
 
-    /// Counts another value.
+    /// Adds the bytes of another value.
     ///
     /// # Errors
     /// As [`Self::reach`].
@@ -266,10 +266,10 @@ impl Room {
         Ok(())
     }
 
-    /// Makes sure that the next value may have so many bytes.
+    /// Makes sure that the next value may have `bytes` bytes.
     ///
     /// # Errors
-    /// `LimitExceeded` for a value that is too long, `OutOfMemory`, `QueryCanceled`.
+    /// `LimitExceeded` for a value beyond the maximum length, `OutOfMemory`, `QueryCanceled`.
     pub fn reach(&mut self, bytes: usize) -> Result<()> {
         if bytes > VALUE_BYTES_MAX {
             return Err(failed(governor::too_long("the function", bytes)));
@@ -305,7 +305,7 @@ pub fn text_rows(
         let value = value(row)?;
         room.take(value.as_ref().map_or(0, String::len))?;
         match value {
-            // No copy of the bytes.
+            // The array takes the text's buffer without a copy.
             Some(long) if long.len() >= BLOCK_BYTES_MIN => {
                 let length = u32::try_from(long.len())
                     .map_err(|_| failed(governor::too_long("the function", long.len())))?;
@@ -324,7 +324,7 @@ pub fn text_at(array: &StringViewArray, row: usize) -> Option<&str> {
     (!array.is_null(row)).then(|| array.value(row))
 }
 
-/// An error of ours inside DataFusion's: keeps its kind, and so its SQLSTATE.
+/// Wraps an error of this project in a DataFusion error; the error keeps its kind and SQLSTATE.
 pub fn failed(error: Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }
@@ -339,13 +339,13 @@ pub struct Function {
     pub name: &'static str,
     /// Further names.
     pub aliases: &'static [&'static str],
-    /// Parameter lists that it takes, in order of preference.
+    /// The accepted parameter lists, in order of preference.
     pub parameters: &'static [&'static [Parameter]],
-    /// What it returns.
+    /// The result type.
     pub returns: Returns,
-    /// Whether equal arguments give equal results.
+    /// The volatility: whether equal arguments give equal results.
     pub volatility: Volatility,
-    /// One line for the documentation.
+    /// A line for the documentation.
     pub description: &'static str,
     /// Computes the result for all rows.
     pub run: Run,
@@ -358,7 +358,7 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// A function whose result its arguments alone decide.
+    /// A function with a result that depends only on the arguments.
     pub fn immutable(
         name: &'static str,
         parameters: &'static [&'static [Parameter]],
@@ -377,7 +377,7 @@ impl Function {
         }
     }
 
-    /// The signatures, for documentation and messages.
+    /// The signatures for documentation and messages.
     pub fn signatures(&self) -> Vec<String> {
         self.parameters
             .iter()
@@ -389,7 +389,7 @@ impl Function {
             .collect()
     }
 
-    /// The function as DataFusion registers it.
+    /// The function in DataFusion's form.
     pub fn into_udf(self) -> ScalarUDF {
         let signature = if self.parameters.iter().all(|parameters| parameters.is_empty()) {
             Signature::nullary(self.volatility)
@@ -413,8 +413,8 @@ impl Function {
     }
 }
 
-/// Whether a function is one of this crate: it expands no constant to as many copies as there are
-/// rows.
+/// True if the function is declared in this crate: such a function never expands a constant to one
+/// copy for each row.
 pub fn is_declared(function: &ScalarUDF) -> bool {
     function.inner().is::<Declared>()
 }

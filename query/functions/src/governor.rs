@@ -1,5 +1,5 @@
-//! Limits of the running statement, as the functions of an expression see them: the memory that
-//! its values may take, and the request to stop (CL-10).
+//! The limits of the running statement on expressions: the memory for their values, and the request
+//! to stop (CL-10).
 //!
 //! ```text
 //!   statement ─► governed(future) ─► thread-local governor ─► check(), charge()
@@ -28,25 +28,25 @@ mod tied;
 
 pub use tied::{array_bytes, batch_bytes, largest_list_bytes, tied, value_bytes};
 
-/// Bytes of one value, at most: the same limit as in PostgreSQL.
+/// The maximum size of one value in bytes, equal to PostgreSQL's limit.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 
 /// Smaller results are not charged.
 pub const CHARGED_BYTES_MIN: usize = 256 << 10;
 
-/// Bytes that one call should make of a batch that can be split into smaller ones.
+/// The target size in bytes for one call's result, if the batch can be split.
 pub const SPLIT_BYTES: usize = 32 << 20;
 
-/// Bytes of a constant that the planner computes in advance, at most.
+/// The maximum size of a constant that the planner computes, in bytes.
 pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 
-/// Allocated bytes of which a governor is told before the end of a task's turn.
+/// The governor learns of so many allocated bytes before the end of a task's turn.
 const TOLD_BYTES_MIN: usize = 1 << 20;
 
 /// Time between two checks of a paused task.
 const REST: Duration = Duration::from_millis(10);
 
-/// Charges for constants that a thread keeps, at most.
+/// The maximum number of charges for constants in one thread.
 const CONSTANTS_MAX: usize = 32;
 
 /// The limits of one statement.
@@ -60,31 +60,32 @@ pub trait Governor: Debug + Send + Sync {
     /// Takes bytes of the memory budget.
     ///
     /// # Errors
-    /// `OutOfMemory`; then nothing is taken.
+    /// `OutOfMemory`; after an error the budget is unchanged.
     fn grow(&self, bytes: usize) -> Result<()>;
 
     /// Gives bytes back.
     fn shrink(&self, bytes: usize);
 
-    /// Counts bytes that the statement's threads have allocated since the last call, less the bytes
-    /// freed: memory of every kind, charged by [`Self::grow`] or not.
+    /// Counts the bytes that the statement's threads have allocated since the last call, less the
+    /// freed bytes: memory of every kind, charged by [`Self::grow`] or not.
     fn allocated(&self, bytes: isize) {
         let _ = bytes;
     }
 
-    /// Whether the tasks of the statement pause: memory is short, and another statement has the turn.
+    /// True if the statement's tasks must pause: memory is short, and another statement has the
+    /// turn.
     fn rests(&self) -> bool {
         false
     }
 
-    /// One more task works for the statement.
+    /// Another task of the statement starts.
     fn task_begins(&self) {}
 
-    /// A task has ended, and its memory is free.
+    /// A task has ended, and the task's memory is free.
     fn task_ends(&self) {}
 }
 
-/// How the current thread evaluates expressions.
+/// The mode of the current thread for expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Evaluation {
     /// A batch that must be evaluated as a whole.
@@ -98,7 +99,8 @@ pub enum Evaluation {
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Governor>>> = const { RefCell::new(None) };
-    /// Bytes that the thread has allocated, less those that it freed, since a governor was told.
+    /// The bytes that the thread has allocated, less the freed bytes, since the last report to a
+    /// governor.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static EVALUATION: Cell<Evaluation> = const { Cell::new(Evaluation::Whole) };
     /// Charges for constants, with the address of each constant.
@@ -110,19 +112,18 @@ pub fn current() -> Option<Arc<dyn Governor>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// How the current thread evaluates expressions.
+/// The mode of the current thread for expressions.
 pub fn evaluation() -> Evaluation {
     EVALUATION.get()
 }
 
-/// Counts what the allocator gave to the current thread, or, as a negative number, what it took
-/// back.
+/// Counts bytes allocated for the current thread; a negative number counts freed bytes.
 #[inline]
 pub fn count_allocated(bytes: isize) {
     ALLOCATED.set(ALLOCATED.get().wrapping_add(bytes));
 }
 
-/// Tells the governor of the current thread what was allocated, once the number is large.
+/// Reports the allocated bytes to the current thread's governor once the number is large.
 fn tell_allocated() {
     let bytes = ALLOCATED.get();
     if bytes.unsigned_abs() >= TOLD_BYTES_MIN {
@@ -143,7 +144,7 @@ pub fn check() -> PlanResult<()> {
     check_statement().map_err(failed)
 }
 
-/// As [`check`], for callers outside of DataFusion.
+/// Like [`check`], for callers outside of DataFusion.
 ///
 /// # Errors
 /// As [`Governor::check`].
@@ -173,7 +174,7 @@ impl Pace {
     }
 }
 
-/// Memory of a statement, which the drop gives back.
+/// Memory charged to a statement; a drop gives the memory back.
 #[derive(Debug)]
 pub struct Charge {
     governor: Option<Arc<dyn Governor>>,
@@ -184,7 +185,7 @@ impl Charge {
     /// Changes the size of the charge.
     ///
     /// # Errors
-    /// `OutOfMemory` when the budget does not allow for more.
+    /// `OutOfMemory` if the budget is exhausted.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         if let Some(governor) = &self.governor {
             match bytes.checked_sub(self.bytes) {
@@ -238,7 +239,7 @@ pub fn keep_constant(address: usize, charge: Charge) {
     });
 }
 
-/// Returns the charge for a constant, if there is one.
+/// Takes the charge for a constant, if any.
 pub fn take_constant(address: usize) -> Option<Charge> {
     CONSTANTS.with_borrow_mut(|constants| {
         let at = constants.iter().position(|(known, _)| *known == address)?;
@@ -246,9 +247,9 @@ pub fn take_constant(address: usize) -> Option<Charge> {
     })
 }
 
-/// The state of the thread that [`within`] and [`evaluating`] restore, also after a panic.
+/// The thread state that [`within`] and [`evaluating`] restore, even after a panic.
 struct Restored {
-    /// The governor outside, and what was allocated for it.
+    /// The outer governor, and the bytes allocated under the outer governor.
     governor: Option<(Option<Arc<dyn Governor>>, isize)>,
     evaluation: Evaluation,
     constants: Vec<(usize, Charge)>,
@@ -279,7 +280,7 @@ pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Evaluates expressions in a certain way; charges for constants end with it.
+/// Evaluates expressions in the given mode; the charges for constants end with the evaluation.
 pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
     let _restored = Restored {
         governor: None,
@@ -304,12 +305,12 @@ pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::O
 type AnyFuture = Pin<Box<dyn Future<Output = Box<dyn Any + Send>> + Send>>;
 type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// A task that works for a statement, from when it is spawned until it and its memory are gone.
+/// A running task of a statement, from the spawn until the task and its memory are gone.
 #[derive(Debug)]
 pub struct Present(Arc<dyn Governor>);
 
 impl Present {
-    /// One more task.
+    /// Registers another task.
     pub fn of(governor: Arc<dyn Governor>) -> Self {
         governor.task_begins();
         Self(governor)
@@ -322,7 +323,7 @@ impl Drop for Present {
     }
 }
 
-/// A future of a task of its own. Whatever it holds is dropped before the task counts as ended.
+/// The future of a separate task. The future's data is dropped before the task counts as ended.
 struct Task<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
     rest: Option<Pin<Box<Sleep>>>,
@@ -352,7 +353,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// A future that runs as a task of its own, under a governor.
+/// A future that runs as a separate task, under a governor.
 pub fn task<F>(governor: Arc<dyn Governor>, future: F) -> impl Future<Output = F::Output> + Send
 where
     F: Future + Send + 'static,
@@ -360,7 +361,7 @@ where
     Task::new(Box::pin(future), Present::of(governor))
 }
 
-/// Hands the governor on to the tasks that a plan spawns.
+/// Passes the governor on to the tasks of a plan.
 struct Inherited;
 
 impl JoinSetTracer for Inherited {
@@ -386,13 +387,13 @@ impl JoinSetTracer for Inherited {
     }
 }
 
-/// Makes the tasks of all plans of the process inherit governors; further calls change nothing.
+/// Makes the tasks of all plans in the process inherit governors; further calls have no effect.
 pub fn install() {
-    // The process has one tracer; an error means that an earlier call has set it.
+    // The process has one tracer; an error means that an earlier call has installed the tracer.
     let _ = datafusion::common::runtime::set_join_set_tracer(&Inherited);
 }
 
-/// Refuses a batch that the caller splits, and a constant that is computed when the plan runs.
+/// Rejects a batch that the caller can split, and a constant that execution can compute instead.
 ///
 /// # Errors
 /// `OutOfMemory`.

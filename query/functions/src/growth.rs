@@ -1,8 +1,9 @@
-//! How many bytes a function will make, predicted from its arguments before it allocates.
+//! Predicts the size of a function's result from the arguments, before the function allocates
+//! memory.
 //!
-//! Only functions whose results can be far larger than their arguments, or that repeat a constant
-//! in every row, have a prediction. Any other result is at most a few times as large as arguments
-//! that are in memory already, and is charged when it is there.
+//! Only some functions have a prediction: functions with results far larger than the arguments, and
+//! functions that repeat a constant in every row. Any other result is at most a few times as large
+//! as the arguments in memory, and the result is charged after the call.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use datafusion::{
 
 use crate::governor::value_bytes;
 
-/// Bytes of an element of an array beside the text in it.
+/// The bytes of an array element without its text.
 const ELEMENT_BYTES: usize = 16;
 
-/// Shorter results are not worth an exact count.
+/// Shorter results need no exact count.
 const EXACT_BYTES_MIN: usize = 256 << 10;
 
 /// The predicted result of a call for one batch.
@@ -45,7 +46,7 @@ impl Growth {
     }
 }
 
-/// An argument, row by row.
+/// An argument, with access by row.
 enum Argument {
     /// The same value in every row.
     Text(Option<String>),
@@ -81,7 +82,7 @@ impl Argument {
         }
     }
 
-    /// The text of a row; `None` for NULL and for what is no text.
+    /// The text of a row; `None` for NULL and for values other than text.
     fn text(&self, row: usize) -> Option<&str> {
         match self {
             Self::Text(text) => text.as_deref(),
@@ -159,20 +160,21 @@ impl Numbers {
     }
 }
 
-/// How the result of a function follows from its arguments.
+/// The relation between a function's result and its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// The first argument, so many times as the second says.
+    /// The first argument, repeated; the second argument is the number of copies.
     Times,
-    /// As many characters as the second argument says, of the first or the third argument.
+    /// Characters of the first or the third argument; the second argument is the number of
+    /// characters.
     Padded,
-    /// As many characters as the first argument says.
+    /// Spaces; the first argument is the number of characters.
     Spaces,
     /// The first argument with each occurrence of the second replaced by the third.
     Replaced,
     /// The first argument with characters replaced.
     Translated,
-    /// All arguments, each a number of times.
+    /// All arguments, each repeated a number of times.
     Joined(usize),
     /// All arguments behind the first, with the first between them.
     JoinedBy,
@@ -180,7 +182,7 @@ enum Shape {
     Elements,
     /// The first argument as an array, split at the second.
     Split,
-    /// The first argument as elements of an array, so many as the second says.
+    /// The first argument as elements of an array; the second argument is the number of elements.
     Copies,
     /// The first argument, and copies of the third; the second is the number of copies.
     Resized,
@@ -210,7 +212,7 @@ fn shape_of(name: &str) -> Option<Shape> {
     })
 }
 
-/// The bytes of an argument in all rows, at most.
+/// The maximum bytes of an argument in all rows.
 fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     match argument {
         ColumnarValue::Array(array) if array.data_type().is_nested() => value_bytes(array),
@@ -222,22 +224,22 @@ fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     }
 }
 
-/// The growth of a call of a function without a prediction: a copy of each list, whose elements can share
-/// a text.
+/// The growth of a call without a prediction: a copy of each list, because elements of a list can
+/// share a text.
 pub fn copies_of_lists(arguments: &[ColumnarValue], rows: usize) -> usize {
     let lists = arguments.iter().filter(|argument| argument.data_type().is_list());
     lists.map(|list| bytes_at_most(list, rows)).fold(0, usize::saturating_add)
 }
 
-/// Whether the size of a function's results is predicted: results may be much longer than the arguments.
+/// True if the function has a prediction: results may be much longer than the arguments.
 pub fn is_predicted(name: &str) -> bool {
     shape_of(name).is_some()
 }
 
-/// The growth of a call, where the function has a prediction.
+/// The growth of a call, if the function has a prediction.
 ///
 /// # Errors
-/// When a number of an argument is out of range.
+/// A number in an argument is out of range.
 pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<Option<Growth>> {
     let Some(shape) = shape_of(name) else { return Ok(None) };
     if let Shape::Joined(times) = shape {
@@ -306,7 +308,7 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
 }
 
 impl Argument {
-    /// As [`Self::numbers`]; no number of what is none.
+    /// Like [`Self::numbers`]; values other than numbers give no number.
     fn numbers_or_none(&self) -> Result<Numbers> {
         match self {
             Self::Array(array) if !array.data_type().is_integer() => Ok(Numbers::Same(None)),

@@ -144,7 +144,7 @@ pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(intervals))
 }
 
-/// What is left of an interval without its whole days, from midnight.
+/// The part of an interval beyond whole days, as a time of day.
 pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let intervals = arguments.array(0)?.as_primitive::<IntervalMonthDayNanoType>();
     let times: Time64MicrosecondArray =
@@ -152,7 +152,7 @@ pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(times))
 }
 
-/// The time now, as C's `ctime` writes it but with microseconds and the zone.
+/// The present time in the format of C's `ctime`, plus microseconds and the zone.
 pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
     crate::function::text_rows(arguments.rows, |_| {
@@ -167,7 +167,7 @@ pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 /// `age(later, earlier)`.
 pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
-    // Days are those of the session's zone, which are not all equally long.
+    // Days follow the session's zone, and may differ in length.
     let local = |at: usize| -> Result<Vec<Option<i128>>> {
         let given = arguments.array(at)?;
         let (unit_ns, zoned) = match given.data_type() {
@@ -206,7 +206,8 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Local times in nanoseconds since 1970 apart, in months, days and time, all with one sign.
+/// The difference of two local times in nanoseconds since 1970, in months, days and time, all with
+/// one sign.
 fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
     let negative = left < right;
     let (later, earlier) = if negative { (right, left) } else { (left, right) };
@@ -223,7 +224,7 @@ fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
         days -= 1;
     }
     if days < 0 {
-        // Days are borrowed from the month that the earlier time is in.
+        // Borrows days from the month of the earlier time.
         days += i64::from(month_days(from.year, from.month));
         months -= 1;
     }

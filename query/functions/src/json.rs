@@ -1,7 +1,7 @@
-//! jsonb: the operators `->`, `->>`, `#>`, `#>>`, `@>`, `?` and their functions.
+//! jsonb: the operators `->`, `->>`, `#>`, `#>>`, `@>`, `?` and the corresponding functions.
 //!
-//! A jsonb value is stored as normalized text, so reading a member is a scan for its
-//! slice: nothing is parsed into a tree and nothing is written again.
+//! A jsonb value is stored as normalized text, so a read of a member scans for the member's slice,
+//! without a parsed tree and without new text.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ pub fn functions() -> Vec<Function> {
     .collect()
 }
 
-/// The name that the function has for the type json, which is jsonb here.
+/// The function's names for the type json, which is jsonb here.
 fn names_of_json(name: &str) -> &'static [&'static str] {
     match name {
         "jsonb_extract_path" => &["json_extract_path"],
@@ -231,7 +231,7 @@ impl Take {
     }
 }
 
-/// Whether argument 0 is stored jsonb, and so normalized already.
+/// True if argument 0 is stored jsonb and therefore normalized.
 fn is_normalized(arguments: &Arguments<'_>) -> bool {
     arguments
         .fields
@@ -239,7 +239,7 @@ fn is_normalized(arguments: &Arguments<'_>) -> bool {
         .is_some_and(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
-/// Row `row` of argument 0, normalized when it is plain text.
+/// Row `row` of argument 0, normalized if the argument is plain text.
 fn json_at<'a>(
     json: &'a StringViewArray,
     row: usize,
@@ -302,7 +302,7 @@ fn at_path(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
     })
 }
 
-/// The texts of row `row` of a list; `None` when the list or an element is NULL.
+/// The texts of row `row` of a list; `None` if the list or an element is NULL.
 fn list_texts(list: &ListArray, row: usize) -> Result<Option<Vec<String>>> {
     use arrow::array::Array as _;
     if list.is_null(row) {

@@ -1,14 +1,14 @@
 //! SQL functions and operators that DataFusion lacks.
 //!
-//! *What it is*: `time_bucket`, jsonb operators, uuid, and the PostgreSQL functions that
-//! need no session; the reading of untyped literals as PostgreSQL does it; timestamps in
-//! the session's time zone.
+//! *What it is*: `time_bucket`, jsonb operators, uuid, and the PostgreSQL functions that need no
+//! session; the parse of untyped literals by PostgreSQL's rules; timestamps in the session's time
+//! zone.
 //!
-//! *What it deliberately is not*: it keeps no session and reads no catalog (that is
-//! `stratalog-pg-catalog`), and touches no file or network.
+//! *What it deliberately is not*: the crate keeps no session and reads no catalog (the crate
+//! `stratalog-pg-catalog` does), and touches no file or network.
 //!
-//! *Data path*: [`register`] puts the functions, operators and rewrites into a session;
-//! a plan names them; DataFusion calls them with Arrow arrays.
+//! *Data path*: [`register`] puts the functions, operators and rewrites into a session; a plan
+//! refers to them by name; DataFusion calls them with Arrow arrays.
 
 mod arrays;
 mod bytes;

@@ -1,5 +1,6 @@
-//! Lists that the planner turns into rows: what `generate_subscripts`, `jsonb_object_keys` and
-//! their like call, and `generate_series` where its bounds are known per row only.
+//! Lists that the planner turns into rows: the functions behind `generate_subscripts`,
+//! `jsonb_object_keys` and similar functions, and behind `generate_series` with bounds from
+//! columns.
 
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// A list of `values`, in parts of these lengths; `None` is NULL.
+/// Lists of `values` with the given lengths; a length of `None` is NULL.
 fn list(
     arguments: &Arguments<'_>,
     values: ArrayRef,
@@ -108,7 +109,7 @@ fn list(
     )?))
 }
 
-/// The lists of an argument, with offsets of 32 bits.
+/// The lists of an argument, with 32-bit offsets.
 fn lists(arguments: &Arguments<'_>) -> Result<ListArray> {
     let array = arguments.array(0)?;
     let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) =
@@ -124,7 +125,7 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     let mut values = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
-        // There are arrays of one dimension only.
+        // All arrays have one dimension.
         if lists.is_null(row) || dimensions.is_null(row) || dimensions.value(row) != 1 {
             lengths.push(None);
             continue;
@@ -143,8 +144,8 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     list(arguments, Arc::new(Int32Array::from(values)), &lengths)
 }
 
-/// The type of a series: numerics have the digits of the first and of the step, times the digits
-/// of the finer bound, six at least.
+/// The type of a series: numerics have the digits of the first value and of the step; times have
+/// the digits of the finer bound, at least six digits.
 fn series_type(fields: &[FieldRef]) -> Result<DataType> {
     let data_type = |at: usize| fields.get(at).map(|field| field.data_type());
     let element = match (data_type(0), data_type(1)) {
@@ -251,7 +252,7 @@ fn series_of_numerics(
         .map(|array| Ok(cast_with_options(array, &common, &strict)?))
         .collect::<Result<_>>()?;
     let power = |digits: i8| 10_i128.checked_pow(u32::try_from(digits).ok()?);
-    // The last bound alone may have more digits than the series.
+    // Only the last bound can have more digits than the series.
     let (Some(one), Some(surplus)) = (power(finest), power(finest - scale)) else {
         return Err(failed(Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")));
     };
@@ -368,7 +369,7 @@ fn keys(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     list(arguments, Arc::new(values.finish()), &lengths)
 }
 
-/// A row of an array's element, `x`, and its number, `n`.
+/// A row of an array's element `x` and the element's number `n`.
 fn numbered(element: &DataType) -> Fields {
     Fields::from(vec![
         Field::new("x", element.clone(), true),

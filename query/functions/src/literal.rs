@@ -1,7 +1,7 @@
-//! Untyped literals: text that takes the type of what it meets, as in PostgreSQL.
+//! Untyped literals: text that takes the type of the other operand, like in PostgreSQL.
 //!
-//! `time >= '2016-01-01 20:03:37.43 +0000'` compares with a timestamp of the column's own
-//! type, read by our parser: the column is not cast, so the filter prunes by tick.
+//! In `time >= '2016-01-01 20:03:37.43 +0000'` this crate's parser converts the literal to the
+//! column's type. The column has no cast, so the filter can prune by tick.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use stratalog_text::{TextStyle, parse_value};
 use crate::failed;
 pub use crate::style::style_of;
 
-/// Gives literals the type of what they are compared with or cast to.
+/// Gives literals the type of the other operand or of the cast.
 #[derive(Debug)]
 pub struct TypedLiterals;
 
-/// Reads `text` as a value of `column_type`, in UTC where it names no zone.
+/// Reads `text` as a value of `column_type`, in UTC if the text has no zone.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no value of the type.
+/// PostgreSQL's error for invalid text of the type.
 pub fn parse(text: &str, column_type: &ColumnType) -> Result<ScalarValue> {
     parse_styled(text, column_type, &TextStyle::default())
 }
@@ -38,13 +38,13 @@ fn parse_styled(text: &str, column_type: &ColumnType, style: &TextStyle) -> Resu
     scalar_of(&array)
 }
 
-/// The only value of an array.
+/// The single value of an array.
 ///
-/// [`ScalarValue::try_from_array`] leaves out the metadata of the elements' field, so `uuid[]`
-/// would become an array of bytes.
+/// [`ScalarValue::try_from_array`] drops the metadata of the elements' field and would turn
+/// `uuid[]` into an array of bytes.
 ///
 /// # Errors
-/// A type that DataFusion has no scalar of.
+/// DataFusion has no scalar of the type.
 pub fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
     match array.as_list_opt::<i32>() {
         Some(list) => Ok(ScalarValue::List(Arc::new(list.clone()))),
@@ -52,10 +52,10 @@ pub fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
     }
 }
 
-/// A literal of `column_type`, in the style of a session.
+/// A literal of `column_type` in a session's style.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no value of the type.
+/// PostgreSQL's error for invalid text of the type.
 pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
     let value = parse_styled(text, column_type, style)?;
     let field = column_type.arrow_field("literal", true);
@@ -63,11 +63,11 @@ pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<E
     Ok(Expr::Literal(value, metadata))
 }
 
-/// A literal of `column_type` before the session's style is known: read at once where it does not
-/// matter, else a cast that [`TypedLiterals`] reads.
+/// A literal of `column_type` before the session's style is known: a value if the style does not
+/// matter, otherwise a cast that [`TypedLiterals`] converts later.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no value of the type.
+/// PostgreSQL's error for invalid text of the type.
 pub fn read_early(text: &str, column_type: &ColumnType) -> Result<Expr> {
     if !depends_on_style(column_type) {
         return read(text, column_type, &TextStyle::default());
@@ -77,7 +77,7 @@ pub fn read_early(text: &str, column_type: &ColumnType) -> Result<Expr> {
     Ok(Expr::Cast(Cast::new_from_field(Box::new(text), field)))
 }
 
-/// Whether the text of a value means something else in other sessions.
+/// True if the meaning of a text depends on the session.
 fn depends_on_style(column_type: &ColumnType) -> bool {
     match column_type {
         ColumnType::Date
@@ -90,7 +90,7 @@ fn depends_on_style(column_type: &ColumnType) -> bool {
     }
 }
 
-/// The type of a numeric with all digits of a text.
+/// The numeric type with all digits of a text.
 pub fn numeric_type(text: &str) -> Option<ColumnType> {
     let text = text.trim();
     let whole = text.trim_start_matches(['+', '-']).bytes().take_while(u8::is_ascii_digit).count();
@@ -100,10 +100,10 @@ pub fn numeric_type(text: &str) -> Option<ColumnType> {
     fits.then_some(ColumnType::Numeric { precision, scale })
 }
 
-/// `literal` in the type of what it is compared with; `None` where it keeps its own.
+/// `literal` in the type of the other operand; `None` if the literal keeps its type.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no value of the type.
+/// PostgreSQL's error for invalid text of the type.
 pub fn beside(
     other: &Expr,
     literal_expr: &Expr,
@@ -114,7 +114,7 @@ pub fn beside(
     typed.map(|(text, column_type)| literal(text, &column_type, style)).transpose()
 }
 
-/// The text of a text literal that no one has given a type.
+/// The text of an untyped text literal.
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(
@@ -127,7 +127,7 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The type that a literal beside `expr` takes; `None` leaves it text.
+/// The type of a literal beside `expr`; with `None` the literal stays text.
 fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     let (_, field) = expr.to_field(schema).ok()?;
     if field.data_type().is_null() {
@@ -160,7 +160,7 @@ fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Ex
     Ok(Expr::Literal(value, metadata))
 }
 
-/// The timestamp type with nanoseconds, for those without.
+/// The timestamp type with nanoseconds, for a type with fewer digits.
 fn finest(column_type: &ColumnType) -> Option<ColumnType> {
     match column_type {
         ColumnType::Timestamp { precision: 0..9 } => Some(ColumnType::Timestamp { precision: 9 }),
@@ -171,8 +171,8 @@ fn finest(column_type: &ColumnType) -> Option<ColumnType> {
     }
 }
 
-/// A time in the unit of the column where that keeps all of its digits, else in
-/// nanoseconds: `'00:00:00.5'` equals no time of whole seconds.
+/// A time in the unit of the column if the unit keeps all digits, otherwise in nanoseconds:
+/// `'00:00:00.5'` equals no time of whole seconds.
 fn compared_time(
     text: &str,
     column_type: &ColumnType,
@@ -180,20 +180,20 @@ fn compared_time(
     style: &TextStyle,
 ) -> Result<ScalarValue> {
     let rounded = parse_styled(text, column_type, style)?;
-    // Far from 1970 there are no nanoseconds.
+    // Times far from 1970 do not fit nanoseconds.
     let Ok(exact) = parse_styled(text, finest, style) else { return Ok(rounded) };
     let widened = rounded.cast_to(&exact.data_type());
     Ok(if widened.is_ok_and(|widened| widened == exact) { rounded } else { exact })
 }
 
-/// Digits after the point of a number; those that an exponent needs are too many to tell.
+/// The digits after the point of a number; numbers with an exponent are not counted exactly.
 fn digits_after_point(text: &str) -> u8 {
     let fraction = text.trim().split_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
     if text.contains(['e', 'E']) { 19 } else { u8::try_from(digits.min(38)).unwrap_or(38) }
 }
 
-/// Whether the operator compares its sides.
+/// True for a comparison operator.
 pub fn compares(operator: Operator) -> bool {
     matches!(
         operator,
@@ -208,12 +208,13 @@ pub fn compares(operator: Operator) -> bool {
     )
 }
 
-/// The operators IS DISTINCT FROM and IS NOT DISTINCT FROM beside a text, as statements name them to the planner.
+/// Custom names of IS DISTINCT FROM and IS NOT DISTINCT FROM beside a text, from statements to the
+/// planner.
 pub const DISTINCT: &str = "IS DISTINCT FROM";
 /// See [`DISTINCT`].
 pub const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
 
-/// [`DISTINCT`] or [`NOT_DISTINCT`].
+/// The operator of [`DISTINCT`] or [`NOT_DISTINCT`].
 pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     match op {
         BinaryOperator::Custom(name) if name == DISTINCT => Some(Operator::IsDistinctFrom),
@@ -222,12 +223,12 @@ pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     }
 }
 
-/// A comparison whose literal needs its type at once: the planner refuses to compare text
-/// with these types, before any rewrite could speak. None of them depends on the session.
-/// And in arithmetic: `time + '1 hour'`, where the literal is an interval, `v + '1'`.
+/// Converts a literal that needs a type at once: the planner rejects comparisons of text with such
+/// types before any rewrite runs. No such type depends on the session. The function also covers
+/// arithmetic: in `time + '1 hour'` the literal is an interval, and in `v + '1'` a number.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no value of the type.
+/// PostgreSQL's error for invalid text of the type.
 pub(crate) fn typed_early(
     binary: &RawBinaryExpr,
     schema: &DFSchema,
@@ -298,10 +299,10 @@ pub(crate) fn typed_early(
     }))
 }
 
-/// A text literal beside an array, as an array of its type; all else as it is.
+/// A text literal beside an array, as an array of the same type; other expressions unchanged.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no array of the type.
+/// PostgreSQL's error for invalid array text of the type.
 pub(crate) fn array_beside(expr: &Expr, beside: &Expr, schema: &DFSchema) -> Result<Expr> {
     match (text_of(expr), type_beside(beside, schema)) {
         (Some(text), Some(column_type @ ColumnType::Array(_))) => read_early(text, &column_type),
@@ -419,8 +420,8 @@ fn between_expr(
     })
 }
 
-/// A cast of a literal is its value. Text that only execution knows is read by
-/// DataFusion's casts, and uuid and jsonb by functions of ours.
+/// Replaces a cast of a literal by the value. DataFusion's casts read text known only at execution,
+/// and functions of this crate read such text for uuid and jsonb.
 fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match (text_of(&cast.expr), ColumnType::from_arrow_field(&cast.field)) {
         (Some(_), None | Some(ColumnType::Text)) | (None, _) => {
@@ -428,7 +429,7 @@ fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
         }
         (Some(text), Some(column_type)) => {
             let value = parse_styled(text, &column_type, &style_of(config))?;
-            // The type asked for can differ in what our types do not tell apart.
+            // The cast's type can differ in details that this project's types do not distinguish.
             let value = if value.data_type() == *cast.field.data_type() {
                 value
             } else {

@@ -24,13 +24,13 @@ use Parameter::{Double, Integer, Text};
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;
 
-/// Years beyond which there are no timestamps.
+/// The last year with timestamps.
 const YEAR_MAX: i64 = 294_276;
 
-/// Years beyond which there are no dates.
+/// The last year with dates.
 const DATE_YEAR_MAX: i64 = 5_874_897;
 
-/// The year in which Julian days begin, 4713 BC.
+/// The first year of Julian days, 4713 BC.
 const YEAR_MIN: i64 = -4_712;
 
 fn overflow(what: &str, value: &str) -> Error {
@@ -123,8 +123,8 @@ fn run(arguments: &Arguments<'_>, zoned: bool) -> Result<ArrayRef> {
     Ok(Arc::new(if zoned { times.with_timezone("UTC") } else { times }))
 }
 
-/// A zone by its name, or as hours and minutes east of Greenwich with a sign: other than
-/// in `AT TIME ZONE`, `+02` lies east.
+/// A zone by name, or as hours and minutes east of Greenwich with a sign: unlike in `AT TIME ZONE`,
+/// `+02` is east.
 fn zone_argument(name: &str) -> Result<TimeZone> {
     let (sign, digits) = match (name.strip_prefix('+'), name.strip_prefix('-')) {
         (Some(digits), _) => (1, digits),

@@ -1,9 +1,9 @@
-//! Calls of functions whose results count: predicted, charged to the statement, and refused past
+//! Metered function calls: the result is predicted, charged to the statement, and rejected beyond
 //! the limits (CL-10).
 //!
 //! ```text
 //!   arguments ─► prediction ─► value too long? ─► 54000
-//!                     └─► batch too large? ─► 53200: the caller splits the batch, or the statement fails
+//!                     └─► batch too large? ─► 53200: the caller splits, or the statement fails
 //!                               └─► charge ─► function ─► result that holds its charge
 //! ```
 
@@ -38,7 +38,7 @@ use crate::{
     growth::{self, Growth},
 };
 
-/// A constant in every row of a batch. Long texts are in memory once.
+/// A constant in every row of a batch. A long text is in memory once.
 ///
 /// # Errors
 /// As `ScalarValue::to_array_of_size`.
@@ -57,8 +57,8 @@ pub fn expanded(value: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
 /// Calls a function within the limits of the current statement.
 ///
 /// # Errors
-/// `LimitExceeded` for a value that is too long, `OutOfMemory` for a batch that is too large or
-/// when the budget is used up, `QueryCanceled`, and the errors of the function.
+/// `LimitExceeded` for a value beyond the maximum length, `OutOfMemory` for a batch beyond the
+/// maximum size or an exhausted budget, `QueryCanceled`, and the errors of the function.
 pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
     governor::check()?;
     let name = function.name();
@@ -89,7 +89,7 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     let taken: Vec<_> = arguments.args.iter().filter_map(take_charge).collect();
     let known = addresses(&arguments.args);
     let promised = Arc::clone(&arguments.return_field);
-    // DataFusion's own wrapper refuses a list whose element field lost its metadata.
+    // DataFusion's wrapper rejects a list without the metadata of the element field.
     let result = function.inner().invoke_with_args(arguments)?;
     let result = with_elements_of(promised.data_type(), result)?;
     drop(taken);
@@ -99,8 +99,8 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     }
 }
 
-/// A list with the element field of the promised type: functions of arrays drop the metadata that
-/// makes bytes a uuid and text a jsonb.
+/// A list with the element field of the promised type: functions on arrays drop the metadata that
+/// marks bytes as uuid and text as jsonb.
 ///
 /// # Errors
 /// A value of another type than promised, a defect of the function.
@@ -139,7 +139,7 @@ fn constant_bytes(value: &ColumnarValue) -> usize {
     .unwrap_or(0)
 }
 
-/// The bytes of a text, of bytes or of a list; 0 for values of a fixed size.
+/// The bytes of a text, of bytes or of a list; 0 for values of fixed size.
 pub fn scalar_bytes(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
@@ -154,7 +154,7 @@ pub fn scalar_bytes(value: &ScalarValue) -> usize {
     }
 }
 
-/// Where a constant is in memory.
+/// The memory address of a constant.
 fn address(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
@@ -178,7 +178,7 @@ fn take_charge(value: &ColumnarValue) -> Option<governor::Charge> {
     }
 }
 
-/// Where the buffers of large arguments are: a result can share them.
+/// The addresses of the buffers of large arguments: a result can share such buffers.
 fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     fn collect(data: &arrow::array::ArrayData, into: &mut Vec<usize>) {
         into.extend(data.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
@@ -195,7 +195,7 @@ fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     found
 }
 
-/// Refuses a batch that must be split, or that the type of the result cannot address.
+/// Rejects a batch that must be split, or a batch beyond the address range of the result type.
 fn refuse(growth: Growth, rows: usize, result: &DataType) -> Result<()> {
     governor::check_batch(growth.total, rows).map_err(failed)?;
     let narrow = matches!(result, DataType::Utf8 | DataType::Binary | DataType::List(_));
@@ -268,7 +268,7 @@ fn resized(charge: &mut Option<governor::Charge>, bytes: usize) -> Result<govern
     }
 }
 
-/// Puts metered functions in the place of those that make values of any length. Runs last.
+/// Replaces functions with results of any length by metered functions. Must be the last rewrite.
 #[derive(Debug)]
 pub struct Metering {
     concat: Arc<ScalarUDF>,
@@ -332,12 +332,12 @@ fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
     }
 }
 
-/// The function, metered.
+/// Wraps a function with the meter.
 pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Metered { inner: function }))
 }
 
-/// A function whose calls go through [`invoke`]; all else is as the function says.
+/// A function with all calls through [`invoke`]; everything else comes from the inner function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Metered {
     inner: Arc<ScalarUDF>,
@@ -369,7 +369,7 @@ impl ScalarUDFImpl for Metered {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        // Asked again and again for each level of a deep expression.
+        // The planner asks again for each level of a deep expression.
         governor::check()?;
         self.inner.return_field_from_args(arguments)
     }
@@ -384,7 +384,7 @@ impl ScalarUDFImpl for Metered {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // The simplified form of such a function calls the function without its prediction.
+        // The simplified form of such a function would skip the prediction.
         if growth::is_predicted(self.name()) {
             return Ok(ExprSimplifyResult::Original(arguments));
         }

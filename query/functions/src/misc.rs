@@ -34,7 +34,7 @@ pub fn functions() -> Vec<Function> {
             ..Function::immutable(name, parameters, returns, description, run)
         }
     };
-    // What depends on the session's time zone is constant within a statement only.
+    // A result that depends on the session's time zone is constant only within a statement.
     let stable = |name,
                   parameters,
                   returns: ColumnType,
@@ -236,7 +236,7 @@ fn like_escape(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// A pattern of LIKE with an escape character, or none, as one with a backslash.
+/// A LIKE pattern with another escape character, or without any, as a pattern with backslashes.
 pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut written = String::with_capacity(pattern.len());
     let mut rest = pattern.chars();
@@ -301,7 +301,7 @@ fn quoted(arguments: &Arguments<'_>, null: Option<&str>) -> Result<ArrayRef> {
 fn plain_name(field: &Field) -> String {
     match ColumnType::from_arrow_field(field) {
         _ if field.data_type().is_null() => "unknown".to_string(),
-        // What counts is never negative for the planner, and has no type of its own in SQL.
+        // Counts are unsigned in DataFusion; SQL has no unsigned type.
         _ if *field.data_type() == DataType::UInt64 => ColumnType::BigInt.to_string(),
         Some(ColumnType::Timestamp { .. }) => "timestamp without time zone".to_string(),
         Some(ColumnType::TimestampTz { .. }) => "timestamp with time zone".to_string(),

@@ -1,4 +1,4 @@
-//! Functions of numbers: `width_bucket`, `div`, `sign`.
+//! Functions on numbers: `width_bucket`, `div`, `sign`.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -70,12 +70,12 @@ fn signs(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(arguments.doubles(0)?.unary::<_, Float64Type>(sign)))
 }
 
-/// Numbers with so many digits behind the point, in a type whose products do not overflow.
+/// Numbers with `scale` digits behind the point, in a type without overflow in products.
 fn exact(arguments: &Arguments<'_>, at: usize, scale: i8) -> Result<ArrayRef> {
     Ok(cast(arguments.array(at)?, &DataType::Decimal256(76, scale))?)
 }
 
-/// The most digits behind the point that the first `count` arguments have.
+/// The maximum scale of the first `count` arguments.
 fn common_scale(arguments: &Arguments<'_>, count: usize) -> i8 {
     let scales = arguments.arrays.iter().take(count).map(|array| match array.data_type() {
         DataType::Decimal128(_, scale) => *scale,
@@ -157,7 +157,7 @@ fn floating_bucket(value: f64, low: f64, high: f64, count: i32) -> Result<i32, E
     if low.is_infinite() || high.is_infinite() {
         return Err(no_buckets("lower and upper bounds must be finite"));
     }
-    // Buckets that go down are those of the mirrored values, which go up.
+    // Descending buckets equal the ascending buckets of the negated values.
     let (value, low, high) = if low > high { (-value, -low, -high) } else { (value, low, high) };
     match low.partial_cmp(&high) {
         Some(Ordering::Less) if value < low => Ok(0),
@@ -197,7 +197,7 @@ fn exact_bucket(value: i256, low: i256, high: i256, count: i32) -> Result<i32, E
     share.and_then(|share| share.checked_add(1)).ok_or_else(overflow)
 }
 
-/// How many of the thresholds, which ascend, are not above the value.
+/// The number of ascending thresholds that are not above the value.
 fn among_thresholds(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (values, thresholds) = (arguments.array(0)?, arguments.array(1)?);
     let item = match thresholds.data_type() {

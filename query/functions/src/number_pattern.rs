@@ -1,4 +1,4 @@
-//! `to_char` of numbers and `to_number`, with PostgreSQL's patterns such as `FM999,990.00`.
+//! `to_char` of numbers and `to_number`, with PostgreSQL's patterns like `FM999,990.00`.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub fn functions() -> Vec<Function> {
     }]
 }
 
-/// Digits behind the point are those of the pattern.
+/// The pattern decides the digits behind the point.
 fn number_type(_: &[FieldRef], constants: &[Option<&ScalarValue>]) -> DataType {
     let pattern = constants.get(1).copied().flatten().and_then(|text| text.try_as_str().flatten());
     let scale = pattern.and_then(|pattern| Pattern::read(pattern).ok()).and_then(|pattern| {
@@ -66,7 +66,7 @@ fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 /// `to_char(number, pattern)`.
 ///
 /// # Errors
-/// What is wrong with a pattern.
+/// The error of an invalid pattern.
 pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let numbers = arguments.array(0)?;
     let patterns = arguments.text(1)?;
@@ -103,7 +103,7 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The pattern of the row before.
+/// The pattern of the previous row.
 #[derive(Default)]
 struct Known(Option<(String, Pattern)>);
 
@@ -143,7 +143,7 @@ enum Piece {
     Letter(char),
 }
 
-/// Where `S` puts the sign.
+/// The position of the sign for `S`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locale {
     None,
@@ -160,12 +160,12 @@ struct Pattern {
     before: usize,
     /// Digits behind the point.
     behind: usize,
-    /// Digits behind `V`, by which the number is multiplied.
+    /// The digits behind `V`: the power of ten that multiplies the number.
     multiplied: usize,
     point: bool,
-    /// `FM`: without blanks.
+    /// `FM`: without padding spaces.
     filled: bool,
-    /// `0`: from this digit on, counted from 0, there are zeros; and up to that.
+    /// `0`: the first and the last digit position, counted from 0, with forced zeros.
     zeros: Option<(usize, usize)>,
     sign: Locale,
     /// Digits before `S`.
@@ -227,7 +227,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// Reads letters in quotes; gives what is behind them.
+    /// Reads letters in quotes; returns the text after the quotes.
     fn quoted<'a>(&mut self, text: &'a str) -> &'a str {
         let mut escaped = false;
         for (at, letter) in text.char_indices() {
@@ -364,7 +364,7 @@ enum Keyword {
     Exponent,
 }
 
-/// Those that begin with others come first.
+/// A keyword precedes its own prefixes.
 const KEYWORDS: &[(&str, Keyword)] = &[
     (",", Keyword::Comma),
     (".", Keyword::Point),

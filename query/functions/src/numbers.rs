@@ -1,4 +1,5 @@
-//! Functions of numbers that are exact: `factorial`, `scale` and its like, and those of degrees.
+//! Exact functions on numbers: `factorial`, `scale` and similar functions, and functions of
+//! degrees.
 
 use std::sync::Arc;
 
@@ -208,7 +209,7 @@ fn inverse(value: f64, function: impl Fn(f64) -> f64) -> Result<f64, Error> {
     }
 }
 
-/// Of an angle between 0 and 90 degrees; those of 30 and 90 are exact.
+/// The sine of an angle between 0 and 90 degrees; exact for 30 and 90 degrees.
 fn sine_of_quarter(angle: f64) -> f64 {
     let sine = |angle: f64| (angle * (std::f64::consts::PI / 180.0)).sin();
     match angle <= 30.0 {
@@ -217,7 +218,7 @@ fn sine_of_quarter(angle: f64) -> f64 {
     }
 }
 
-/// Of an angle between 0 and 60 degrees.
+/// The cosine of an angle between 0 and 60 degrees.
 fn cosine_of_part(angle: f64) -> f64 {
     let rest = |angle: f64| 1.0 - (angle * (std::f64::consts::PI / 180.0)).cos();
     1.0 - rest(angle) / rest(60.0) / 2.0
@@ -268,7 +269,7 @@ fn atand(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    // What PostgreSQL 15 answers.
+    // The expected values are PostgreSQL 15's answers.
     #[test]
     fn special_angles_are_exact() {
         let all: Vec<f64> = [0.0, 30.0, 90.0, 150.0, 180.0, 210.0, 270.0, 330.0, 360.0]

@@ -1,5 +1,5 @@
-//! The operators of jsonb, `&&` of arrays, and literals that must have a type before a plan
-//! is checked.
+//! The operators of jsonb, `&&` of arrays, and literals that need a type before the planner checks
+//! a plan.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use stratalog_model::ColumnType;
 
 use crate::literal;
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `||` and `?` on jsonb, and `&&` on arrays, as calls
-/// of functions.
+/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `||` and `?` on jsonb, and `&&` on arrays, as
+/// function calls.
 #[derive(Debug)]
 pub struct JsonOperators {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl JsonOperators {
-    /// Operators that call `functions`, which are found by their names.
+    /// Operators that call `functions`, found by name.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
@@ -34,7 +34,7 @@ impl JsonOperators {
         Some(function.call(vec![left, right]))
     }
 
-    /// Whether one array has all elements of another.
+    /// A call that is true if the array `whole` has all elements of the array `part`.
     fn contains(&self, whole: &Expr, part: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         let left = literal::array_beside(whole, part, schema)?;
         let right = literal::array_beside(part, whole, schema)?;
@@ -55,7 +55,7 @@ fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
         .is_ok_and(|(_, field)| ColumnType::from_arrow_field(&field) == Some(ColumnType::Jsonb))
 }
 
-/// Whether `||` stands between two values of jsonb; a constant beside one is another.
+/// True if `||` joins two values of jsonb; a constant beside jsonb is also jsonb.
 fn joins_jsonb(expr: &RawBinaryExpr, schema: &DFSchema) -> bool {
     let (left, right) = (is_jsonb(&expr.left, schema), is_jsonb(&expr.right, schema));
     left && (right || matches!(expr.right, Expr::Literal(..)))
@@ -150,7 +150,7 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Plans subscripts of jsonb, which the planner would take for those of lists and rows.
+/// Plans subscripts of jsonb; the planner would treat them like subscripts of lists and rows.
 #[derive(Debug)]
 pub struct JsonSubscripts(JsonOperators);
 
@@ -193,7 +193,7 @@ impl ExprPlanner for JsonSubscripts {
     }
 }
 
-/// There is no element before the first; the planner would count from the end.
+/// No element precedes the first element; the planner would count from the end.
 fn from_first(key: Expr) -> Expr {
     if let Expr::Literal(ScalarValue::Int64(Some(0..)), _) = key {
         return key;
@@ -203,8 +203,8 @@ fn from_first(key: Expr) -> Expr {
     Expr::Case(Case::new(None, choices, Some(Box::new(key))))
 }
 
-/// The function that a subscript of jsonb calls, and its argument: `j['key']`, `j[0]`. A subscript
-/// is one step of a path: `j['0']` is an element, too, and `j[0]` may be a member.
+/// The function and the argument for a subscript of jsonb: `j['key']`, `j[0]`. A subscript is one
+/// step of a path: `j['0']` can also be an element, and `j[0]` can be a member.
 fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str, Expr)> {
     match access {
         GetFieldAccess::NamedStructField { name } => {
@@ -220,7 +220,7 @@ fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str
     }
 }
 
-/// The right side of `#>` and `#>>` written as `'{a,b,0}'`, as an array of text.
+/// The right side of `#>` and `#>>` in the form `'{a,b,0}'`, as an array of text.
 fn path_literal(expr: &RawBinaryExpr) -> Option<Expr> {
     if !matches!(
         expr.op,

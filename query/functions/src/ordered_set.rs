@@ -21,7 +21,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::{failed, function::sql_name};
 
-/// An aggregate and its line of documentation.
+/// The aggregates, each with a line of documentation.
 pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     let declare = |name, description, takes| {
         (AggregateUDF::new_from_impl(OrderedSet::new(name, takes)), description)
@@ -40,12 +40,12 @@ pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     ]
 }
 
-/// Which of the counted values is the result.
+/// The value that the aggregate returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Takes {
-    /// The most frequent.
+    /// The most frequent value.
     Mode,
-    /// The one at a fraction, which is the second argument.
+    /// The value at a fraction; the fraction is the second argument.
     Percentile,
 }
 
@@ -142,17 +142,17 @@ impl AggregateUDFImpl for OrderedSet {
     }
 }
 
-/// Bytes that an entry of the tree takes beside its value.
+/// The bytes of an entry of the tree without the value.
 const ENTRY_BYTES: usize = size_of::<(OwnedRow, i64)>() * 3 / 2 + 16;
 
-/// How often each value was there, in the order of the values.
+/// The number of occurrences of each value, in the order of the values.
 #[derive(Debug)]
 struct Counts {
     takes: Takes,
     data_type: DataType,
     converter: RowConverter,
     counts: BTreeMap<OwnedRow, i64>,
-    /// Values in all.
+    /// The total number of values.
     total: i64,
     fraction: Option<f64>,
     bytes: usize,
@@ -172,7 +172,7 @@ impl Counts {
         })
     }
 
-    /// NULLs count as nothing.
+    /// NULLs are not counted.
     fn add(&mut self, values: &ArrayRef, counts: Option<&Int64Array>) -> Result<()> {
         let rows = self.converter.convert_columns(&[Arc::clone(values)])?;
         for (at, row) in rows.iter().enumerate() {
@@ -240,7 +240,7 @@ impl Counts {
 
 impl Accumulator for Counts {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        // Behind the arguments comes what they are ordered by.
+        // The ordering expressions follow the arguments.
         if self.takes == Takes::Percentile {
             self.set_fraction(values.get(1))?;
         }

@@ -1,4 +1,4 @@
-//! `&&`: whether two arrays have an element in common.
+//! `&&`: true if two arrays have an element in common.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 
 use crate::function::{Arguments, Function, Parameter, Returns, sql_name};
 
-/// The function that `&&` calls.
+/// The function behind `&&`.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,
@@ -49,7 +49,7 @@ fn item_of(list: &DataType) -> &DataType {
     }
 }
 
-/// The type in which elements of both are compared; text and numbers do not mix.
+/// The type for the comparison of elements of both arrays; text and numbers cannot be compared.
 pub(crate) fn common_item(left: &DataType, right: &DataType, operator: &str) -> Result<DataType> {
     let (left, right) = (item_of(left), item_of(right));
     let is_text =
@@ -76,7 +76,7 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        // The two zeros of floats are one value.
+        // The two zeros of floats are equal.
         let (left, right) =
             (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         let (left_rows, right_rows) = (

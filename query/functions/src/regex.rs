@@ -1,4 +1,4 @@
-//! Regular expressions as PostgreSQL reads them ("advanced" ones), and the functions of them.
+//! PostgreSQL's regular expressions ("advanced" expressions), and the functions that use them.
 //!
 //! ```text
 //!   pattern ─► syntax: the engine's spelling ─► engine: linear, unless there are back-references
@@ -21,13 +21,13 @@ pub(crate) use engine::{Expression, Found};
 pub(crate) use syntax::Flags;
 pub use syntax::plain;
 
-/// Expressions that are kept compiled.
+/// The maximum number of cached compiled expressions.
 const KEPT_MAX: usize = 128;
 
 /// Compiled expressions by their pattern and flags.
 type Kept = HashMap<(String, Flags), Arc<Expression>>;
 
-/// Those of all sessions.
+/// The cache for all sessions.
 static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
 /// The compiled expression of a pattern.
@@ -48,7 +48,7 @@ pub(crate) fn compiled(pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
     Ok(expression)
 }
 
-/// The expression of the row before.
+/// The expression of the previous row.
 #[derive(Debug, Default)]
 pub(crate) struct Last(Option<(String, Flags, Arc<Expression>)>);
 

@@ -1,4 +1,4 @@
-//! Putting it all into a session, and on a page.
+//! Registers everything in a session, and lists everything for the documentation.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct FunctionPage {
     pub name: String,
     /// `name(parameter, …)`, one for each list of parameters.
     pub signatures: Vec<String>,
-    /// One line.
+    /// A description in one line.
     pub description: String,
 }
 
@@ -54,10 +54,10 @@ fn all() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// Registers functions and rewrites. [`operators`] has the planner of operators.
+/// Registers functions and rewrites. [`operators`] returns the planner of operators.
 ///
 /// # Errors
-/// When the registry takes no functions.
+/// The registry accepts no functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let functions = all();
     for function in &functions {
@@ -72,8 +72,8 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     registry.register_function_rewrite(Arc::new(TypedLiterals))
 }
 
-/// The planner of operators, which goes before that of DataFusion: the latter plans `@>`, `<@`
-/// and `||` of arrays with functions for which NULL is an element like others.
+/// The planner of operators, which must precede DataFusion's planner: DataFusion plans `@>`, `<@`
+/// and `||` of arrays with functions that treat NULL like other elements.
 pub fn operators() -> JsonOperators {
     JsonOperators::new(all())
 }

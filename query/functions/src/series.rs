@@ -9,8 +9,9 @@ use crate::{failed, zone::later};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// Times from one to another, both in nanoseconds since 1970. Each is the one before plus a step
-/// by the calendar of a zone, so that a day is as long as the clocks of the zone make it.
+/// Times from a first time to a last time, both in nanoseconds since 1970. Each time is the
+/// previous time plus a step by the calendar of a zone, so a day has the length of the zone's local
+/// day.
 #[derive(Debug, Clone)]
 pub struct TimeSeries {
     next_ns: Option<i128>,
@@ -22,7 +23,7 @@ pub struct TimeSeries {
 
 impl TimeSeries {
     /// # Errors
-    /// `InvalidParameterValue` for a step of no length.
+    /// `InvalidParameterValue` for a step of length zero.
     pub fn new(
         first_ns: i128,
         last_ns: i128,
@@ -61,7 +62,8 @@ mod tests {
         let zone = TimeZone::parse_setting("America/New_York").unwrap();
         let day = IntervalMonthDayNano::new(0, 1, 0);
         let hour = 3_600_000_000_000_i128;
-        // From 2024-03-09 02:30 at -05: the next day has no such time, later ones keep its successor.
+        // From 2024-03-09 02:30 at -05: the next day skips this local time, and later days keep the
+        // replacing time.
         let first = 1_709_969_400_000_000_000_i128;
         let times: Vec<i128> =
             TimeSeries::new(first, first + 72 * hour, day, zone).unwrap().collect();

@@ -10,7 +10,7 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
 };
 
-/// The function that `SIMILAR TO` calls.
+/// The function behind `SIMILAR TO`.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,
@@ -41,7 +41,7 @@ pub fn functions() -> Vec<Function> {
     )]
 }
 
-/// The escape character; none for the empty string.
+/// The escape character; `None` for the empty string.
 fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
@@ -51,9 +51,9 @@ fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     }
 }
 
-/// The regular expression, anchored at both ends; a dot also means a line break. What stands
-/// between two escaped double quotes is its part in parentheses, and what is before that takes
-/// as little as it can.
+/// The regular expression, anchored at both ends; a dot also matches a line break. The text between
+/// two escaped double quotes becomes the capture group, and the text before the group matches as
+/// little as possible.
 fn expression(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let quote = escape.map(|escape| format!("{escape}\""));
@@ -79,7 +79,7 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
                 in_class = false;
                 out.push(']');
             }
-            // Named classes stay; set operations of the engine are no part of SQL.
+            // Named classes stay; the engine's set operations are no part of SQL.
             '[' if in_class && characters.peek() == Some(&':') => {
                 out.push('[');
                 for named in characters.by_ref() {
@@ -116,7 +116,7 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// A character after the escape character: classes such as `\d` stay what they are.
+/// A character after the escape character: classes like `\d` stay unchanged.
 fn literal(character: char, out: &mut String) {
     if character.is_ascii_alphanumeric()
         || character.is_ascii_punctuation() && !matches!(character, '<' | '>' | '_')

@@ -18,7 +18,7 @@ use datafusion::{
 };
 use std::sync::Arc;
 
-/// Longest wait of one call.
+/// The longest sleep of one call.
 const SECONDS_MAX: f64 = 3_600.0;
 
 /// The function `pg_sleep(seconds)`.
@@ -76,7 +76,7 @@ impl AsyncScalarUDFImpl for Sleep {
             }
             _ => 0.0,
         };
-        // NaN waits not at all.
+        // NaN does not wait.
         if seconds > 0.0 {
             tokio::time::sleep(Duration::from_secs_f64(seconds.min(SECONDS_MAX))).await;
         }

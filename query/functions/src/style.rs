@@ -1,5 +1,5 @@
-//! How a session reads and writes values, where functions and rules find it: among the settings of
-//! its plans.
+//! The session's style for reading and writing values, stored in the settings of plans for
+//! functions and rules.
 
 use std::any::Any;
 
@@ -39,12 +39,12 @@ impl ExtensionOptions for SessionStyle {
     }
 }
 
-/// Tells plans of these settings the style of their session; `now` means nothing to them.
+/// Stores the session's style in the settings of plans; the style has no value for `now`.
 pub fn set_style(config: &mut ConfigOptions, style: TextStyle) {
     config.extensions.insert(SessionStyle(TextStyle { now_ns: None, ..style }));
 }
 
-/// The style in which the session of these settings reads and writes values.
+/// The session's style in the settings.
 pub fn style_of(config: &ConfigOptions) -> TextStyle {
     if let Some(SessionStyle(style)) = config.extensions.get() {
         return style.clone();

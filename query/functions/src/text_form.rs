@@ -1,4 +1,4 @@
-//! Values as text, in PostgreSQL's form.
+//! Values as text in PostgreSQL's form.
 
 use arrow::{
     array::{ArrayRef, StringViewBuilder},
@@ -10,22 +10,22 @@ use stratalog_text::ColumnWriter;
 
 use crate::{failed, function::Arguments, literal::style_of};
 
-/// Argument 0 as text, as the session of these settings writes it.
+/// Argument 0 as text, in the style of the session.
 ///
 /// # Errors
-/// `FeatureNotSupported` for types that SQL has no name for.
+/// `FeatureNotSupported` for types without an SQL name.
 pub(crate) fn texts(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     texts_of(arguments, 0)
 }
 
-/// The field of argument `at`, with the type that it has now.
+/// The field of argument `at`, with the argument's present type.
 ///
 /// # Errors
-/// `Internal` when there are fewer arguments.
+/// `Internal` if there are fewer arguments.
 pub(crate) fn field_of(arguments: &Arguments<'_>, at: usize) -> Result<Field> {
     let given = arguments.array(at)?.data_type().clone();
     Ok(match arguments.fields.get(at) {
-        // The argument was cast; what the field says beyond the type still holds.
+        // The argument was cast; the other properties of the field still hold.
         Some(field) => field.as_ref().clone().with_data_type(given),
         None => Field::new("text", given, true),
     })

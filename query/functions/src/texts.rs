@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    // What PostgreSQL 15 answers.
+    // The expected values are PostgreSQL 15's answers.
     #[test]
     fn escapes_are_characters() {
         assert_eq!(unescaped("d\\0061t\\+000061").unwrap(), "data");

@@ -1,4 +1,4 @@
-//! `time_bucket`: the start of the aligned window that a time falls into (F87: temporal aggregation).
+//! `time_bucket`: the start of the aligned window that contains a time (F87: temporal aggregation).
 //!
 //! ```text
 //!            origin        +width      +2·width
@@ -42,8 +42,8 @@ mod window;
 
 pub use window::{Window, Windows};
 
-/// Length in nanoseconds of the windows of `time_bucket(width, time [, third])` over times of a
-/// type; `None` for months, and for arguments that the function will refuse.
+/// The length in nanoseconds of the windows of `time_bucket(width, time [, third])` over times of a
+/// type; `None` for months, and for invalid arguments.
 pub fn width_ns(width: &ScalarValue, third: Option<&ScalarValue>, times: &DataType) -> Option<i64> {
     let windows = windows_of(Some(width.clone()), third.cloned(), third.is_some(), times);
     windows.ok().flatten()?.width_ns()
@@ -146,7 +146,7 @@ impl ScalarUDFImpl for TimeBucket {
             None => None,
             Some(DataType::Interval(_)) => Some(INTERVAL),
             Some(DataType::Timestamp(_, _) | DataType::Date32) => Some(time.clone()),
-            // Told apart when its value is known.
+            // The kind of a text is decided when the value is known.
             Some(text) if is_text(text) => Some(DataType::Utf8),
             Some(_) => return unfit(),
         };
@@ -182,7 +182,7 @@ impl ScalarUDFImpl for TimeBucket {
         }
     }
 
-    /// Buckets follow the order of the times, so that groups of sorted events stream.
+    /// Buckets follow the order of the times, so groups of sorted events stream.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         let constant = |at: usize| {
             inputs.get(at).is_none_or(|input| input.sort_properties == SortProperties::Singleton)
@@ -193,8 +193,8 @@ impl ScalarUDFImpl for TimeBucket {
         }
     }
 
-    /// `time_bucket(w, t) = b` means `b <= t AND t < b + w` when `b` is the start of a
-    /// window: so comparisons with buckets prune by time.
+    /// `time_bucket(w, t) = b` means `b <= t AND t < b + w` if `b` is the start of a window:
+    /// comparisons with buckets therefore prune by time.
     fn preimage(
         &self,
         args: &[Expr],
@@ -279,7 +279,7 @@ fn unit_ns(data_type: &DataType) -> Option<i64> {
     }
 }
 
-/// The windows that constant arguments ask for; `None` when one of them is NULL.
+/// The windows for constant arguments; `None` if an argument is NULL.
 fn windows_of(
     width: Option<ScalarValue>,
     third: Option<ScalarValue>,
@@ -381,7 +381,7 @@ fn bucket_array(array: &ArrayRef, windows: &Windows) -> Result<ArrayRef> {
     {
         let times: &PrimitiveArray<T> = array.as_primitive();
         let buckets: PrimitiveArray<T> = match windows.fast() {
-            // NULL rows hold arbitrary numbers: wrapping keeps them from failing.
+            // NULL rows hold arbitrary numbers: wrapping arithmetic does not fail on them.
             Some(fast) if fast.covers(times.values()) => times.unary(|time| fast.start(time)),
             _ => times.try_unary(|time| windows.start(time)).map_err(failed)?,
         };

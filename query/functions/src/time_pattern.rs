@@ -1,5 +1,5 @@
 //! `to_char` of times, intervals and numbers, and `to_timestamp` and `to_date` with a pattern:
-//! PostgreSQL's patterns such as `YYYY-MM-DD HH24:MI:SS`.
+//! PostgreSQL's patterns like `YYYY-MM-DD HH24:MI:SS`.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The pattern of the row before.
+/// The pattern of the previous row.
 #[derive(Default)]
 struct Known(Option<(String, Vec<Node>)>);
 
@@ -147,7 +147,7 @@ fn out_of_range(text: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("timestamp out of range: \"{text}\""))
 }
 
-/// Microseconds since 1970 of so many seconds.
+/// The microseconds since 1970 for a number of seconds.
 fn micros(seconds: f64) -> stratalog_model::Result<i64> {
     if seconds.is_nan() {
         return Err(Error::new(ErrorKind::DatetimeOverflow, "timestamp cannot be NaN"));
@@ -162,7 +162,7 @@ fn micros(seconds: f64) -> stratalog_model::Result<i64> {
             format!("timestamp out of range: \"{seconds}\""),
         ));
     }
-    // Counted from 2000, as PostgreSQL does, so that the same digits are rounded.
+    // Counted from 2000, like PostgreSQL, to round at the same digits.
     let from_2000 = (seconds - 946_684_800.0) * 1e6;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be within range")]
     let from_2000 = from_2000.round_ties_even() as i64;

@@ -1,5 +1,5 @@
-//! Numbers as integers: floats round half to even, numerics half away from zero, and what
-//! does not fit is an error.
+//! Conversions of numbers to integers: floats round half to even, numerics round half away from
+//! zero, and a value out of range is an error.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 const CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: FormatOptions::new() };
 
-/// The functions, which casts call.
+/// The functions behind casts.
 pub fn functions() -> Vec<Function> {
     let function = |name, column_type: ColumnType, description| Function {
         name,
@@ -48,7 +48,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The numbers of `array`, rounded, as `column_type`, which is an integer type.
+/// The rounded numbers of `array` in the integer type `column_type`.
 ///
 /// # Errors
 /// `NumericOutOfRange`.

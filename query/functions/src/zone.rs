@@ -1,9 +1,9 @@
 //! Timestamps in time zones: `AT TIME ZONE`, and the session's zone in `date_trunc`,
 //! `date_part` and casts.
 //!
-//! A timestamptz is stored and typed in UTC. What depends on the wall clock of the session
-//! (setting `TimeZone`) is computed on the local time: `date_trunc('day', t)` becomes
-//! `timezone(zone, date_trunc('day', timezone(zone, t)))` unless the zone is UTC.
+//! A timestamptz is stored and typed in UTC. Functions that depend on the session's local time
+//! (setting `TimeZone`) compute with the local time: `date_trunc('day', t)` becomes `timezone(zone,
+//! date_trunc('day', timezone(zone, t)))` unless the zone is UTC.
 
 use std::sync::Arc;
 
@@ -69,14 +69,14 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Whether it is a timestamptz plus or minus an interval.
+/// True for a timestamptz plus or minus an interval.
 fn shifts(binary: &BinaryExpr, schema: &DFSchema) -> bool {
     matches!(binary.op, Operator::Plus | Operator::Minus)
         && is_zoned(&binary.left, schema)
         && matches!(binary.right.get_type(schema), Ok(DataType::Interval(_)))
 }
 
-/// A constant interval without days and months is as long in every zone.
+/// A constant interval without days and months has the same length in every zone.
 fn is_time_of_day(interval: &Expr) -> bool {
     match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => {
@@ -164,7 +164,7 @@ pub(crate) fn zone_of(name: &str) -> Result<TimeZone> {
     })
 }
 
-/// Computes what depends on the wall clock in the session's zone.
+/// Computes functions of the local time in the session's zone.
 #[derive(Debug)]
 pub struct SessionZone {
     timezone: Option<Arc<ScalarUDF>>,
@@ -172,7 +172,7 @@ pub struct SessionZone {
 }
 
 impl SessionZone {
-    /// A rewrite that calls `timezone`, which is among `functions`.
+    /// A rewrite that calls `timezone` from `functions`.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let named =
             |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);
@@ -184,7 +184,7 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "utc" | "Z" | "+00:00" | "+00" | "GMT" | "Etc/UTC")
 }
 
-/// Whether `expr` is a timestamptz as we type it: in UTC.
+/// True if `expr` is a timestamptz in the type used here: in UTC.
 fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(
         expr.get_type(schema),
@@ -238,7 +238,7 @@ impl FunctionRewrite for SessionZone {
                 if let Some(time) = call.args.get_mut(1) {
                     *time = shown.clone();
                 }
-                // A unit that only the row knows is looked at for each row.
+                // A unit known only for each row is compared row by row.
                 let unit = call.args.first().filter(|unit| !is_literal(unit)).cloned();
                 let of_instant = match (&unit, truncates) {
                     (Some(unit), false) => {
@@ -289,7 +289,7 @@ impl FunctionRewrite for SessionZone {
                 if !move_zone {
                     return Ok(Transformed::no(Expr::Cast(cast)));
                 }
-                // Midnight of a date is that of the session's zone.
+                // A date means midnight in the session's zone.
                 let inner = match is_date(&cast.expr, schema) {
                     true => datafusion::logical_expr::cast(*cast.expr, LOCAL),
                     false => *cast.expr,
@@ -306,7 +306,7 @@ impl FunctionRewrite for SessionZone {
     }
 }
 
-/// Refuses a frame of days or months in a zone: the planner counts them in UTC.
+/// Rejects a frame of days or months in a zone: the planner computes such frames in UTC.
 fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> Result<()> {
     let parameters = &window.params;
     let frame = &parameters.window_frame;
@@ -333,7 +333,7 @@ fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> R
     )))
 }
 
-/// `date_trunc(unit, time, zone)` cuts what the clocks of that zone show.
+/// `date_trunc(unit, time, zone)` truncates the local time of the zone.
 fn in_zone(
     expr: Expr,
     timezone: &Option<Arc<ScalarUDF>>,
@@ -354,7 +354,7 @@ fn in_zone(
     if let Some(time) = call.args.get_mut(1) {
         let mut inner = std::mem::take(time);
         if is_plain(&inner, schema) {
-            // A time without zone is one of the session's.
+            // A time without zone is in the session's zone.
             let session = style_of(config).time_zone.to_string();
             let session = Expr::Literal(ScalarValue::Utf8(Some(session)), None);
             if is_date(&inner, schema) {
@@ -378,7 +378,7 @@ fn in_zone(
     }))
 }
 
-/// Whether a `date_trunc` leaves the day, and so the offset of the zone, as they are.
+/// True if a `date_trunc` changes neither the day nor the offset of the zone.
 fn is_below_day(call: &ScalarFunction) -> bool {
     let unit = match call.args.first() {
         Some(Expr::Literal(unit, _)) => unit.try_as_str().flatten().unwrap_or_default(),
@@ -422,7 +422,7 @@ const UNITS_BELOW_DAY: [&str; 25] = [
     "usecs",
 ];
 
-/// The parts of an instant that are not parts of what the clocks of its zone show.
+/// The parts of an instant that do not depend on the local time of a zone.
 const PARTS_OF_INSTANT: [&str; 6] =
     ["epoch", "timezone", "timezone_hour", "timezone_minute", "timezone_h", "timezone_m"];
 
@@ -430,21 +430,21 @@ fn is_literal(unit: &Expr) -> bool {
     matches!(unit, Expr::Literal(_, _))
 }
 
-/// `these` where a unit has one of these names, `others` elsewhere.
+/// `these` if the unit has one of these names, otherwise `others`.
 fn either(unit: Expr, names: &[&str], these: Expr, others: Expr) -> Result<Expr> {
     let name = datafusion::functions::string::lower().call(vec![unit]);
     let names = names.iter().map(|name| lit(*name)).collect();
     when(name.in_list(names, false), these).otherwise(others)
 }
 
-/// An instant without what `cut` leaves out of the time that the clocks `shown`: of an hour
-/// that comes twice, each has its own beginning.
+/// Subtracts from an instant the part that `cut` removes from the local time `shown`: in a repeated
+/// hour, each of the two hours has its own start.
 fn cut_off(instant: Expr, shown: Expr, cut: Expr) -> Expr {
     instant - (shown - cut)
 }
 
-/// Seconds since 1970 are the same in every zone, and the offset of a zone is a part of
-/// the instant, not of what its clocks show.
+/// True for parts of the instant: seconds since 1970 are equal in every zone, and the offset of a
+/// zone belongs to the instant, not to the local time.
 fn is_of_instant(call: &ScalarFunction) -> bool {
     let part = match call.args.first() {
         Some(Expr::Literal(part, _)) => part.try_as_str().flatten().unwrap_or_default(),

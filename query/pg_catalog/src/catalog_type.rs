@@ -1,4 +1,4 @@
-//! Types of PostgreSQL that casts name, and for which others stand here.
+//! PostgreSQL types in casts that another type represents here.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
 
 use crate::spec::type_of;
 
-/// A type, and that of arrays of it.
+/// A type and its array type.
 const TYPES: [(&str, &str); 21] = [
     ("aclitem", "aclitem[]"),
     ("bpchar", "bpchar[]"),
@@ -33,8 +33,8 @@ const TYPES: [(&str, &str); 21] = [
     ("xid8", "xid8[]"),
 ];
 
-/// PostgreSQL's name of a type that is none of columns, and the type that stands for it; `None`
-/// for every other.
+/// PostgreSQL's name of a type that no column can have, and the representing type; `None` for every
+/// other type.
 pub fn catalog_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     let of_array = |found: &(&str, &'static str)| (type_of(found.1), found.1);
     match sql_type {
@@ -62,10 +62,10 @@ fn find(sql_type: &DataType) -> Option<&'static (&'static str, &'static str)> {
     TYPES.iter().find(|(name, _)| *name == word)
 }
 
-/// The field that a cast to a type makes; `known` is PostgreSQL's name where the type stands for
-/// another.
+/// The result field of a cast; `known` is PostgreSQL's type name if another type represents the
+/// type.
 pub fn cast_field(column_type: &ColumnType, known: Option<&str>) -> FieldRef {
-    // A name says that the cast is written: what the value was called before is no more.
+    // The new name hides the value's earlier name: the cast is explicit.
     let field: Field = column_type.arrow_field("cast", true);
     let Some(known) = known else { return Arc::new(field) };
     let mut metadata = field.metadata().clone();
@@ -73,7 +73,7 @@ pub fn cast_field(column_type: &ColumnType, known: Option<&str>) -> FieldRef {
     Arc::new(field.with_metadata(metadata))
 }
 
-/// The type of ours that stands for one of PostgreSQL, by the name that a field's metadata has.
+/// The representing type for PostgreSQL's type name in a field's metadata.
 pub fn stands_for(name: &str) -> ColumnType {
     type_of(name)
 }

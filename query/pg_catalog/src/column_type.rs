@@ -1,4 +1,4 @@
-//! Column types as `pg_type` numbers and names them.
+//! Column types with the numbers and names of `pg_type`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -30,7 +30,7 @@ pub(crate) struct BaseType {
     pub(crate) align: &'static str,
     pub(crate) storage: &'static str,
     pub(crate) collation: i64,
-    /// The name as SQL writes it, with blanks.
+    /// The SQL name, which may contain spaces.
     pub(crate) sql_name: &'static str,
 }
 
@@ -86,12 +86,12 @@ pub(crate) fn element_of_array(oid: i64) -> Option<&'static BaseType> {
     BY_ARRAY.get(&oid)
 }
 
-/// The collation of the values of a type, or of its elements; 0 where order needs none.
+/// The collation of a type or of its elements; 0 for types without collation.
 pub(crate) fn collation_of(oid: i64) -> i64 {
     base_type(oid).or(element_of_array(oid)).map_or(0, |base| base.collation)
 }
 
-/// The oid of a type's name, as `regtype` reads it.
+/// The oid of a type name in `regtype` syntax.
 pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
     let name = name.trim().strip_prefix("pg_catalog.").unwrap_or(name.trim());
     let name = name.trim_matches('"').to_ascii_lowercase();
@@ -144,8 +144,8 @@ pub fn type_oid(column_type: &ColumnType) -> u32 {
     }
 }
 
-/// The type modifier: digits of numeric and of timestamps; -1 where there is none, and for
-/// the nanoseconds that a timestamp without precision has.
+/// The type modifier: the digits of numeric and of timestamps; -1 for no modifier, and for the
+/// default nanoseconds of timestamps.
 pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
     match column_type {
         ColumnType::Numeric { precision, scale } => {
@@ -160,10 +160,10 @@ pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
     }
 }
 
-/// The name of a type, as `format_type` writes it: `numeric(10,2)`, `text[]`.
+/// The name of a type in the form of `format_type`: `numeric(10,2)`, `text[]`.
 pub fn type_name(oid: i64, modifier: Option<i64>) -> String {
     match (oid, modifier) {
-        // Without a length, `character` and `bit` would mean one of 1.
+        // Without a length, `character` and `bit` would mean length 1.
         (1042, Some(..0)) => return "bpchar".to_string(),
         (1560, Some(..0)) => return "\"bit\"".to_string(),
         _ => {}

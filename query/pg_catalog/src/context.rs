@@ -1,40 +1,40 @@
-//! What the system tables and functions of one session look at.
+//! The inputs of one session's system tables and functions.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use stratalog_model::{ChronicleId, Clock, EventStore, Result, TierName, store::ChronicleStatus};
 use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
 
-/// A session, as `pg_stat_activity` and `stratalog.sessions` show it.
+/// A session in `pg_stat_activity` and `stratalog.sessions`.
 #[derive(Debug, Clone, Default)]
 pub struct SessionRow {
-    /// Number that cancel requests name.
+    /// The session number for cancel requests.
     pub process_id: i32,
     /// User.
     pub user: String,
     /// Database.
     pub database: String,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub application_name: String,
-    /// Address of the client; `None` in process.
+    /// Address of the client; `None` for an in-process client.
     pub client_address: Option<String>,
     /// `active`, `idle`, `idle in transaction` or `idle in transaction (aborted)`.
     pub state: String,
-    /// The statement that runs, or the last one that ran.
+    /// The running statement, or the last statement.
     pub query: String,
-    /// Microseconds since 1970 at which the session began.
+    /// The start of the session, in microseconds since 1970.
     pub connected_us: i64,
-    /// Microseconds since 1970 at which `query` began.
+    /// The start of `query`, in microseconds since 1970.
     pub query_us: Option<i64>,
-    /// Microseconds since 1970 at which the transaction block began.
+    /// The start of the transaction block, in microseconds since 1970.
     pub transaction_us: Option<i64>,
-    /// Twice the latency that its client measured; 0 where it did not.
+    /// Twice the latency that the client measured; 0 without a measurement.
     pub round_trip_us: u64,
-    /// The COPY that it carries out.
+    /// The session's running COPY.
     pub copy: Option<CopyRow>,
 }
 
-/// A COPY that goes on, as `pg_stat_progress_copy` shows it.
+/// A running COPY in `pg_stat_progress_copy`.
 #[derive(Debug, Clone)]
 pub struct CopyRow {
     /// `COPY FROM` or `COPY TO`.
@@ -45,103 +45,104 @@ pub struct CopyRow {
     pub bytes: u64,
     /// Rows so far.
     pub rows: u64,
-    /// Rows that were left out.
+    /// The number of excluded rows.
     pub excluded: u64,
 }
 
 /// The sessions of the server.
 pub trait SessionsView: Send + Sync + std::fmt::Debug {
-    /// All of them.
+    /// All sessions.
     fn sessions(&self) -> Vec<SessionRow>;
-    /// Cancels what a session runs; whether there is such a session (`pg_cancel_backend`).
+    /// Cancels the running statement of a session; true if the session exists
+    /// (`pg_cancel_backend`).
     fn cancel(&self, process_id: i32) -> bool;
-    /// Ends a session; false when there is none of that number.
+    /// Ends a session; false if no session has the number.
     fn terminate(&self, process_id: i32) -> bool;
 }
 
-/// A setting, as `pg_settings` shows it.
+/// A setting in `pg_settings`.
 #[derive(Debug, Clone, Default)]
 pub struct SettingRow {
     /// Name.
     pub name: String,
-    /// Value now, as SHOW prints it.
+    /// The current value in SHOW's format.
     pub value: String,
     /// Value of a new session.
     pub reset_value: String,
-    /// What it decides.
+    /// The effect of the setting.
     pub description: String,
-    /// Whether SET may change it.
+    /// True if SET may change the setting.
     pub changeable: bool,
     /// `bool`, `enum`, `integer` or `string`.
     pub kind: &'static str,
-    /// What its number counts; `None` for plain numbers and others.
+    /// The unit of a number; `None` for plain numbers and other kinds.
     pub unit: Option<&'static str>,
-    /// The least and the greatest number that it takes.
+    /// The least and the greatest valid number.
     pub range: Option<(i64, i64)>,
-    /// The words that it takes.
+    /// The valid words.
     pub words: Option<Vec<String>>,
 }
 
 /// The settings of one session.
 pub trait SettingsView: Send + Sync + std::fmt::Debug {
-    /// The value as SHOW prints it; `None` for an unknown name.
+    /// The value in SHOW's format; `None` for an unknown name.
     fn get(&self, name: &str) -> Option<String>;
-    /// Sets a value, for the transaction only if `local`; returns what is in effect.
+    /// Sets a value, for the transaction only if `local`; returns the effective value.
     ///
     /// # Errors
     /// `UndefinedObject`, `InvalidParameterValue`, `CannotChangeNow`.
     fn set(&self, name: &str, value: &str, local: bool) -> Result<String>;
-    /// All of them, by name.
+    /// All settings, by name.
     fn list(&self) -> Vec<SettingRow>;
 }
 
-/// A cursor, as `pg_cursors` shows it.
+/// A cursor in `pg_cursors`.
 #[derive(Debug, Clone, Default)]
 pub struct CursorRow {
-    /// Its name.
+    /// The cursor's name.
     pub name: String,
-    /// The DECLARE.
+    /// The text of the DECLARE.
     pub statement: String,
-    /// WITH HOLD.
+    /// True for a cursor WITH HOLD.
     pub holds: bool,
-    /// SCROLL.
+    /// True for a SCROLL cursor.
     pub scrolls: bool,
-    /// BINARY.
+    /// True for a BINARY cursor.
     pub is_binary: bool,
-    /// Microseconds since 1970 at which it was declared.
+    /// The time of the DECLARE, in microseconds since 1970.
     pub declared_us: i64,
 }
 
 /// The cursors of one session.
 pub trait CursorsView: fmt::Debug + Send + Sync {
-    /// Those that are open, by name.
+    /// The open cursors, by name.
     fn cursors(&self) -> Vec<CursorRow>;
 }
 
-/// A prepared statement, as `pg_prepared_statements` shows it.
+/// A prepared statement in `pg_prepared_statements`.
 #[derive(Debug, Clone, Default)]
 pub struct PreparedRow {
-    /// Its name.
+    /// The statement's name.
     pub name: String,
-    /// Its text.
+    /// The statement's text.
     pub statement: String,
-    /// Microseconds since 1970 at which it was prepared.
+    /// The time of the preparation, in microseconds since 1970.
     pub prepared_us: i64,
-    /// Oids of the types of its parameters.
+    /// The oids of the parameter types.
     pub parameter_types: Vec<i64>,
-    /// By PREPARE, not by a message of the protocol.
+    /// True for PREPARE, false for a protocol message.
     pub from_sql: bool,
 }
 
 /// The prepared statements of one session.
 pub trait PreparedView: fmt::Debug + Send + Sync {
-    /// Those that have a name, by it.
+    /// The named prepared statements, by name.
     fn prepared(&self) -> Vec<PreparedRow>;
 }
 
-/// The catalog, as one session sees it.
+/// The catalog in one session's view.
 pub trait CatalogView: fmt::Debug + Send + Sync {
-    /// Now; never changes once taken.
+    /// The current state; a state never changes after its return.
     fn state(&self) -> Arc<CatalogState>;
 }
 
@@ -151,14 +152,14 @@ impl CatalogView for Catalog {
     }
 }
 
-/// What one session's system tables and functions look at.
+/// The inputs of one session's system tables and functions.
 #[derive(Debug, Clone)]
 pub struct CatalogContext {
-    /// Databases, schemas, chronicles.
+    /// The catalog of databases, schemas and chronicles.
     pub catalog: Arc<dyn CatalogView>,
-    /// Numbers of events.
+    /// The store, for numbers of events.
     pub store: Arc<dyn EventStore>,
-    /// Who has acquired which chronicles.
+    /// The acquisitions of chronicles.
     pub acquisitions: Arc<Acquisitions>,
     /// The master clock.
     pub clock: Arc<dyn Clock>,
@@ -172,29 +173,29 @@ pub struct CatalogContext {
     pub prepared: Arc<dyn PreparedView>,
     /// Database that the session is connected to.
     pub database: String,
-    /// The name under which it is connected to it: an alias perhaps.
+    /// The database name in the client's connection; may be an alias.
     pub connected_to: String,
     /// User.
     pub user: String,
     /// Number of this session (`pg_backend_pid()`).
     pub process_id: i32,
-    /// Microseconds since 1970 at which the server started.
+    /// The start of the server, in microseconds since 1970.
     pub server_started_us: i64,
 }
 
 impl CatalogContext {
-    /// The oid of a database's name, or of its alias.
+    /// The oid of a database's name or alias.
     pub(crate) fn database_oid(&self, name: &str) -> Option<u32> {
         let state = self.state();
         state.database_names().find(|(_, known)| *known == name).map(|(oid, _)| oid)
     }
 
-    /// The catalog now.
+    /// The current catalog state.
     pub(crate) fn state(&self) -> Arc<CatalogState> {
         self.catalog.state()
     }
 
-    /// Events and bytes of each table, bytes in memory and in files.
+    /// Events and bytes of each table, in memory and in files.
     pub(crate) fn table_numbers(&self) -> Vec<ChronicleStatus> {
         let mut in_files: HashMap<ChronicleId, u64> = HashMap::new();
         for piece in self.store.pieces() {
@@ -209,8 +210,8 @@ impl CatalogContext {
         numbers
     }
 
-    /// The schemas that unqualified names are looked up in, without those that do not exist. No
-    /// schema is made for a user, so `$user` is none.
+    /// The existing schemas for the lookup of unqualified names. No user has a schema, so `$user`
+    /// is no schema.
     pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
         let setting =
             self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());

@@ -1,7 +1,7 @@
 //! The rows of each system table.
 //!
-//! A table that is not named here is empty, and truly so: there are no triggers,
-//! policies, publications, enums or foreign servers.
+//! A table outside of these lists is empty, correctly: the database has no triggers, policies,
+//! publications, enums or foreign servers.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -33,7 +33,7 @@ pub(crate) use running::address_and_port;
 type Fixed = fn(&mut Rows<'_>) -> Result<()>;
 type Live = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
 
-/// Rows that never change, by schema and table.
+/// Constant rows, by schema and table.
 const FIXED: &[(&str, &str, Fixed)] = &[
     ("pg_catalog", "pg_am", server::access_methods),
     ("pg_catalog", "pg_attribute", attribute::of_system_tables),
@@ -50,7 +50,7 @@ const FIXED: &[(&str, &str, Fixed)] = &[
     ("stratalog", "keywords", own::keywords),
 ];
 
-/// Rows that the state decides, by schema and table.
+/// Rows that depend on the state, by schema and table.
 const LIVE: &[(&str, &str, Live)] = &[
     ("information_schema", "character_sets", information::character_sets),
     ("information_schema", "columns", information::columns),
@@ -123,12 +123,12 @@ static FIXED_BATCHES: LazyLock<HashMap<i64, RecordBatch>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The rows of `table` that never change.
+/// The constant rows of `table`.
 pub(crate) fn fixed(table: &Table) -> Option<&'static RecordBatch> {
     FIXED_BATCHES.get(&table.oid)
 }
 
-/// Adds the rows of `table` that the state decides.
+/// Adds the rows of `table` that depend on the state.
 ///
 /// # Errors
 /// `Internal`: the rows do not fit the table.
@@ -139,7 +139,7 @@ pub(crate) fn live(table: &Table, context: &CatalogContext, rows: &mut Rows<'_>)
     }
 }
 
-/// Whether `table` has no row, whatever the state: queries over it need no plan.
+/// True if `table` has no row in any state: queries over the table need no plan.
 pub(crate) fn is_always_empty(schema: &str, name: &str) -> bool {
     let known = SYSTEM_TABLES.iter().any(|table| table.schema == schema && table.name == name);
     known

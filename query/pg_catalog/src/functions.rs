@@ -24,7 +24,7 @@ mod tools;
 /// Registers the functions of one session.
 ///
 /// # Errors
-/// When the registry takes no functions.
+/// The registry accepts no functions.
 pub fn register_functions(
     registry: &mut dyn FunctionRegistry,
     context: &Arc<CatalogContext>,
@@ -47,7 +47,7 @@ pub fn register_functions(
     Ok(())
 }
 
-/// The type of a function's result, where PostgreSQL has one of its own for it.
+/// The result type of a function, if the type is specific to PostgreSQL.
 pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     match function {
         "current_database"
@@ -79,7 +79,7 @@ pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     }
 }
 
-/// What a function computes from the context, for all rows.
+/// Computes a function from the context, for all rows.
 type Compute = fn(&CatalogContext, &Arguments<'_>) -> Result<ArrayRef>;
 
 /// Declares functions over one context.
@@ -88,7 +88,7 @@ struct Declare<'a> {
 }
 
 impl Declare<'_> {
-    /// A function whose result may change between statements.
+    /// A function with a result that may change between statements.
     fn stable(
         &self,
         name: &'static str,
@@ -154,7 +154,7 @@ fn oid_at(arguments: &Arguments<'_>, at: usize, row: usize) -> Result<Option<i64
     Ok((!numbers.is_null(row)).then(|| numbers.value(row)))
 }
 
-/// Text made of the oid in argument 0.
+/// A text derived from the oid in argument 0.
 fn text_of_oid(
     arguments: &Arguments<'_>,
     text: impl Fn(i64) -> Option<String>,
@@ -162,7 +162,7 @@ fn text_of_oid(
     text_rows(arguments.rows, |row| Ok(oid_at(arguments, 0, row)?.and_then(&text)))
 }
 
-/// A boolean made of the oid in argument 0; `None` is NULL.
+/// A boolean derived from the oid in argument 0; `None` is NULL.
 fn test_of_oid(arguments: &Arguments<'_>, test: impl Fn(i64) -> Option<bool>) -> Result<ArrayRef> {
     truths(arguments, |row| Ok(oid_at(arguments, 0, row)?.and_then(&test)))
 }

@@ -1,4 +1,4 @@
-//! Indexes, as `pg_index` shows them: that of a primary key, and secondary ones.
+//! Indexes in `pg_index`: the index of a primary key, and secondary indexes.
 
 use stratalog_functions::quote_ident;
 use stratalog_model::{ChronicleDefinition, ColumnDefinition, IndexKind};
@@ -8,20 +8,20 @@ use crate::{oid, relation::key_columns};
 /// One index of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Index<'a> {
-    /// Its oid.
+    /// The index's oid.
     pub(crate) oid: i64,
-    /// Its name.
+    /// The index's name.
     pub(crate) name: String,
     /// The access method.
     pub(crate) method: (&'static str, i64),
-    /// Its columns, in their order.
+    /// The index's columns in order.
     pub(crate) columns: Vec<&'a ColumnDefinition>,
-    /// Whether it is that of the primary key.
+    /// True for the index of the primary key.
     pub(crate) primary: bool,
     chronicle: &'a ChronicleDefinition,
 }
 
-/// The indexes of a table, that of its primary key first.
+/// The indexes of a table; the primary key's index comes first.
 pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = Index<'_>> {
     let primary = chronicle.primary_key.then(|| Index {
         oid: oid::index(chronicle.id),
@@ -46,18 +46,18 @@ pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = I
 }
 
 impl Index<'_> {
-    /// Whether no two events have the same values in its columns.
+    /// True if no two events have the same values in the index's columns.
     pub(crate) fn is_unique(&self) -> bool {
         self.primary && self.chronicle.key_is_unique()
     }
 
-    /// `attnum`s of its columns, from 1.
+    /// `attnum`s of the index's columns, from 1.
     pub(crate) fn numbers(&self) -> Vec<i64> {
         let places = self.columns.iter().filter_map(|column| self.chronicle.position(column.id));
         places.map(|at| i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1)).collect()
     }
 
-    /// The statement that makes it, or would.
+    /// The CREATE statement for the index.
     pub(crate) fn definition(&self) -> String {
         let columns: Vec<String> =
             self.columns.iter().map(|column| quote_ident(&column.name)).collect();

@@ -1,12 +1,11 @@
 //! The catalogs that clients read: `pg_catalog`, `information_schema`, `stratalog`.
 //!
-//! *What it is*: system tables made from the catalog and the store at the moment they are
-//! scanned ([`schemas`]); the functions that need a session or the catalog
-//! ([`register_functions`]); and the translation of what PostgreSQL's clients write into
-//! SQL that DataFusion plans ([`rewrite`]).
+//! *What it is*: system tables with rows from the catalog and the store at the time of the scan
+//! ([`schemas`]); the functions that need a session or the catalog ([`register_functions`]); and
+//! the translation of SQL from PostgreSQL's clients into SQL for DataFusion ([`rewrite`]).
 //!
-//! *What it deliberately is not*: it keeps nothing of its own, changes no catalog and runs
-//! no statement.
+//! *What it deliberately is not*: the crate stores no state, changes no catalog and runs no
+//! statement.
 //!
 //! *Data path*: statement → [`rewrite`] → DataFusion plans it over the tables of
 //! [`schemas`] → a scan asks [`CatalogState`](stratalog_visor_core::CatalogState),

@@ -1,4 +1,4 @@
-//! Oids: stable numbers for what `pg_catalog` names by number.
+//! Oids: stable numbers of the objects in `pg_catalog`.
 //!
 //! ```text
 //!   11 …        fixed by PostgreSQL          16384 …       tables (visor/core)
@@ -21,7 +21,7 @@ pub(crate) const PUBLIC: i64 = 2_200;
 pub(crate) const ROLE: i64 = 10;
 /// The access method of chronicles.
 pub(crate) const ACCESS_CHRONICLE: i64 = 2;
-/// The access method that keys are shown with.
+/// The access method shown for keys.
 pub(crate) const ACCESS_BTREE: i64 = 403;
 /// The access methods of secondary indexes.
 pub(crate) const ACCESS_BLOOM: i64 = 13_996;
@@ -33,7 +33,7 @@ pub(crate) const LANGUAGES: [(i64, &str); 2] = [(12, "internal"), (14, "sql")];
 pub(crate) const TABLESPACES: [(i64, &str); 2] = [(TABLESPACE, "pg_default"), (1_664, "pg_global")];
 /// The tablespace of everything.
 pub(crate) const TABLESPACE: i64 = 1_663;
-/// `pg_class` itself: what comments on tables refer to.
+/// `pg_class` itself, the target of comments on tables.
 pub(crate) const CLASS: i64 = 1_259;
 /// `pg_namespace` itself.
 pub(crate) const NAMESPACE: i64 = 2_615;
@@ -43,7 +43,7 @@ pub(crate) const CONSTRAINT: i64 = 2_606;
 pub(crate) const DEFAULT: i64 = 2_604;
 /// `pg_extension` itself.
 pub(crate) const EXTENSION: i64 = 3_079;
-/// The extension that our own schema belongs to.
+/// The extension that owns this project's schema.
 pub(crate) const OWN_EXTENSION: i64 = 13_998;
 /// The collation of text.
 pub(crate) const COLLATION: i64 = 100;
@@ -61,13 +61,14 @@ pub(crate) fn index(id: ChronicleId) -> i64 {
     2_000_000_000 + i64::from(id.0)
 }
 
-/// Oids of secondary indexes count from here.
+/// The first oid of secondary indexes.
 const SECONDARY_INDEX_FIRST: i64 = 2_250_000_000;
 
-/// Numbers of those of one chronicle.
+/// The number of oids for the secondary indexes of one chronicle.
 const SECONDARY_INDEXES: i64 = 1_024;
 
-/// Chronicles whose indexes have oids of their own: two that differ by so much share them.
+/// The number of chronicles with distinct oids for secondary indexes: two chronicles with ids so
+/// far apart share the oids.
 const INDEXED_CHRONICLES: i64 = 240_000;
 
 /// A secondary index of a chronicle, by its number.
@@ -77,7 +78,7 @@ pub(crate) fn secondary_index(id: ChronicleId, number: u32) -> i64 {
         + i64::from(number) % SECONDARY_INDEXES
 }
 
-/// The chronicle whose secondary index has an oid.
+/// The chronicle of a secondary index's oid.
 pub(crate) fn of_secondary_index(number: i64) -> Option<ChronicleId> {
     let place = number.checked_sub(SECONDARY_INDEX_FIRST)?;
     let id = u32::try_from(place.checked_div(SECONDARY_INDEXES)?).ok()?;
@@ -95,7 +96,7 @@ pub(crate) fn default(id: ChronicleId, column: ColumnId) -> i64 {
     3_500_000_000 + (i64::from(id.0) * columns + i64::from(column.0)) % 700_000_000
 }
 
-/// Oids of the rows of tables count from here.
+/// The first oid of row types.
 const ROW_TYPE_FIRST: i64 = 2_000_000_000;
 
 /// The oid of the type of a table's rows.
@@ -103,7 +104,7 @@ pub(crate) fn row_type(id: stratalog_model::ChronicleId) -> i64 {
     ROW_TYPE_FIRST + i64::from(id.0)
 }
 
-/// Oids of arrays of them count from here.
+/// The first oid of array types of row types.
 const ROW_ARRAY_TYPE_FIRST: i64 = 2_500_000_000;
 
 /// The oid of the type of arrays of a table's rows.

@@ -1,5 +1,5 @@
-//! Functions as `pg_proc` counts them: PostgreSQL's, of those names that are here, under PostgreSQL's
-//! oids, then those that are ours alone.
+//! Functions in `pg_proc`: first PostgreSQL's functions with a name that exists here, under
+//! PostgreSQL's oids, then the functions of this project alone.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -71,7 +71,7 @@ impl Procedure {
         Some(read)
     }
 
-    /// One that PostgreSQL does not have.
+    /// A function that PostgreSQL does not have.
     fn of_ours(oid: i64, name: String, kind: &'static str, page: Page) -> Self {
         Self {
             oid,
@@ -86,13 +86,13 @@ impl Procedure {
         }
     }
 
-    /// Its parameters, as SQL writes them.
+    /// The parameters in SQL syntax.
     pub(crate) fn arguments(&self) -> String {
         let [arguments, _, _] = &self.written;
         arguments.clone().unwrap_or_else(|| self.types())
     }
 
-    /// Its parameters without defaults.
+    /// The parameters without defaults.
     pub(crate) fn identity_arguments(&self) -> String {
         let [_, arguments, _] = &self.written;
         arguments.clone().unwrap_or_else(|| self.types())
@@ -104,7 +104,7 @@ impl Procedure {
         names.join(", ")
     }
 
-    /// What it returns, as SQL writes it.
+    /// The result type in SQL syntax.
     pub(crate) fn result(&self) -> String {
         let [_, _, result] = &self.written;
         result.clone().unwrap_or_else(|| {
@@ -114,22 +114,22 @@ impl Procedure {
     }
 }
 
-/// What the documentation says of a function of ours.
+/// The documentation of a function of this project.
 #[derive(Debug, Default)]
 struct Page {
     description: String,
     parameters: Option<String>,
 }
 
-/// Names of the functions of a session, which are the same for all sessions.
+/// Names of the functions of a session; all sessions have the same functions.
 static OF_SESSIONS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
-/// Tells which functions a session has besides those that need none.
+/// Registers the names of functions that need a session.
 pub(crate) fn tell_names(names: Vec<&'static str>) {
     OF_SESSIONS.get_or_init(|| names);
 }
 
-/// Every name, with its kind and what is known of it.
+/// All known names, with their kind and documentation.
 fn known() -> BTreeMap<String, (&'static str, Page)> {
     let mut known: BTreeMap<String, (&str, Page)> = BTreeMap::new();
     for page in stratalog_functions::documentation() {
@@ -161,7 +161,7 @@ fn known() -> BTreeMap<String, (&'static str, Page)> {
     known
 }
 
-/// Functions that the planner reads itself, or that are rewritten.
+/// Functions that the planner interprets itself, or that are rewritten.
 const SERIES: [&str; 18] = [
     "bool_and",
     "bool_or",
@@ -183,7 +183,7 @@ const SERIES: [&str; 18] = [
     "unnest",
 ];
 
-/// Functions that types are read and written by.
+/// Input and output functions of types.
 fn of_types() -> HashSet<&'static str> {
     let own = BASE_TYPES.iter().flat_map(|base| {
         let in_out = [base.input, base.output, base.receive, base.send];
@@ -205,7 +205,7 @@ fn of_types() -> HashSet<&'static str> {
     .collect()
 }
 
-/// All functions, by name; those of PostgreSQL first.
+/// All functions, by name; PostgreSQL's functions come first.
 pub(crate) static PROCEDURES: LazyLock<Vec<Procedure>> = LazyLock::new(|| {
     let mut known = known();
     let of_types = of_types();
@@ -227,7 +227,7 @@ static BY_OID: LazyLock<HashMap<i64, &'static Procedure>> =
     LazyLock::new(|| PROCEDURES.iter().map(|procedure| (procedure.oid, procedure)).collect());
 
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Procedure>> = LazyLock::new(|| {
-    // The first of a name.
+    // The first function wins for each name.
     PROCEDURES.iter().rev().map(|procedure| (procedure.name.as_str(), procedure)).collect()
 });
 

@@ -1,4 +1,4 @@
-//! Tables and indexes, user's and system's, as `pg_class` counts them.
+//! Tables and indexes of users and of the system, as relations of `pg_class`.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -15,12 +15,12 @@ use crate::{
     spec::{SYSTEM_TABLES, Table},
 };
 
-/// The user's table that `text` names as a `regclass` does: quoted and qualified as SQL writes
-/// it, else found along `search_path` after the system tables; or an oid.
+/// The user's table of a `regclass` text: a name in SQL syntax, searched in the system tables and
+/// then along `search_path` if unqualified; or an oid.
 ///
 /// # Errors
-/// `UndefinedTable`, `WrongObjectType` for what is no user's table, `FeatureNotSupported` for
-/// one of another database.
+/// `UndefinedTable`, `WrongObjectType` if the relation is no user's table, `FeatureNotSupported`
+/// for a table of another database.
 pub fn table_of_regclass(
     state: &CatalogState,
     database: &str,
@@ -59,12 +59,12 @@ pub fn table_of_regclass(
     }
 }
 
-/// What an oid of `pg_class` stands for.
+/// The relation of an oid in `pg_class`.
 #[derive(Debug, Clone)]
 pub(crate) enum Relation {
     /// A user's table.
     Table(Arc<ChronicleDefinition>),
-    /// An index of one, by its oid: that of the primary key, or a secondary one.
+    /// An index of a user's table, by oid: the primary key's index, or a secondary index.
     Index(Arc<ChronicleDefinition>, i64),
     /// A system table.
     System(&'static Arc<Table>),
@@ -92,8 +92,8 @@ impl Relation {
         found.then_some(Self::Index(indexed, number))
     }
 
-    /// The relation of a name, quoted and qualified as SQL writes it, else found along
-    /// `path` after the system tables.
+    /// The relation of a name in SQL syntax, searched in the system tables and then along `path` if
+    /// unqualified.
     pub(crate) fn of_name(
         state: &CatalogState,
         database: &str,
@@ -122,7 +122,7 @@ impl Relation {
         }
     }
 
-    /// Its oid.
+    /// The relation's oid.
     pub(crate) fn oid(&self) -> i64 {
         match self {
             Self::Table(chronicle) => oid::table(chronicle.id),
@@ -131,7 +131,7 @@ impl Relation {
         }
     }
 
-    /// Its schema.
+    /// The relation's schema.
     pub(crate) fn schema(&self) -> &str {
         match self {
             Self::Table(chronicle) | Self::Index(chronicle, _) => &chronicle.schema,
@@ -139,7 +139,7 @@ impl Relation {
         }
     }
 
-    /// Its name.
+    /// The relation's name.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Table(chronicle) => chronicle.name.clone(),
@@ -148,7 +148,7 @@ impl Relation {
         }
     }
 
-    /// The index that it is.
+    /// The index, if the relation is an index.
     pub(crate) fn index(&self) -> Option<Index<'_>> {
         match self {
             Self::Index(chronicle, number) => indexes(chronicle).find(|index| index.oid == *number),
@@ -156,13 +156,14 @@ impl Relation {
         }
     }
 
-    /// Whether its bare name finds it.
+    /// True if the unqualified name finds the relation.
     pub(crate) fn is_visible(&self, state: &CatalogState, database: &str, path: &[String]) -> bool {
         Self::of_name(state, database, path, &quote_ident(&self.name()))
             .is_some_and(|found| found.oid() == self.oid())
     }
 
-    /// Its name as `regclass` prints it: qualified where the bare name would not find it.
+    /// The relation's name in `regclass` format: qualified if the unqualified name does not find
+    /// the relation.
     pub(crate) fn display(&self, state: &CatalogState, database: &str, path: &[String]) -> String {
         let name = quote_ident(&self.name());
         if self.is_visible(state, database, path) {
@@ -173,8 +174,7 @@ impl Relation {
     }
 }
 
-/// The parts of a name as SQL writes it, folded to lower case where not quoted; `None` for
-/// what is no name.
+/// The parts of a name in SQL syntax, in lower case where unquoted; `None` if the text is no name.
 pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -195,7 +195,7 @@ pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
                 if !any {
                     return None;
                 }
-                // Blanks around the dot say nothing.
+                // Spaces around the dot have no meaning.
                 while chars.next_if(|c| c.is_whitespace()).is_some() {}
                 parts.push(std::mem::take(&mut part));
                 any = false;
@@ -219,7 +219,7 @@ fn only_blanks_before(rest: &Peekable<Chars<'_>>, wanted: char) -> bool {
     rest.clone().find(|c| !c.is_whitespace()) == Some(wanted)
 }
 
-/// A column's default as PostgreSQL shows it: a constant in quotes says its type.
+/// A column's default in PostgreSQL's format: a quoted constant carries its type.
 pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     let default = column.default_sql.as_deref()?;
     let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
@@ -252,7 +252,7 @@ pub(crate) fn key_numbers(chronicle: &ChronicleDefinition) -> Vec<i64> {
         .collect()
 }
 
-/// The columns of the primary key, as SQL lists them.
+/// The columns of the primary key as an SQL list.
 pub(crate) fn key_list(chronicle: &ChronicleDefinition) -> String {
     let names: Vec<String> =
         key_columns(chronicle).into_iter().map(|column| quote_ident(&column.name)).collect();

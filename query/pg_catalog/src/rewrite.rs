@@ -1,7 +1,7 @@
-//! From what PostgreSQL's clients write to SQL that DataFusion plans.
+//! Rewrites SQL from PostgreSQL's clients to SQL for DataFusion.
 //!
-//! Each rule is general: no statement is recognized as a whole. In the order in which they
-//! are applied while the tree is walked from the top:
+//! Each rule is general: no rule recognizes a whole statement. The rules, in the order of their
+//! application during a walk from the top of the tree:
 //!
 //! | written | becomes |
 //! |---|---|
@@ -34,15 +34,15 @@ mod row_json;
 mod subquery;
 mod system_columns;
 
-/// Rewrites a statement in place. Statements that use nothing of PostgreSQL's catalogs and
-/// types stay as they are.
+/// Rewrites a statement in place. Statements without PostgreSQL's catalogs and types stay
+/// unchanged.
 pub fn rewrite(statement: &mut Statement) {
     let ControlFlow::Continue(()) = statement.visit(&mut Columns);
     let mut rewriter = Rewriter::default();
     let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
 }
 
-/// Whether a CTE of a query has the name of a system table.
+/// True if a CTE of a query has the name of a system table.
 fn shadows(query: &Query) -> bool {
     let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
     ctes.any(|cte| {
@@ -51,7 +51,7 @@ fn shadows(query: &Query) -> bool {
     })
 }
 
-/// `pg_catalog.pg_class.relname` says `pg_class.relname`.
+/// Rewrites `pg_catalog.pg_class.relname` to `pg_class.relname`.
 struct Columns;
 
 impl VisitorMut for Columns {
@@ -70,13 +70,14 @@ impl VisitorMut for Columns {
 
 #[derive(Debug, Default)]
 struct Rewriter {
-    /// A CTE met so far has the name of a system table: what is empty is not known by names.
+    /// True if a CTE seen so far has the name of a system table: then a table name alone does not
+    /// prove that the table is empty.
     shadowed: bool,
-    /// Subqueries of `ANY` and `ALL`, which are no scalar subqueries: where they lie.
+    /// The positions of subqueries of `ANY` and `ALL`, which are no scalar subqueries.
     sets: Vec<usize>,
 }
 
-/// Never breaks off.
+/// The walk never stops early.
 type Flow = ControlFlow<std::convert::Infallible>;
 
 impl VisitorMut for Rewriter {
@@ -149,7 +150,7 @@ fn without_system_schema(name: &mut ObjectName) {
     }
 }
 
-/// Replaces an expression by what `change` makes of it.
+/// Replaces an expression by the result of `change`.
 fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Expr) {
     let old = std::mem::replace(expr, build::null());
     *expr = change(old);
@@ -202,13 +203,13 @@ fn plain_operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// Columns that hold functions, which are shown by name; none is `-`.
+/// Columns with function oids, shown as names; no function shows as `-`.
 static FUNCTION_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
     columns.filter(|column| column.pg_type == Some("regproc")).map(|column| column.name).collect()
 });
 
-/// Columns that hold names.
+/// Columns of type name.
 static NAME_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
     columns.filter(|column| column.pg_type == Some("name")).map(|column| column.name).collect()
@@ -231,7 +232,8 @@ fn is_one_of(expr: &Expr, columns: &HashSet<&'static str>) -> bool {
     name.is_some_and(|name| columns.contains(name.value.as_str()))
 }
 
-/// `typreceive <> 0` compares with the name of no function, `p.oid = typinput` with its oid.
+/// Rewrites `typreceive <> 0` to a comparison with the name of no function, and `p.oid = typinput`
+/// to a comparison with the function's oid.
 fn function_oid(column: &mut Expr, number: &mut Expr) {
     if !is_function_column(column) || is_function_column(number) {
         return;
@@ -250,7 +252,7 @@ fn oid_of(column: &mut Expr) {
     replace(column, |column| build::call("to_regproc", vec![column]));
 }
 
-/// Whether a function is called with an argument list, and with which name.
+/// The name of a function call with an argument list.
 fn called(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Function(function) if !matches!(function.args, FunctionArguments::Subquery(_)) => {

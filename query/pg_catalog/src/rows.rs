@@ -83,7 +83,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// Rows of one table being collected.
+/// The collected rows of one table.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     table: &'a Table,
@@ -92,25 +92,24 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// No rows yet.
+    /// An empty collection.
     pub(crate) fn new(table: &'a Table) -> Self {
         let builders =
             table.columns.iter().map(|column| Builder::new(&column.column_type)).collect();
         Self { table, builders, count: 0 }
     }
 
-    /// The first of these columns that the table has.
+    /// The first of these column names in the table.
     pub(crate) fn first_of(&self, names: &[&'static str]) -> &'static str {
         let has = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         names.iter().copied().find(|name| has(name)).unwrap_or_default()
     }
 
-    /// Adds a row. Columns that `values` does not name are NULL where the table allows it,
-    /// otherwise 0, false or empty.
+    /// Adds a row. Columns missing in `values` are NULL if the table allows NULL, otherwise 0,
+    /// false or empty.
     ///
     /// # Errors
-    /// `Internal` when `values` names a column that the table lacks, or gives it a value
-    /// of another type.
+    /// `Internal` if `values` has an unknown column or a value of another type.
     pub(crate) fn push(&mut self, values: &[(&str, Value)]) -> Result<()> {
         let mut named = 0_usize;
         for (column, builder) in self.table.columns.iter().zip(&mut self.builders) {
@@ -175,10 +174,10 @@ enum Builder {
     Time(TimestampMicrosecondBuilder),
     Text(StringViewBuilder),
     Texts(ListBuilder<StringViewBuilder>),
-    /// Elements of another integer type are narrowed at the end.
+    /// The last step narrows the elements to another integer type.
     Ints(ListBuilder<Int64Builder>, DataType),
     Interval(IntervalMonthDayNanoBuilder),
-    /// Values that no table has yet: their number.
+    /// Values of a type without non-NULL values in any table: the number of NULLs.
     Nulls(usize, DataType),
 }
 
@@ -206,7 +205,7 @@ impl Builder {
         }
     }
 
-    /// Whether the value fits and was added.
+    /// Appends the value; true if the value fits.
     fn append(&mut self, value: &Value) -> bool {
         match (self, value) {
             (Self::Bool(builder), Value::Bool(value)) => builder.append_value(*value),
@@ -268,7 +267,7 @@ impl Builder {
             Self::Nulls(count, data_type) => new_null_array(data_type, *count),
             Self::Ints(builder, data_type) => {
                 let array: ArrayRef = Arc::new(builder.finish());
-                // The integers fit: they were made for columns of this type.
+                // The integers fit, because the rows were made for columns of this type.
                 arrow::compute::cast(&array, data_type).unwrap_or(array)
             }
         }

@@ -15,13 +15,13 @@ use crate::{CatalogContext, spec::SYSTEM_TABLES, table::SystemTable};
 pub struct Schemas {
     /// PostgreSQL's system tables.
     pub pg_catalog: Arc<dyn SchemaProvider>,
-    /// The SQL standard's.
+    /// The schema of the SQL standard.
     pub information_schema: Arc<dyn SchemaProvider>,
-    /// Our own.
+    /// The schema of this project.
     pub stratalog: Arc<dyn SchemaProvider>,
 }
 
-/// The system schemas as the session of `context` sees them.
+/// The system schemas for the session of `context`.
 pub fn schemas(context: Arc<CatalogContext>) -> Schemas {
     let of = |schema: &str| -> Arc<dyn SchemaProvider> {
         let tables = SYSTEM_TABLES

@@ -12,35 +12,38 @@ mod own;
 mod tables;
 mod views;
 
-/// The types of PostgreSQL 15 but for the arrays over others, one a line, by oid; between tabs: oid,
-/// name, length, by value, kind, category, preferred, delimiter, subscript function, element, array,
-/// input, output, receive, send, modifier input, modifier output, analyze, alignment, storage,
-/// collation, SQL name.
+/// The types of PostgreSQL 15 without the array types of other types, one type a line, by oid. The
+/// fields, separated by tabs: oid, name, length, by value, kind, category, preferred, delimiter,
+/// subscript function, element, array, input, output, receive, send, modifier input, modifier
+/// output, analyze, alignment, storage, collation, SQL name.
 pub(crate) const TYPES: &str = include_str!("spec/types.txt");
 
-/// Functions of PostgreSQL 15 that take and give types of ours, one a line, by name; between tabs:
-/// oid, name, kind, strict, returns a set, volatility, parallel, leakproof, cost, rows, variadic
-/// type, number of defaults, type of the result, types of the parameters, source, types of all
-/// parameters, their modes, their names, and where their types do not say it all, the parameters in
-/// full, without defaults, and the result, in SQL.
+/// Functions of PostgreSQL 15 whose types all exist here, one function a line, by name. The fields,
+/// separated by tabs: oid, name, kind, strict, returns a set, volatility, parallel, leakproof,
+/// cost, rows, variadic type, number of defaults, result type, parameter types, source, types of
+/// all parameters, parameter modes, parameter names. If the types are not the full signature,
+/// further fields have the parameters in full, the parameters without defaults, and the result, in
+/// SQL.
 pub(crate) const FUNCTIONS: &str = include_str!("spec/functions.txt");
 
-/// Operators over types of ours, one a line; between tabs: oid, name, kind, merges, hashes, left
-/// type, right type, type of the result, commutator, negator, function, its estimators.
+/// Operators whose types all exist here, one operator a line. The fields, separated by tabs: oid,
+/// name, kind, merges, hashes, left type, right type, result type, commutator, negator, function,
+/// estimators.
 pub(crate) const OPERATORS: &str = include_str!("spec/operators.txt");
 
-/// Casts between types of ours, one a line; between tabs: oid, source, target, function, context,
-/// method.
+/// Casts between types that exist here, one cast a line. The fields, separated by tabs: oid,
+/// source, target, function, context, method.
 pub(crate) const CASTS: &str = include_str!("spec/casts.txt");
 
-/// Operator classes of btree, one a line; between tabs: oid, name, family, its name, type, default,
-/// type of its keys.
+/// Operator classes of btree, one class a line. The fields, separated by tabs: oid, name, family,
+/// family name, type, default, key type.
 pub(crate) const OPERATOR_CLASSES: &str = include_str!("spec/opclasses.txt");
 
-/// Keywords, one a line; between tabs: word, category, whether it may be a name without AS.
+/// Keywords, one keyword a line. The fields, separated by tabs: word, category, and whether the
+/// word may be a name without AS.
 pub(crate) const KEYWORDS: &str = include_str!("spec/keywords.txt");
 
-/// A table as it is written down.
+/// The specification of a table.
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) name: &'static str,
@@ -54,20 +57,20 @@ pub(crate) struct Spec {
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) column_type: ColumnType,
-    /// Its type in PostgreSQL, where ours is another.
+    /// The column's type in PostgreSQL, if another type represents the type here.
     pub(crate) pg_type: Option<&'static str>,
     pub(crate) nullable: bool,
 }
 
 impl Column {
-    /// The oid of its type.
+    /// The oid of the column's type.
     pub(crate) fn type_number(&self) -> i64 {
         let known = self.pg_type.and_then(oid_of_name);
         known.unwrap_or_else(|| i64::from(type_oid(&self.column_type)))
     }
 
     fn arrow_field(&self) -> Field {
-        // Every column may be NULL to the planner: outer joins and defaults stay simple.
+        // The planner treats every column as nullable: outer joins and defaults stay simple.
         let field = self.column_type.arrow_field(self.name, true);
         let Some(pg_type) = self.pg_type else { return field };
         let mut metadata = field.metadata().clone();
@@ -88,7 +91,7 @@ pub(crate) struct Table {
     pub(crate) arrow: SchemaRef,
 }
 
-/// The type of ours that stands for one of PostgreSQL, by its name.
+/// The representing type for PostgreSQL's type name.
 pub(crate) fn type_of(name: &str) -> ColumnType {
     match name {
         "bool" => ColumnType::Boolean,
@@ -111,7 +114,7 @@ pub(crate) fn type_of(name: &str) -> ColumnType {
     }
 }
 
-/// Whether a type is one of ours, and no other stands for it.
+/// True if the type exists here and needs no representing type.
 fn is_ours(name: &str) -> bool {
     const OURS: [&str; 11] = [
         "bool",

@@ -1,4 +1,4 @@
-//! A system table as DataFusion scans it: built anew by each execution.
+//! The system table for DataFusion's scans: each execution builds the rows anew.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The node in a physical plan: what it asks of its inputs, and its streams.
+//! The physical as-of node: the requirements on its inputs, and its streams.
 
 use std::{fmt, sync::Arc};
 
@@ -33,18 +33,18 @@ pub struct PhysicalUntil {
     pub inclusive: bool,
 }
 
-/// How the two sides belong together.
+/// The physical join conditions of the two sides.
 #[derive(Debug)]
 pub struct Sides {
     pub on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
     pub until: Option<PhysicalUntil>,
-    /// The order of the right side in which the wanted rows come last.
+    /// The reversed order of the right side, with the wanted rows at the end.
     pub reversed: Vec<PhysicalSortExpr>,
     pub rows: usize,
 }
 
 impl Sides {
-    /// How `until` compares: as the first column of the order does.
+    /// The sort options for `until`: the options of the first column of the order.
     pub fn until_options(&self) -> SortOptions {
         self.reversed.first().map(|by| by.options).unwrap_or_default()
     }
@@ -93,17 +93,17 @@ impl AsOfExec {
         Self { left, right, sides, schema, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// The side whose rows are kept.
+    /// The left side. The join keeps the rows of this side.
     pub fn left(&self) -> &Arc<dyn ExecutionPlan> {
         &self.left
     }
 
-    /// The side of which a few rows belong to each of the left.
+    /// The right side. A few rows of this side belong to each left row.
     pub fn right(&self) -> &Arc<dyn ExecutionPlan> {
         &self.right
     }
 
-    /// How they belong together.
+    /// The join conditions.
     pub fn sides(&self) -> &Sides {
         &self.sides
     }

@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt, stream::Fuse};
 
 use super::execution::Sides;
 
-/// Batches of the right side that wait to be copied from, at most.
+/// The maximum number of earlier right batches that wait for copies of their rows.
 const HELD_MAX: usize = 32;
 
 /// The state of the pass.
@@ -27,11 +27,11 @@ pub struct Merge {
     batch_rows: usize,
     /// The last rows of the right side within the group of the left row, oldest first.
     last: VecDeque<Place>,
-    /// What that group is equal in.
+    /// The join key of the current group.
     group: Option<OwnedRow>,
-    /// Rows of the current left batch, and the right rows that go beside them.
+    /// Rows of the current left batch, each with a right row beside it.
     pairs: Vec<(u32, Place)>,
-    /// Batches of the right side before the current one that places name, oldest first.
+    /// Batches of the right side before the current batch that some place refers to, oldest first.
     held: Vec<(u64, RecordBatch)>,
     done: BatchCoalescer,
     finished: bool,
@@ -103,7 +103,7 @@ impl Merge {
     /// The next rows; `None` after the last.
     ///
     /// # Errors
-    /// Those of the inputs.
+    /// The errors of the inputs.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.done.next_completed_batch() {
@@ -122,9 +122,10 @@ impl Merge {
         }
     }
 
-    /// Finds the rows beside those of the current left batch, as many as may be held at once.
+    /// Finds the right rows for the rows of the current left batch, up to the limits on rows and
+    /// batches.
     async fn pair(&mut self) -> Result<()> {
-        // One row at least, however many batches its answer lies in.
+        // At least one left row is complete, in however many batches its right rows lie.
         while self.pairs.is_empty()
             || self.pairs.len() < self.batch_rows && self.held.len() < HELD_MAX
         {
@@ -149,7 +150,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Goes on to the first row of the right side that is too late for the left row.
+    /// Advances to the first row of the right side that is too late for the left row.
     async fn advance(&mut self) -> Result<()> {
         loop {
             if !self.right.has_row() {
@@ -192,7 +193,7 @@ impl Merge {
         }
     }
 
-    /// Keeps the current right batch if rows of it are asked for.
+    /// Keeps the current right batch if some place refers to a row of the batch.
     fn hold(&mut self) {
         let Some(right) = self.right.current.take() else { return };
         let mut asked = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
@@ -201,7 +202,7 @@ impl Merge {
         }
     }
 
-    /// Copies the rows that were found beside each other.
+    /// Copies the paired rows to the output.
     fn copy(&mut self) -> Result<()> {
         if let Some(left) = &self.left.current
             && !self.pairs.is_empty()
@@ -230,7 +231,7 @@ impl Merge {
     }
 }
 
-/// What is compared of one side's rows.
+/// The key expressions of one side, with their converter to comparable bytes.
 struct Key {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     rows: RowConverter,
@@ -248,7 +249,7 @@ struct Input {
     stream: Fuse<SendableRecordBatchStream>,
     on: Option<Key>,
     until: Option<Key>,
-    /// How many were loaded.
+    /// The number of loaded batches.
     batches: u64,
     current: Option<Current>,
 }
@@ -263,7 +264,7 @@ struct Current {
 }
 
 impl Input {
-    /// Whether the current batch has a row more.
+    /// True if the current batch has another row.
     fn has_row(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.row < current.batch.num_rows())
     }

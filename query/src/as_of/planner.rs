@@ -1,4 +1,4 @@
-//! From the node in a logical plan to that in a physical one.
+//! Translates the logical as-of node to the physical one.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::rules::opaque_casts;
 
-/// DataFusion's planner, with as-of joins.
+/// DataFusion's planner with support for as-of joins.
 #[derive(Debug)]
 pub struct WithAsOf;
 
@@ -70,7 +70,7 @@ impl ExtensionPlanner for AsOfPlanner {
             }),
             None => None,
         };
-        // What comes first in the order comes last in its reverse.
+        // The first row of an order is the last row of the reversed order.
         let reversed = node.order.iter().map(|by| {
             let options = SortOptions { descending: by.asc, nulls_first: !by.nulls_first };
             Ok(PhysicalSortExpr::new(of_right(&by.expr)?, options))

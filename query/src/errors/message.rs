@@ -1,4 +1,4 @@
-//! DataFusion tells most of its errors apart only by their text; this file reads it.
+//! Tells DataFusion's errors apart by their text, because most errors have no other mark.
 
 use stratalog_model::{Error, ErrorKind};
 
@@ -133,7 +133,7 @@ pub fn from_plan(text: &str) -> Error {
     Error::new(kind, text)
 }
 
-/// An expression that the planner could not take out of its place.
+/// An expression that the planner could not move out of its place.
 pub fn unplannable(text: &str) -> Error {
     let what = if text.contains("WindowFunction") || text.contains("row_number") {
         return Error::new(
@@ -156,7 +156,7 @@ pub fn unplannable(text: &str) -> Error {
         .with_hint("write it as a condition of WHERE, or as a join")
 }
 
-/// An execution error, told by its text alone.
+/// Maps an execution error by its text alone.
 pub fn from_execution(text: &str) -> Error {
     let text = without_decoration(text);
     if text.contains("Cannot access field at argument") {
@@ -194,7 +194,7 @@ pub fn from_execution(text: &str) -> Error {
     Error::new(kind, text)
 }
 
-/// A memory or disk budget that is used up.
+/// An exhausted memory or disk budget.
 pub fn from_resources(text: &str) -> Error {
     let text = without_decoration(text);
     if is_spill_limit(&text) {
@@ -207,7 +207,7 @@ pub fn from_resources(text: &str) -> Error {
         .with_hint("raise query_memory_bytes_max, or make the statement work on less at once")
 }
 
-/// Whether a text says that spilled bytes reached their limit.
+/// True if the text says that spilled bytes reached their limit.
 pub fn is_spill_limit(text: &str) -> bool {
     text.contains("disk space during the spilling")
 }
@@ -282,7 +282,7 @@ pub fn from_arrow_text(text: &str) -> Error {
     Error::internal(plain)
 }
 
-/// What a function of ours says of arguments that it does not take.
+/// A function's own message about arguments of unsupported types.
 fn no_such_overload(text: &str) -> Option<Error> {
     let said = text.split("user-defined coercion failed with: ").nth(1)?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
@@ -291,7 +291,7 @@ fn no_such_overload(text: &str) -> Option<Error> {
     }
     let (message, hint) = match said.split_once("; there is ") {
         Some((message, others)) => {
-            // What the engine says behind it is of a signature that nobody wrote.
+            // DataFusion appends a signature that is not part of the statement.
             let others = others.split(",Error during planning").next().unwrap_or(others);
             (message, Some(format!("There is {others}.")))
         }
@@ -311,7 +311,7 @@ fn no_such_overload(text: &str) -> Option<Error> {
     })
 }
 
-/// What is wrong with an aggregate WITHIN GROUP.
+/// Faults of an aggregate WITHIN GROUP.
 fn ordered_set(text: &str) -> Option<Error> {
     if text.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
         let message = "OVER is not supported for ordered-set aggregates";
@@ -332,7 +332,7 @@ fn ordered_set(text: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::NumericOutOfRange, message))
 }
 
-/// A function in FROM that is called while planning, with arguments that are not yet known.
+/// A function in FROM that the planner calls with arguments unknown until execution.
 fn open_series(text: &str) -> Option<Error> {
     let (wanted, given) = text.split_once(" or NULL, got ")?;
     let open = ["Column(", "OuterReferenceColumn(", "Placeholder("];
@@ -344,12 +344,12 @@ fn open_series(text: &str) -> Option<Error> {
     ))
 }
 
-/// An error that no one has said the kind of.
+/// An error of unknown kind.
 pub fn from_unknown(text: &str) -> Error {
     regular_expression(text).unwrap_or_else(|| Error::internal(text))
 }
 
-/// A regular expression that the engine cannot read; its last line says why.
+/// A regular expression with a syntax error; the last line of the text gives the reason.
 fn regular_expression(text: &str) -> Option<Error> {
     if !text.contains("egular expression did not compile") && !text.contains("regex parse error") {
         return None;
@@ -362,14 +362,14 @@ fn regular_expression(text: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::InvalidRegularExpression, message))
 }
 
-/// Whether a time, in the words of a cast or of arithmetic, does not fit its unit.
+/// True if a text of a cast or of arithmetic reports a time out of the unit's range.
 fn is_time_out_of_range(lower: &str) -> bool {
     lower.contains("timestamp out of range")
         || lower.contains("exceeds the representable")
             && (lower.contains("timestamp") || lower.contains("date"))
 }
 
-/// The candidate that differs from `name` by little, if there is one.
+/// The candidate with a small edit distance to `name`, if any.
 pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = name.chars().count().div_ceil(3).min(3);
     candidates
@@ -379,7 +379,7 @@ pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits that turn one name into the other; names only, so quadratic time is fine.
+/// The edit distance of two names; names are short, so quadratic time is acceptable.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

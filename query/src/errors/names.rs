@@ -1,6 +1,6 @@
-//! SQL's names for the types that DataFusion names in its messages.
+//! SQL names for the types in DataFusion's messages.
 
-/// The SQL name of a type in Arrow's words; words that are no type stay as they are.
+/// The SQL name of an Arrow type; other words stay unchanged.
 pub fn sql_type(arrow: &str) -> String {
     let arrow = arrow.trim();
     let arrow = arrow.strip_prefix("non-null ").unwrap_or(arrow);
@@ -33,7 +33,7 @@ pub fn sql_type(arrow: &str) -> String {
     name.to_string()
 }
 
-/// The parts of a text at a separator that stands outside of brackets and quotes.
+/// Splits a text at separators outside of brackets and quotes.
 pub fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut depth, mut quoted) = (0_usize, false);

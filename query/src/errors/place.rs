@@ -1,5 +1,5 @@
-//! Where in a statement's text the name stands that an error of planning is about: the planner
-//! does not tell.
+//! Finds the position in the statement's text of the name in a planning error, because the planner
+//! does not report the position.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-/// The error with its place in the statement: characters from 1, after the `before` ones of
-/// the string that stand in front of the statement.
+/// The error with its position in the statement: characters from 1, plus `before`, the number of
+/// characters of the string in front of the statement.
 pub fn place(error: Error, text: &str, before: u32) -> Error {
     if error.position().is_some() {
         return error;
@@ -31,7 +31,8 @@ pub fn place(error: Error, text: &str, before: u32) -> Error {
     };
     let found = subject(error.message()).and_then(|name| {
         let whole = find(text, &name, called);
-        // What is grouped is named with its table, whether the statement does or not.
+        // The message of a grouping error always qualifies the column, even if the statement does
+        // not.
         let last = name.last().filter(|_| error.kind() == ErrorKind::GroupingError);
         whole.or_else(|| find(text, std::slice::from_ref(last?), called))
     });
@@ -45,7 +46,7 @@ fn at(error: Error, found: Option<u32>, before: u32) -> Error {
     }
 }
 
-/// The constant that a message quotes: at its end, or `value "…" is out of range`.
+/// The constant that the message quotes: at the end, or in `value "…" is out of range`.
 fn constant(message: &str) -> Option<&str> {
     match message.strip_prefix("value \"") {
         Some(rest) => rest.split_once("\" is out of range").map(|(value, _)| value),
@@ -53,8 +54,8 @@ fn constant(message: &str) -> Option<&str> {
     }
 }
 
-/// The parts of the name that a message begins with: `column t.x does not exist`,
-/// `function f(integer) does not exist`, `relation "s.t" does not exist`.
+/// The parts of the name at the start of a message: `column t.x does not exist`, `function
+/// f(integer) does not exist`, `relation "s.t" does not exist`.
 fn subject(message: &str) -> Option<Vec<String>> {
     let rest = ["column reference ", "column ", "relation ", "function ", "table ", "type "]
         .into_iter()
@@ -81,7 +82,7 @@ fn is_word(token: &Token, name: &str) -> bool {
     }
 }
 
-/// Where a name stands; a function's where it is called.
+/// The position of a name in the text; for a function, the position of its call.
 fn find(text: &str, name: &[String], called: bool) -> Option<u32> {
     let tokens = words(text)?;
     let last = name.last()?;
@@ -89,9 +90,9 @@ fn find(text: &str, name: &[String], called: bool) -> Option<u32> {
     let stands = |at: &usize| {
         is_word_at(&tokens, *at, last)
             && (token(at + 1) == Some(&Token::LParen)) == called
-            // Not a name that is given here.
+            // Not the definition of an alias.
             && !at.checked_sub(1).and_then(token).is_some_and(|before| is_word(before, "as"))
-            // With its qualifier, where the message names that.
+            // With its qualifier, if the message contains the qualifier.
             && (name.len() < 2
                 || at.checked_sub(2).is_some_and(|at| {
                     is_word_at(&tokens, at, name.get(name.len() - 2).map_or("", String::as_str))
@@ -111,7 +112,7 @@ fn is_word_at(tokens: &[TokenWithSpan], at: usize, name: &str) -> bool {
     tokens.get(at).is_some_and(|token| is_word(&token.token, name))
 }
 
-/// Where a constant stands.
+/// The position of a constant in the text.
 fn find_literal(text: &str, value: &str) -> Option<u32> {
     let tokens = words(text)?;
     let found = tokens.iter().find(|token| match &token.token {
@@ -122,7 +123,7 @@ fn find_literal(text: &str, value: &str) -> Option<u32> {
     characters(text, found.span.start)
 }
 
-/// Characters from 1.
+/// The position in characters, from 1.
 fn characters(text: &str, location: Location) -> Option<u32> {
     let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
     let before: usize =

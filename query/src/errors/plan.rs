@@ -1,4 +1,4 @@
-//! What DataFusion's planner says, in the words of PostgreSQL.
+//! Translates messages of DataFusion's planner to PostgreSQL's wording.
 
 use stratalog_model::{Error, ErrorKind};
 
@@ -7,7 +7,7 @@ use super::names::{split, sql_type};
 const NO_FUNCTION: &str = "No function matches the given name and argument types. You might need to add explicit type casts.";
 const NO_OPERATOR: &str = "No operator matches the given name and argument types. You might need to add explicit type casts.";
 
-/// The error for a text of the planner that is known.
+/// The error for a known message of the planner.
 pub fn known(text: &str) -> Option<Error> {
     [
         grouping, intervals, functions, numerics, operators, booleans, casts, widths, limits,
@@ -17,13 +17,13 @@ pub fn known(text: &str) -> Option<Error> {
     .find_map(|known| known(text))
 }
 
-/// Whether a name is of a function that is a window function and nothing else.
+/// True if the name belongs to a function that works only as a window function.
 pub fn is_window_function(name: &str) -> bool {
     let names = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"];
     names.contains(&name) || ["lag", "lead", "nth_value"].contains(&name)
 }
 
-/// Intervals that are no constant in quotes.
+/// Intervals that are not a constant in quotes.
 fn intervals(text: &str) -> Option<Error> {
     let starts = ["INTERVAL expression cannot be", "Unsupported interval argument"];
     starts.iter().any(|start| text.starts_with(start)).then(|| {
@@ -32,7 +32,7 @@ fn intervals(text: &str) -> Option<Error> {
     })
 }
 
-/// Columns and aggregates that do not go together.
+/// Columns and aggregates that cannot be combined.
 fn grouping(text: &str) -> Option<Error> {
     let error = |message: &str| Some(Error::new(ErrorKind::GroupingError, message));
     if let Some(column) = between(text, "column \"", "\" must appear in the GROUP BY clause") {
@@ -73,7 +73,7 @@ fn ungrouped(what: &str) -> Error {
     Error::new(ErrorKind::GroupingError, message)
 }
 
-/// Functions that do not take what they are given.
+/// Functions with arguments of unsupported types.
 fn functions(text: &str) -> Option<Error> {
     if let Some(types) = text.strip_prefix("Failed to unify argument types of make_array: ") {
         return Some(mismatch("ARRAY", &list(types)));
@@ -108,7 +108,7 @@ fn functions(text: &str) -> Option<Error> {
             format!("argument {at} of generate_series() must be an integer"),
         ));
     }
-    // Of a function within another one's layers, the innermost says what it is about.
+    // For nested calls, the text of the innermost function states the fault.
     let innermost = text.rfind("Function '").and_then(|at| text.get(at..)).unwrap_or(text);
     let name = between(innermost, "Function '", "' failed to match any signature")
         .or_else(|| between(innermost, "Function '", "' user-defined coercion failed with"))?;
@@ -130,7 +130,7 @@ fn no_function(call: &str) -> Error {
         .with_hint(NO_FUNCTION)
 }
 
-/// Arithmetic of numerics whose result would have more digits than a numeric here.
+/// Arithmetic of numerics with more digits in the result than a numeric can hold here.
 fn numerics(text: &str) -> Option<Error> {
     let (_, rest) = text.split_once("Cannot get result type for decimal operation ")?;
     let (operation, reason) = rest.split_once(": ")?;
@@ -159,7 +159,7 @@ fn with_digits(arrow: &str) -> String {
     }
 }
 
-/// Operators between types that have none.
+/// Operators that do not exist for their operands' types.
 fn operators(text: &str) -> Option<Error> {
     let sides = [
         ("Cannot infer common argument type for comparison operation ", ""),
@@ -215,7 +215,7 @@ fn is_number(name: &str) -> bool {
     matches!(name, "smallint" | "integer" | "bigint" | "real" | "double precision" | "numeric")
 }
 
-/// Places that take only true and false.
+/// Places that accept only boolean values.
 fn booleans(text: &str) -> Option<Error> {
     if let Some(given) =
         text.strip_prefix("Unary operator 'NOT' requires a boolean expression, got ")
@@ -243,7 +243,7 @@ fn not_boolean(place: &str, given: &str) -> Error {
     )
 }
 
-/// Types that no cast leads between.
+/// Pairs of types without a cast.
 fn casts(text: &str) -> Option<Error> {
     let (_, types) = text.split_once("Unsupported CAST from ")?;
     let (from, to) = types.lines().next()?.split_once(" to ")?;
@@ -251,7 +251,7 @@ fn casts(text: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::CannotCoerce, message))
 }
 
-/// Queries side by side that differ in their columns.
+/// Set operations on queries with different columns.
 fn widths(text: &str) -> Option<Error> {
     let error = |message: &str| Some(Error::new(ErrorKind::SyntaxError, message));
     if let Some(set) = text.strip_suffix(" queries have different number of columns") {
@@ -300,7 +300,7 @@ fn mismatch(place: &str, types: &[String]) -> Error {
     Error::new(ErrorKind::DatatypeMismatch, message)
 }
 
-/// LIMIT and OFFSET of something that is no number.
+/// LIMIT and OFFSET with an operand that is no number.
 fn limits(text: &str) -> Option<Error> {
     for place in ["LIMIT", "OFFSET"] {
         if let Some(rest) = text.strip_prefix(&format!("Expected {place} to be an integer or null"))
@@ -328,7 +328,7 @@ fn limits(text: &str) -> Option<Error> {
     None
 }
 
-/// Windows that cannot be.
+/// Invalid windows.
 fn windows(text: &str) -> Option<Error> {
     let error = |message: &str| Some(Error::new(ErrorKind::WindowingError, message));
     if let Some(name) = between(text, "The window ", " is not defined") {
@@ -355,7 +355,7 @@ fn windows(text: &str) -> Option<Error> {
     })
 }
 
-/// The error of a part of a value that has none.
+/// The error of a field access on a value without fields.
 pub fn not_composite() -> Error {
     Error::new(
         ErrorKind::WrongObjectType,
@@ -363,7 +363,7 @@ pub fn not_composite() -> Error {
     )
 }
 
-/// Clauses that stand where they cannot.
+/// Clauses in places that do not allow them.
 fn clauses(text: &str) -> Option<Error> {
     if let Some(name) = text.strip_prefix("Invalid qualifier ") {
         let message = format!("missing FROM-clause entry for table \"{name}\"");
@@ -438,7 +438,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 }
 
 fn before_outside<'a>(text: &'a str, after: &str) -> &'a str {
-    // The types of records hold colons too, inside of brackets.
+    // Names of record types contain colons too, inside of brackets.
     match after {
         ": " => split(text, ':').first().copied().unwrap_or(text),
         _ => text.split_once(after).map_or(text, |(before, _)| before),

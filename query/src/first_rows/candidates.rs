@@ -1,4 +1,4 @@
-//! The first rows of groups among those that were read so far.
+//! The first row of each group among the rows read so far.
 
 use std::sync::Arc;
 
@@ -23,46 +23,46 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::{First, converter, values};
 
-/// Candidates are handed on when they take so many bytes: what comes behind them can sort more than
-/// memory holds.
+/// The limit on the bytes of candidates. Past the limit the operator emits its candidates, because
+/// the sort behind the operator can spill to disk.
 const BYTES_MAX: usize = 32 << 20;
 
-/// Rows are handed on as they come when candidates were at least one in so many of them.
+/// The operator emits later rows unchanged if at least one of so many rows was a candidate.
 const FEW_SHARE: usize = 2;
 
-/// Candidates that were beaten and are kept all the same.
+/// The maximum number of superseded candidates that stay in memory.
 const BEATEN_MAX: usize = 1 << 16;
 
-/// The first row of a group so far.
+/// The best row of a group so far.
 struct Known {
-    /// What it is compared by.
+    /// The row's sort key, as comparable bytes.
     order: Box<[u8]>,
     batch: usize,
     row: usize,
 }
 
-/// The first rows so far, by group.
+/// The best rows so far, by group.
 pub struct Candidates {
     first: Arc<First>,
     schema: SchemaRef,
     groups: Box<dyn GroupValues>,
     order: Option<RowConverter>,
-    /// By group number.
+    /// Indexed by group number.
     known: Vec<Known>,
     order_bytes: usize,
     batches: Vec<RecordBatch>,
-    /// Of all batches.
+    /// The rows of all batches.
     rows: usize,
     bytes: usize,
-    /// Rows that were looked at since candidates were last handed on.
+    /// The number of rows read since the operator last emitted candidates.
     read: usize,
     memory: MemoryReservation,
     batch_rows: usize,
-    /// There are too many groups for this to be of any use.
+    /// True if there are too many groups for candidates to save work.
     gave_up: bool,
 }
 
-/// The values of groups, none yet.
+/// An empty set of group keys.
 fn group_values(first: &First, schema: &Schema) -> Result<Box<dyn GroupValues>> {
     let fields = first
         .groups
@@ -73,7 +73,7 @@ fn group_values(first: &First, schema: &Schema) -> Result<Box<dyn GroupValues>> 
     new_group_values(schema, &GroupOrdering::None)
 }
 
-/// The rows without what they share with those that were not taken.
+/// Copies the rows out of buffers that they share with dropped rows.
 fn own(rows: &RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(|column| -> ArrayRef {
         match column.data_type() {
@@ -87,7 +87,7 @@ fn own(rows: &RecordBatch) -> Result<RecordBatch> {
 }
 
 impl Candidates {
-    /// None yet, of rows with this schema.
+    /// An empty set of candidates for rows with this schema.
     pub fn new(
         first: &Arc<First>,
         schema: &SchemaRef,
@@ -112,7 +112,7 @@ impl Candidates {
         })
     }
 
-    /// The candidates of all of `input`.
+    /// The candidates of the whole `input`.
     pub fn of(
         self,
         input: SendableRecordBatchStream,
@@ -135,7 +135,7 @@ impl Candidates {
         steps.map_ok(|batches| stream::iter(batches).map(Ok)).try_flatten()
     }
 
-    /// Looks at more rows. Returns what is handed on for want of room.
+    /// Reads more rows. Returns the rows to emit when the memory is full.
     fn add(&mut self, batch: RecordBatch) -> Result<Vec<RecordBatch>> {
         if self.gave_up {
             return Ok(vec![batch]);
@@ -145,19 +145,19 @@ impl Candidates {
             let best = self.best()?;
             self.keep(best);
         }
-        // A place and a pointer for each group, besides the values that tell them apart.
+        // Each group needs a place and a pointer, in addition to the group key.
         let own = self.known.capacity() * size_of::<Known>() + self.order_bytes;
         let bytes = self.bytes + own + self.groups.size();
         if bytes <= BYTES_MAX && self.memory.try_resize(bytes).is_ok() {
             return Ok(Vec::new());
         }
-        // A few rows say nothing of those behind them.
+        // A few rows are no sample of the rows behind them.
         let said = self.read >= self.batch_rows;
         self.gave_up = said && self.known.len() * FEW_SHARE > self.read;
         self.hand_on()
     }
 
-    /// Takes those rows that come before what is known of their groups.
+    /// Keeps the rows that precede the best known row of their group.
     fn improve(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut groups = Vec::with_capacity(batch.num_rows());
         self.groups.intern(&values(&self.first.groups, batch)?, &mut groups)?;
@@ -180,7 +180,7 @@ impl Candidates {
                     self.order_bytes = self.order_bytes + own.len() - known.order.len();
                     *known = Known { order: own.into(), batch: number, row };
                 }
-                // Numbers of groups ascend, in the order of their first rows.
+                // Group numbers ascend in the order of the groups' first rows.
                 None => {
                     improved.push(group);
                     self.order_bytes += own.len();
@@ -214,7 +214,7 @@ impl Candidates {
         chunks.map(|places| Ok(interleave_record_batch(&batches, places)?)).collect()
     }
 
-    /// Keeps the best rows alone.
+    /// Drops all rows but the best rows.
     fn keep(&mut self, best: Vec<RecordBatch>) {
         for (at, known) in self.known.iter_mut().enumerate() {
             (known.batch, known.row) = (at / self.batch_rows, at % self.batch_rows);
@@ -224,7 +224,7 @@ impl Candidates {
         self.batches = best;
     }
 
-    /// The candidates, which are forgotten.
+    /// Takes the candidates out and starts again without groups.
     fn hand_on(&mut self) -> Result<Vec<RecordBatch>> {
         let best = self.best()?;
         self.groups = group_values(&self.first, &self.schema)?;

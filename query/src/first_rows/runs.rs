@@ -10,7 +10,7 @@ use datafusion::{common::Result, physical_expr::PhysicalSortExpr};
 
 use super::{First, converter, values};
 
-/// Where rows stand that come sorted by their groups.
+/// The current position in rows sorted by group.
 pub struct Runs {
     groups: Vec<PhysicalSortExpr>,
     converter: RowConverter,
@@ -19,13 +19,13 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Before the first row.
+    /// The position before the first row.
     pub fn new(first: &First, schema: &Schema) -> Result<Self> {
         let groups = first.groups.clone();
         Ok(Self { converter: converter(&groups, schema)?, groups, last: None })
     }
 
-    /// The rows that are the first of their groups.
+    /// The first rows of their groups.
     pub fn firsts(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = self.converter.convert_columns(&values(&self.groups, batch)?)?;
         let before = std::iter::once(self.last.as_ref().map(OwnedRow::row));

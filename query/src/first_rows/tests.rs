@@ -1,4 +1,4 @@
-//! First rows under every bound, compared with sorting all rows.
+//! First rows under every memory bound, compared with a sort of all rows.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -103,7 +103,7 @@ async fn candidates_have_the_first_row_of_each_group() {
             }
             let found = rows(&candidates(batches, memory_bytes).await);
             assert_eq!(best(&found), best(&all), "seed {seed}, {memory_bytes} bytes");
-            // They are rows, and no parts of several.
+            // Every row is a whole row of the input, not a mix of several rows.
             assert!(found.iter().all(|row| all.contains(row)), "seed {seed}");
             if memory_bytes > 1 << 20 {
                 assert_eq!(found.len(), best(&all).len(), "one of each, where there is room");

@@ -1,4 +1,4 @@
-//! What all sessions share: memory and disk budgets, functions, rules.
+//! The state shared by all sessions: memory and disk budgets, functions, rules.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -55,17 +55,17 @@ use crate::{
     session::SEARCH_PATH_SCHEMA,
 };
 
-/// Scalar functions of DataFusion that are left out: they build one array as long as their
-/// argument says, past any budget; as table functions the same names stream.
+/// Omitted scalar functions of DataFusion: their arguments alone decide the length of one array,
+/// beyond any budget. As table functions the same names stream.
 const LEFT_OUT: &[&str] = &["range", "generate_series"];
 
-/// Consumers of memory that an out-of-memory error names.
+/// The number of memory consumers in an out-of-memory error.
 const CONSUMERS_NAMED: usize = 3;
 
-/// The state from which each session's is made.
+/// The base state of every session.
 ///
 /// # Errors
-/// When the spill directory cannot be made.
+/// The spill directory cannot be made.
 pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     governor::install();
     let runtime = runtime(settings)?;
@@ -73,7 +73,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema("", SEARCH_PATH_SCHEMA)
         .with_information_schema(false)
-        // Scans bring their own streams; dealing one stream out would lose its order.
+        // Scans have streams of their own; a round-robin repartition of one stream would lose its
+        // order.
         .with_round_robin_repartition(false)
         .with_batch_size(settings.batch_rows_max)
         .with_target_partitions(settings.parallel_streams_max.max(1));
@@ -81,12 +82,14 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.recursion_limit =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1000).map_err(from_datafusion)?;
-    // Makes room for as many groups as the LIMIT says, past any budget.
+    // DataFusion's top-k aggregation allocates one group for each row of the LIMIT, beyond any
+    // budget.
     options.optimizer.enable_topk_aggregation = false;
     options.execution.time_zone = Some("UTC".to_string());
-    // The check compares whether columns may be NULL, which the two plans tell by rules of their own.
+    // The check compares the nullability of columns; the logical and the physical plan derive
+    // nullability by different rules.
     options.execution.skip_physical_aggregate_schema_check = true;
-    // Ours replace those of the same name, and of their aliases.
+    // Functions of this project replace DataFusion's functions with the same name or alias.
     let ours: HashSet<String> =
         stratalog_functions::documentation().into_iter().map(|page| page.name).collect();
     let functions = SessionStateDefaults::default_scalar_functions()
@@ -220,14 +223,14 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(bins)).map_err(from_datafusion)?;
     let lengths = IntervalComparisons::default();
     state.register_function_rewrite(Arc::new(lengths)).map_err(from_datafusion)?;
-    // Type coercion adds casts, which depend on the session's time zone as written ones do.
+    // Type coercion adds casts. Such casts depend on the session's time zone like written casts.
     let mut rewrites = state.analyzer().function_rewrites().to_vec();
     rewrites.insert(0, Arc::new(MeantCalls { widths_are_known: true }));
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(common_types::ValuesTypes));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
     state.add_analyzer_rule(Arc::new(crate::rules::frames::Frames));
-    // Before the next one: a subquery can tell equal values of jsonb apart.
+    // Before the next rule: a subquery can tell equal values of jsonb apart.
     state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
     state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
@@ -236,13 +239,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(crate::rules::window_keys::WindowKeys));
     let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
     state.add_analyzer_rule(Arc::new(crate::rules::own_orders::OwnOrders::new(array_agg)));
-    // The last: no rule after this one makes calls.
+    // The last rule: no later rule adds calls.
     let metering = vec![Arc::new(Metering::default()) as Arc<dyn FunctionRewrite + Send + Sync>];
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(metering)));
     Ok(state)
 }
 
-/// DataFusion's, with ours among them.
+/// DataFusion's optimizer rules, with this project's rules among them.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let having = crate::rules::having::HavingStays(PushDownFilter::new());
     let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);

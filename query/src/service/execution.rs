@@ -1,5 +1,5 @@
-//! Where plans run: threads of their own, so that a plan that computes for long never
-//! keeps protocols from reading what clients send (CL-10). Short ones begin with their reader.
+//! The threads of plans: a plan with long computations never keeps protocols from reading client
+//! messages (CL-10). Short plans start on the thread of their reader.
 
 use std::sync::Arc;
 
@@ -16,21 +16,22 @@ use crate::{
     session::{planner::start, work::Work},
 };
 
-/// Bytes of the stack of a thread that plans or runs queries: both go down an expression
-/// level by level, and the longest chain of ORs that the parser lets through takes a quarter.
+/// Stack size of a thread that plans or runs queries. Planning and execution descend an expression
+/// level by level, and the longest chain of ORs that the parser accepts uses a quarter of the
+/// stack.
 pub const STACK_BYTES: usize = 64 << 20;
 
-/// The threads of running plans.
+/// The threads for running plans.
 #[derive(Debug)]
 pub struct Execution {
     runtime: Option<Runtime>,
 }
 
 impl Execution {
-    /// `threads` threads.
+    /// Starts `threads` threads.
     ///
     /// # Errors
-    /// `Io` when the system has no thread for us.
+    /// `Io` if the system cannot start a thread.
     pub fn new(threads: usize) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.max(1))
@@ -49,11 +50,11 @@ impl Execution {
         }
     }
 
-    /// Runs a plan; its batches come through the stream. Dropping the stream stops the plan. A short
-    /// one begins with whoever asks for its rows.
+    /// Runs a plan and streams its batches. A drop of the stream stops the plan. A short plan
+    /// starts on the thread of its reader.
     ///
     /// # Errors
-    /// When there are no threads any more.
+    /// The threads have already ended.
     pub fn run(
         &self,
         stoppable: StoppablePlan,
@@ -68,20 +69,21 @@ impl Execution {
     }
 }
 
-/// A plan that can be stopped while it computes.
+/// A plan with stop checks for its computations.
 #[derive(Debug)]
 pub struct StoppablePlan {
     /// The plan.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// Its own part of the statement: stopped with it, or when nobody wants its rows.
+    /// The plan's own part of the statement. A stop of the statement stops the part, and so does a
+    /// drop of the rows by the reader.
     own: Arc<Work>,
 }
 
 impl StoppablePlan {
-    /// `plan`, as part of `work`.
+    /// Makes `plan` a part of `work`.
     ///
     /// # Errors
-    /// What rebuilding a join says.
+    /// The errors from rebuilding a join.
     pub fn new(plan: Arc<dyn ExecutionPlan>, work: &Arc<Work>) -> Result<Self> {
         let own = work.part();
         let plan = guard(plan, &own).and_then(slice).map_err(from_datafusion)?;
@@ -92,7 +94,7 @@ impl StoppablePlan {
 impl Drop for Execution {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // The service may be dropped on a thread that must not wait.
+            // The last owner may drop the service on a thread that must not wait.
             runtime.shutdown_background();
         }
     }

@@ -5,8 +5,8 @@
 //!   ├── sorts, aggregates, joins that can spill ────────────┤              │
 //!   └── everything else: values of expressions, keys … ────────────────────┘
 //! ```
-//! Operators that can spill leave a part of the budget to those that cannot: without that part, one
-//! large sort would fail every other statement instead of spilling.
+//! Operators that can spill leave a part of the budget to the other operators: without the reserved
+//! part, one large sort would fail every other statement instead of spilling.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct StatementPool {
 }
 
 impl StatementPool {
-    /// A pool of so many bytes.
+    /// A pool of `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             fair: FairSpillPool::new(bytes_max),

@@ -1,19 +1,20 @@
-//! The memory that the process really has, and what is done when it grows past its limit (CL-10).
+//! The resident memory of the process, and the reaction to memory beyond the limit (CL-10).
 //!
-//! The memory pool knows what statements ask it for. Copies that an operator makes, batches in
-//! channels and what the allocator keeps are not among that. So a thread watches the process:
+//! The memory pool counts only the memory that statements request. Copies inside an operator,
+//! batches in channels and memory kept by the allocator are not in the pool. A thread therefore
+//! watches the process:
 //!
 //! ```text
-//!   resident bytes  0 ───────── 3/4 limit ─── 7/8 limit ──────── limit ──────────── 17/16 limit ───►
-//!   what is done       nothing      │ large        │ the allocator    │ large requests for  │ all large
-//!                                   │ statements   │ gives back what  │ memory are refused, │ statements
-//!                                   │ take turns   │ it keeps         │ the largest         │ end
-//!                                   │              │                  │ statement ends      │
+//!   resident bytes  0 ─── 3/4 limit ─── 7/8 limit ──────── limit ──────────── 17/16 limit ───►
+//!   what is done    nothing   │ large        │ the allocator    │ large requests for  │ all large
+//!                             │ statements   │ gives back what  │ memory are refused, │ statements
+//!                             │ take turns   │ it keeps         │ the largest         │ end
+//!                             │              │                  │ statement ends      │
 //! ```
-//! A sort or a join may copy all its memory before the operator checks for a stop. Past 3/4 of the limit,
-//! and once the large statements have more memory than is left, one statement of 32 MiB or more runs at a
-//! time. The other large statements pause between two polls, where a stop takes effect at once. Past 17/16 of
-//! the limit all statements of 64 MiB or more end.
+//! A sort or a join may copy all its memory before the operator checks for a stop. Past 3/4 of the
+//! limit, and once the large statements have more memory than is left, one statement of 32 MiB or
+//! more runs at a time. The other large statements pause between two polls, where a stop takes
+//! effect at once. Past 17/16 of the limit all statements of 64 MiB or more end.
 
 use std::{
     sync::{
@@ -27,94 +28,94 @@ use parking_lot::Mutex;
 
 use crate::session::work::{Stop, Work};
 
-/// Bytes that a statement has allocated when it is a candidate to be ended.
+/// A statement with so many allocated bytes is a candidate for termination.
 pub(crate) const KNOWN_BYTES_MIN: isize = 4 << 20;
 
-/// Smaller requests for memory are granted in any case: what is short goes on.
+/// Smaller memory requests always succeed: short statements go on.
 const REFUSED_BYTES_MIN: usize = 2 << 20;
 
-/// Requests from this size on look at the process themselves, as they can fill the memory before
-/// the thread looks again.
+/// Requests of at least this size read the memory of the process themselves, because such a request
+/// can fill the memory before the thread's next look.
 const LOOKED_AT_BYTES_MIN: usize = 8 << 20;
 
-/// Bytes that the process can grow by in a second, about: touching new memory takes its time.
+/// The approximate growth of the process in a second: the first use of new memory takes time.
 const GROWTH_BYTES_PER_SECOND: u64 = 2 << 30;
 
-/// Times between two looks.
+/// The bounds of the time between two looks.
 const LOOK_MS_MIN: u64 = 2;
 const LOOK_MS_MAX: u64 = 500;
 
-/// Times between two calls of [`Process::give_back`].
+/// The bounds of the time between two calls of [`Process::give_back`].
 const GIVE_BACK_MIN: Duration = Duration::from_millis(50);
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 
-/// Time after which memory is given back once a statement has ended for want of it.
+/// The time until the next call of `give_back` after a statement ended for lack of memory.
 const GIVE_BACK_SOON: Duration = Duration::from_millis(10);
 
-/// Time that a statement has for its end before another one must end as well.
+/// The time that a statement has for its end before another statement must end as well.
 const LAST_MOMENTS: Duration = Duration::from_millis(500);
 
-/// The same, where the memory is past the limit by 1/32.
+/// The same time for memory past the limit by 1/32.
 const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
 
-/// Statements of so many bytes end together where the memory is past the limit by 1/16: a
-/// single end frees memory too slowly.
+/// Statements with so many bytes end together if the memory is past the limit by 1/16: the end of a
+/// single statement frees memory too slowly.
 const LARGE_BYTES_MIN: usize = 64 << 20;
 
-/// Bytes of a statement from which on the statement takes turns.
+/// Statements with at least so many bytes take turns.
 pub(crate) const RESTING_BYTES_MIN: usize = 32 << 20;
 
 /// Length of a turn.
 const TURN: Duration = Duration::from_millis(250);
 
-/// Longest time between two looks while statements take turns.
+/// The longest time between two looks while statements take turns.
 const LOOK_MS_TURNS: u64 = 25;
 
-/// Time in which half of what was granted is in use, or never will be.
+/// Half of the granted memory is in use, or will never be in use, after this time.
 const PROMISE_HALF_LIFE: Duration = Duration::from_millis(250);
 
-/// How the memory of the process is read and given back.
+/// The functions that read the memory of the process and give memory back.
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
-    /// Bytes that are resident; `None` where the system does not say.
+    /// The resident bytes; `None` if the system does not report the value.
     pub resident: fn() -> Option<usize>,
-    /// Gives memory that was freed back to the system.
+    /// Returns freed memory to the system.
     pub give_back: fn(),
 }
 
-/// How much memory the process may have.
+/// The memory limits of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Bytes that all budgets come to, with something on top.
+    /// The sum of all budgets plus a margin, in bytes.
     pub bytes_max: usize,
-    /// Bytes that the machine, or the control group, has for the process.
+    /// The memory of the machine or of the control group, in bytes.
     pub hard_bytes_max: usize,
-    /// The budget of statements: they have half of it in any case, as long as `hard_bytes_max` allows
-    /// for that, however much the rest of the process takes.
+    /// The budget of statements. Statements may always use half of the budget within
+    /// `hard_bytes_max`, however much memory the rest of the process takes.
     pub statement_bytes: usize,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// The limit of resident bytes; 0 for none.
+/// The limit of resident bytes; 0 means no limit.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-/// Resident bytes as the last look found them.
+/// The resident bytes at the last look.
 static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of large requests that were granted and are not in use yet.
+/// Bytes of granted large requests that are not in use yet.
 static PROMISED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether large statements take turns.
+/// True while large statements take turns.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
-/// [`Work::address`] of the statement with the turn; 0 for none.
+/// [`Work::address`] of the statement with the turn; 0 means no statement.
 static TURN_OF: AtomicUsize = AtomicUsize::new(0);
 
-/// Statements that take much, or did.
+/// Statements with much memory now or earlier.
 static LARGE: Mutex<Vec<Weak<Work>>> = Mutex::new(Vec::new());
 
-/// Makes a statement a candidate.
+/// Makes a statement a candidate for termination.
 pub(crate) fn register(work: Weak<Work>) {
     let mut large = LARGE.lock();
     if large.len() >= large.capacity() {
@@ -123,18 +124,18 @@ pub(crate) fn register(work: Weak<Work>) {
     large.push(work);
 }
 
-/// Whether large statements take turns now.
+/// True while large statements take turns.
 #[inline]
 pub(crate) fn takes_turns() -> bool {
     TURNS.load(Ordering::Relaxed)
 }
 
-/// Whether the statement with this address has the turn.
+/// True if the statement with this address has the turn.
 pub(crate) fn has_turn(address: usize) -> bool {
     TURN_OF.load(Ordering::Relaxed) == address
 }
 
-/// The bytes of all statements that take much.
+/// The total memory of the registered statements, in bytes.
 fn statement_bytes() -> usize {
     let mut large = LARGE.lock();
     large.retain(|work| work.strong_count() > 0);
@@ -142,7 +143,7 @@ fn statement_bytes() -> usize {
     running.map(|work| work.bytes()).fold(0, usize::saturating_add)
 }
 
-/// Whether the process has room for so many bytes more.
+/// True if the process has room for `bytes` more.
 pub fn has_memory(bytes: usize) -> bool {
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit == 0 || bytes < REFUSED_BYTES_MIN {
@@ -167,25 +168,25 @@ pub fn has_memory(bytes: usize) -> bool {
     granted
 }
 
-/// Watches the memory of a process, on a thread of its own.
+/// Watches the memory of a process. The owner runs the watch on a separate thread.
 #[derive(Debug)]
 pub struct Watch {
     process: Process,
     allowance: Allowance,
     gave_back: Option<Instant>,
-    /// Time until memory is given back again.
+    /// The time until the next call of `give_back`.
     pause: Duration,
-    /// When half of the promises were forgotten.
+    /// The time when half of the promises last expired.
     forgot: Instant,
-    /// When the turn began.
+    /// The start of the current turn.
     turn: Instant,
-    /// The statement that was ended last, and when.
+    /// The last terminated statement, and the time of its termination.
     ended: Option<(Weak<Work>, Instant)>,
     warned: Option<Instant>,
 }
 
 impl Watch {
-    /// A watch over this process. The first one counts for all services of the process.
+    /// A watch over this process. The first watch serves all services of the process.
     pub fn new(process: Process, allowance: Allowance) -> Self {
         let _first = PROCESS.set(process);
         let limit = allowance.bytes_max.min(allowance.hard_bytes_max);
@@ -202,7 +203,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the memory and does what is needed; returns the time until the next look.
+    /// Reads the memory and reacts; returns the time until the next look.
     pub fn look(&mut self) -> Duration {
         let Some(mut resident) = (self.process.resident)() else {
             return Duration::from_millis(LOOK_MS_MAX);
@@ -236,7 +237,7 @@ impl Watch {
         if resident > limit && !self.frees() {
             self.end_largest(resident, limit);
         }
-        // Each statement may need as much again within one poll.
+        // Within one poll, each statement may double its memory.
         let left = limit.saturating_sub(resident);
         let turns = left < limit / 4 && left < statement_bytes();
         if turns {
@@ -268,11 +269,11 @@ impl Watch {
         }
     }
 
-    /// The limit now. What is not a statement's can be more than its budgets say.
+    /// The current limit. Memory outside of statements can exceed the budgets for that memory.
     fn limit(&self, resident: usize, statements: usize) -> usize {
         let others = resident.saturating_sub(statements);
         let least = others.saturating_add(self.allowance.statement_bytes / 2);
-        // Without a statement that could give memory back, the limit would only follow the memory.
+        // Without a statement that could free memory, the limit would only follow the memory.
         let wanted = match statements {
             0 => self.allowance.bytes_max,
             _ => self.allowance.bytes_max.max(least),
@@ -289,12 +290,12 @@ impl Watch {
         self.gave_back.is_none_or(|then| then.elapsed() >= pause)
     }
 
-    /// Whether a statement was ended, and its memory was not given back since.
+    /// True if a statement was terminated and its memory has not been given back since.
     fn frees(&self) -> bool {
         self.ended.as_ref().is_some_and(|(work, _)| work.strong_count() == 0)
     }
 
-    /// Ends the statement that has the most memory, unless another one is just ending.
+    /// Terminates the statement with the most memory, unless another statement is about to end.
     fn end_largest(&mut self, resident: usize, limit: usize) {
         let over = resident - limit;
         let moments = match over > limit / 32 {

@@ -1,4 +1,4 @@
-//! A plan that runs: on the thread of the reader, or on the threads of plans.
+//! A running plan: on the reader's thread, or on the threads of plans.
 //!
 //! ```text
 //!   plan ─► at most 4 MB of batches that wait ─► the batch of the reader
@@ -35,10 +35,11 @@ use crate::{
     session::work::{Stop, Work},
 };
 
-/// Batches that wait for a slow client, at most.
+/// The maximum number of batches that wait for a slow client.
 const BATCHES_AHEAD: usize = 2;
 
-/// Bytes of waiting batches, at most, unless one batch has more. A plan goes on below the limit.
+/// The maximum size of waiting batches; one larger batch may wait alone. A plan goes on below the
+/// limit.
 const BYTES_AHEAD: usize = 4 << 20;
 
 /// Bytes of one permit.
@@ -75,18 +76,18 @@ pub struct Running {
 
 /// Where a plan runs.
 enum Place {
-    /// With its reader, so many turns more.
+    /// On the reader's thread, for so many more turns.
     Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
     /// On other threads.
     There { batches: Receiver<Arc<Slot>>, task: JoinHandle<Option<Error>> },
-    /// It could not start.
+    /// The plan could not start.
     Failed(Error),
-    /// Nowhere any more.
+    /// The plan has ended.
     Ended,
 }
 
 impl Running {
-    /// Starts a short plan; if it turns out to be longer, the rest of it runs on `threads`.
+    /// Starts a short plan here; the rest of a longer plan moves to `threads`.
     pub fn here(
         start: impl FnOnce() -> Result<SendableRecordBatchStream>,
         threads: Handle,
@@ -117,7 +118,7 @@ impl Running {
         Self { place: Place::There { batches, task }, own, read: None }
     }
 
-    /// From its reader to other threads.
+    /// Moves the plan from the reader's thread to the threads of plans.
     fn hand_over(&mut self) {
         let place = std::mem::replace(&mut self.place, Place::Ended);
         let Place::Here { rows, threads, .. } = place else {
@@ -130,7 +131,7 @@ impl Running {
         self.place = Place::There { batches, task };
     }
 
-    /// The reader is done with the last batch.
+    /// Releases the reader's last batch.
     fn take_back(&mut self) {
         if let Some(read) = self.read.take() {
             self.own.hand_on(read.bytes);
@@ -138,8 +139,9 @@ impl Running {
     }
 }
 
-/// Sends the batches of a plan, until the plan ends, the reader is gone or the statement is stopped.
-/// Returns the error of a stopped statement: the reader must not take the end for the end of the rows.
+/// Sends the batches of a plan, until the plan ends, the reader is gone or the statement is
+/// stopped. Returns the error of a stopped statement, so that the reader does not take the stop for
+/// the end of the rows.
 async fn pump(
     rows: SendableRecordBatchStream,
     sender: Sender<Arc<Slot>>,
@@ -162,7 +164,7 @@ async fn send_all(
 ) {
     let places = Arc::new(Semaphore::new(BYTES_AHEAD / PERMIT_BYTES));
     loop {
-        // Room for one byte more, or no reader any more.
+        // Room for one more byte, or the reader is gone.
         let room = tokio::select! {
             room = places.acquire() => room.map(drop),
             () = sender.closed() => return,
@@ -216,7 +218,7 @@ impl Waiting {
     }
 }
 
-/// What `work` returns; an error where it panics.
+/// The result of `work`, or an error after a panic.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_string());
@@ -226,7 +228,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
 }
 
 fn failed_unexpectedly(panic: &str) -> Error {
-    // Arrow's arrays of 32-bit offsets end with a panic past two gigabytes.
+    // Arrow's arrays with 32-bit offsets panic beyond two gigabytes.
     if panic.to_ascii_lowercase().contains("offset overflow") {
         return Error::new(
             ErrorKind::LimitExceeded,
@@ -293,7 +295,7 @@ impl Stream for Running {
                         Some(Waiting { batch: Err(error), .. }) => {
                             return Poll::Ready(Some(Err(error)));
                         }
-                        // The statement is stopped; the task has the error.
+                        // The statement was stopped; the task returns the error.
                         None => {}
                     },
                     Poll::Pending => return Poll::Pending,

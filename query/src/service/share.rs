@@ -1,8 +1,8 @@
 //! The part of the memory budget that one statement or one client holds.
 //!
-//! One budget counts for the whole server, `query_memory_bytes_max`: operators, values of
-//! expressions, texts and plans of statements, messages of clients. Nobody takes more than half of
-//! what the others leave, so that a large request fails, and not the next small one (CL-10).
+//! The whole server has one budget, `query_memory_bytes_max`: operators, values of expressions,
+//! texts and plans of statements, messages of clients. A share takes at most half of the memory
+//! that the other shares leave: a large request fails, and the next small request succeeds (CL-10).
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,12 +13,12 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::real;
 
-/// What one statement or client holds.
+/// The memory of one statement or client.
 #[derive(Debug)]
 pub struct Share {
     what: &'static str,
     pool: Arc<dyn MemoryPool>,
-    /// Made with the first bytes: most statements and clients hold nothing that counts.
+    /// Made with the first bytes: most statements and clients hold no significant memory.
     reservation: OnceLock<MemoryReservation>,
 }
 
@@ -43,7 +43,7 @@ impl Share {
     /// Takes bytes.
     ///
     /// # Errors
-    /// `OutOfMemory`; then nothing is taken.
+    /// `OutOfMemory`; after an error the share is unchanged.
     pub fn grow(&self, bytes: usize) -> Result<()> {
         let own = self.reservation();
         if let MemoryLimit::Finite(limit) = self.pool.memory_limit() {
@@ -71,7 +71,7 @@ impl Share {
         own.try_grow(bytes).map_err(crate::errors::from_datafusion)
     }
 
-    /// Bytes that are held.
+    /// The number of bytes in the share.
     pub fn size(&self) -> usize {
         self.reservation.get().map_or(0, MemoryReservation::size)
     }
@@ -81,7 +81,7 @@ impl Share {
         self.reservation().shrink(bytes);
     }
 
-    /// Takes bytes until they are dropped.
+    /// Takes bytes; a drop of the result gives the bytes back.
     ///
     /// # Errors
     /// As [`Self::grow`].
@@ -92,7 +92,7 @@ impl Share {
 }
 
 impl Held {
-    /// Holds another number of bytes.
+    /// Changes the number of bytes.
     ///
     /// # Errors
     /// As [`Share::grow`].
@@ -114,13 +114,13 @@ impl Drop for Held {
     }
 }
 
-/// Copies of a text that its tree and its plan hold.
+/// The number of copies of the text in the syntax tree and the plan.
 const COPIES: usize = 4;
 
-/// What a byte of SQL becomes, as node of a tree and of a plan. The text of literals does not.
+/// Bytes of tree and plan nodes for each byte of SQL outside of literals.
 const NODE_BYTES: usize = 128;
 
-/// The memory of a statement with this text, about: measured, and on the safe side for all but
+/// The approximate memory of a statement with this text: measured, and an upper estimate except for
 /// rows of very short values.
 pub fn statement_bytes(text: &str) -> usize {
     let mut quoted = false;

@@ -1,13 +1,13 @@
-//! Plans that are carried out where they were asked for: what they read is so little that handing
-//! it to another thread, and its rows back, takes longer.
+//! Short plans run on the thread of their reader: they read so little that the transfer to another
+//! thread, and the transfer of the rows back, would take longer.
 //!
 //! ```text
 //!   short plan ─► polled by its reader, so many times ─► done, mostly
 //!                                └─► not done: the rest of it on the threads of plans (CL-10)
 //! ```
-//! How many rows there are is an estimate; turns, and tokio's own within each, keep a wrong one from
-//! doing harm. What is computed for a row must take about as long as looking at it: within a batch
-//! nobody looks whether the statement was stopped.
+//! The number of rows is an estimate. The limit on turns, and tokio's budget within each turn,
+//! bound the harm of a wrong estimate. The computation for a row must take about as long as a read
+//! of the row, because no operator checks for a stop within a batch.
 
 use std::sync::Arc;
 
@@ -40,10 +40,10 @@ use crate::{
     table::{few_rows, finds_few_newest},
 };
 
-/// How often the reader of a short plan comes back to it before it is handed over.
+/// The number of polls by the reader of a short plan before the transfer to other threads.
 pub const TURNS: u32 = 4;
 
-/// Functions that do little for a value.
+/// Functions with little work for each value.
 const LIGHT_FUNCTIONS: [&str; 15] = [
     "time_bucket",
     "date_bin",
@@ -62,8 +62,7 @@ const LIGHT_FUNCTIONS: [&str; 15] = [
     "coalesce",
 ];
 
-/// Whether a plan is one chain of nodes, each of which does a little for each row, over a leaf with
-/// few rows.
+/// True if a plan is one chain of nodes with little work for each row, over a leaf with few rows.
 pub fn is_short(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut node = plan;
     loop {
@@ -98,7 +97,7 @@ fn is_light(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.apply_expressions(each).is_ok() && light
 }
 
-/// Whether an expression, with all that it is made of, does little for each row.
+/// True if an expression and its parts do little work for each row.
 fn computes_little(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     let mut little = true;
     expr.apply(|expr| {
@@ -139,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// What takes long for a row may not keep a reader's thread, however few rows there are.
+    /// An expensive computation for a row must not occupy a reader's thread, even for few rows.
     #[test]
     fn plans_that_compute_much_are_not_short() {
         let text = |name: &str| Field::new(name, DataType::Utf8, true);

@@ -1,9 +1,9 @@
-//! Aggregates of a chronicle that storage tells itself: the leaf in the place of a scan and the
-//! first half of an aggregation over it.
+//! Aggregates that storage computes: the leaf replaces a scan and the partial aggregation over the
+//! scan.
 //!
 //! ```text
-//!   AggregateExec: final  ◄── states of groups, several for each ── ChronicleAggregate
-//!                                                                     key columns │ window │ count, sum, …
+//!   AggregateExec: final ◄── several states for each group ── ChronicleAggregate
+//!                                                             key columns │ window │ count, sum, …
 //! ```
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -36,14 +36,14 @@ use stratalog_model::{
 use super::{dealt::Dealt, scan, tier_metrics, timed::timed};
 use crate::errors::to_datafusion;
 
-/// A column that [`ChronicleAggregate`] returns.
+/// An output column of [`ChronicleAggregate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// A column of what storage tells: a key column, or a statistic.
+    /// A column of storage's answer: a key column or a statistic.
     Told(usize),
-    /// As `Told`, a count that is NULL where there is nothing: an average of nothing is none.
+    /// Like `Told`, for a count; 0 becomes NULL, because the average of no values is NULL.
     Seen(usize),
-    /// Where the window begins, as a time, from the tick at this place.
+    /// The start of the window, as a time, from the tick at this place.
     Window(usize),
 }
 
@@ -52,7 +52,7 @@ pub struct ChronicleAggregate {
     snapshot: Arc<dyn Snapshot>,
     request: AggregateRequest,
     outputs: Vec<Output>,
-    /// Only so many of the newest windows that have events are needed.
+    /// The number of newest windows with events that the query needs, if limited.
     newest: Option<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -66,20 +66,20 @@ impl fmt::Debug for ChronicleAggregate {
     }
 }
 
-/// How far [`ChronicleAggregate::newest_first`] has come.
+/// The progress of [`ChronicleAggregate::newest_first`].
 struct NewestFirst {
-    /// Ticks that were not looked at.
+    /// The ticks not read yet.
     left: TickRanges,
-    /// Windows of the next step.
+    /// The number of windows in the next step.
     step: i64,
-    /// Windows with events, as many as are wanted.
+    /// The newest windows with events, at most as many as wanted.
     seen: BTreeSet<i64>,
-    /// Streams of this step.
+    /// The streams of the current step.
     open: Vec<BatchStream>,
 }
 
 impl ChronicleAggregate {
-    /// The answers to `request` as columns of `schema`, in so many partitions.
+    /// The answers to `request` as columns of `schema`, in `partitions` partitions.
     pub fn new(
         snapshot: Arc<dyn Snapshot>,
         request: AggregateRequest,
@@ -98,20 +98,20 @@ impl ChronicleAggregate {
         Self { snapshot, request, outputs, newest, schema, properties, metrics, dealt }
     }
 
-    /// The same, of which only the groups in the newest `windows` windows are needed. They are all
-    /// in the first partition.
+    /// The same aggregate for only the groups in the newest `windows` windows. The first partition
+    /// contains all the groups.
     #[must_use]
     pub fn newest(self, windows: Option<usize>) -> Self {
         Self { newest: windows, ..self }
     }
 
-    /// The place of the window among the columns that storage tells.
+    /// The place of the window among the columns of storage's answer.
     pub fn window_place(&self) -> Option<usize> {
         self.request.windows.map(|_| self.request.keys.len())
     }
 
-    /// The streams of the newest windows: from the end on, in steps that grow, until there are
-    /// enough.
+    /// The streams of the newest windows: backwards from the end, in growing steps, until there are
+    /// enough windows.
     fn newest_first(&self, wanted: usize, windows: Windows, place: usize) -> BatchStream {
         let (snapshot, mut request) = (Arc::clone(&self.snapshot), self.request.clone());
         request.scan.streams = 1;
@@ -158,13 +158,13 @@ impl ChronicleAggregate {
         }))
     }
 
-    /// What it reads from.
+    /// The snapshot to read from.
     pub fn snapshot(&self) -> &Arc<dyn Snapshot> {
         &self.snapshot
     }
 
-    /// The key column, by its place in the definition, that a column it returns is, if all rows of
-    /// a key can be left out without a change to others.
+    /// The key column behind an output column, by its place in the definition, if the omission of
+    /// all rows of a key changes no other row.
     pub fn key_of(&self, output: usize) -> Option<usize> {
         match self.outputs.get(output)? {
             Output::Told(at) if self.newest.is_none() => self.request.keys.get(*at).copied(),
@@ -172,12 +172,12 @@ impl ChronicleAggregate {
         }
     }
 
-    /// What storage is asked for.
+    /// The request to storage.
     pub fn request(&self) -> &AggregateRequest {
         &self.request
     }
 
-    /// What is made of its answer.
+    /// The output columns.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
@@ -186,7 +186,7 @@ impl ChronicleAggregate {
         self.properties.partitioning.partition_count()
     }
 
-    /// The streams that `partition` reads one after another.
+    /// The streams of `partition`, read in sequence.
     fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
         let partitions = self.partitions();
         self.dealt.hand(partition, partitions, &self.metrics, || {
@@ -204,17 +204,17 @@ impl ChronicleAggregate {
         })
     }
 
-    /// The same, of fewer events. What it does is counted as if this one did it.
+    /// The same aggregate of fewer events. The new node shares the metrics of this node.
     pub fn narrowed(&self, scan: ScanRequest) -> Self {
         Self { metrics: self.metrics.clone(), ..self.on(Arc::clone(&self.snapshot), scan) }
     }
 
-    /// The same, not begun.
+    /// The same aggregate before its start.
     pub fn again(&self) -> Self {
         self.on(Arc::clone(&self.snapshot), self.request.scan.clone())
     }
 
-    /// The same of other events, to take its place in a plan: with the same properties.
+    /// The same aggregate of other events, as a replacement in a plan with the same properties.
     pub fn on(&self, snapshot: Arc<dyn Snapshot>, scan: ScanRequest) -> Self {
         Self {
             snapshot,
@@ -358,7 +358,7 @@ fn missing() -> datafusion::error::DataFusionError {
     to_datafusion(Error::internal("an aggregate lacks a column"))
 }
 
-/// A column in the type that the state of an aggregate has.
+/// The column, cast to the type of the aggregate's state.
 fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let column = column.ok_or_else(missing)?;
     match column.data_type() == data_type {
@@ -367,14 +367,14 @@ fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// A count, NULL instead of 0.
+/// Counts with NULL instead of 0.
 fn seen(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let counts = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
     let counts = counts.ok_or_else(missing)?.iter().map(|count| count.filter(|count| *count > 0));
     Ok(cast(&counts.collect::<Int64Array>(), data_type)?)
 }
 
-/// Ticks as times.
+/// Converts ticks to times.
 fn times(
     ticks: Option<&ArrayRef>,
     data_type: &DataType,
@@ -389,7 +389,7 @@ fn times(
         arrow::datatypes::TimeUnit::Nanosecond => 1,
     };
     let mut values = Vec::new();
-    // Neighbours are in the same window more often than not.
+    // Neighbouring ticks are often in the same window.
     let mut last: Option<(i64, i64)> = None;
     for tick in ticks.ok_or_else(missing)?.values() {
         let value = match last {

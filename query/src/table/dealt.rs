@@ -1,4 +1,4 @@
-//! The streams of a leaf, dealt to its partitions.
+//! The streams of a leaf, distributed among its partitions.
 
 use datafusion::{
     error::Result,
@@ -7,16 +7,16 @@ use datafusion::{
 use parking_lot::Mutex;
 use stratalog_model::tier::BatchStream;
 
-/// The streams of the partitions that have not started since they were dealt.
+/// The distributed streams of the partitions that have not started yet.
 #[derive(Default)]
 pub struct Dealt(Mutex<Vec<Option<Vec<BatchStream>>>>);
 
 impl Dealt {
-    /// The streams that `partition` of so many reads one after another. `open` gives all of them,
-    /// the same every time: a partition may be read more than once.
+    /// The streams of `partition`, read in sequence. `open` opens the streams of all `partitions`,
+    /// and always the same streams, because a partition may be read more than once.
     ///
     /// # Errors
-    /// What `open` says.
+    /// The errors of `open`.
     pub fn hand(
         &self,
         partition: usize,

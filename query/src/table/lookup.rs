@@ -1,5 +1,5 @@
-//! Keys that another part of the query finds first: a leaf that is read when they are known, and
-//! of those series only.
+//! Key lookups: another part of the query computes the keys first, and then the leaf reads only the
+//! series with these keys.
 //!
 //! ```text
 //!   KeyLookup: column=tags_id
@@ -41,7 +41,7 @@ use stratalog_model::{Error, TickRanges, tier::KeyFilter, tier::ScanRequest};
 use super::{ChronicleScan, aggregate::ChronicleAggregate};
 use crate::errors::to_datafusion;
 
-/// A leaf, of which only series are read whose key has one of some values.
+/// A leaf that reads only the series whose key is among the given values.
 pub struct KeyLookup {
     values: Arc<dyn ExecutionPlan>,
     leaf: Arc<dyn ExecutionPlan>,
@@ -51,10 +51,10 @@ pub struct KeyLookup {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What all partitions wait for; it goes on when one of them is given up.
+/// The shared result for all partitions; the work goes on after a partition is dropped.
 type Finding = Shared<BoxFuture<'static, Result<Arc<Found>, Arc<DataFusionError>>>>;
 
-/// The leaf, of the values that were found.
+/// The leaf, narrowed to the computed values.
 struct Found {
     leaf: Arc<dyn ExecutionPlan>,
     _memory: MemoryReservation,
@@ -66,7 +66,7 @@ impl fmt::Debug for KeyLookup {
     }
 }
 
-/// What a leaf asks storage for, if it is a leaf that reads a chronicle.
+/// The storage request of a leaf, if the leaf reads a chronicle.
 pub fn request_of(leaf: &Arc<dyn ExecutionPlan>) -> Option<&ScanRequest> {
     match leaf.downcast_ref::<ChronicleScan>() {
         Some(scan) => Some(scan.request()),
@@ -75,8 +75,9 @@ pub fn request_of(leaf: &Arc<dyn ExecutionPlan>) -> Option<&ScanRequest> {
 }
 
 impl KeyLookup {
-    /// `leaf`, a [`ChronicleScan`] or [`ChronicleAggregate`], where its column at `column` of the
-    /// definition, one of the key, is among the first column of `values`. That has one partition.
+    /// Restricts `leaf`, a [`ChronicleScan`] or [`ChronicleAggregate`], to rows with a key among
+    /// the first column of `values`. `column` is the place of the key column in the definition.
+    /// `values` has one partition.
     pub fn new(
         values: Arc<dyn ExecutionPlan>,
         leaf: Arc<dyn ExecutionPlan>,
@@ -86,17 +87,17 @@ impl KeyLookup {
         Self { values, leaf, column, found: OnceLock::new(), metrics }
     }
 
-    /// What is read.
+    /// The leaf before the restriction.
     pub fn leaf(&self) -> &Arc<dyn ExecutionPlan> {
         &self.leaf
     }
 
-    /// The same, of another leaf of the same chronicle.
+    /// The same lookup over another leaf of the same chronicle.
     pub fn with_leaf(&self, leaf: Arc<dyn ExecutionPlan>) -> Self {
         Self::new(Arc::clone(&self.values), leaf, self.column)
     }
 
-    /// The leaf of the values that are found, which begins with the first who asks.
+    /// The narrowed leaf; the first caller starts the computation.
     fn finding(&self, context: &Arc<TaskContext>) -> Finding {
         let begin = || {
             let memory = MemoryConsumer::new("keys to look up");
@@ -128,7 +129,7 @@ impl KeyLookup {
     }
 }
 
-/// The leaf, of series that have one of `values`.
+/// The leaf, narrowed to series with a key among `values`.
 fn narrowed(
     leaf: &Arc<dyn ExecutionPlan>,
     column: usize,
@@ -145,7 +146,7 @@ fn narrowed(
     })
 }
 
-/// Runs `values`, and has the leaf read what they name; and how many they are.
+/// Runs `values` and narrows the leaf to the result; also returns the number of values.
 async fn find(
     values: SendableRecordBatchStream,
     leaf: Arc<dyn ExecutionPlan>,
@@ -166,12 +167,13 @@ async fn find(
             continue;
         }
         let own = cast(&own, &wanted)?;
-        // Without the buffers that it shares with what was read: these are let go, and not counted.
+        // Copied out of the shared input buffers: the query drops these buffers, and the memory
+        // reservation does not include them.
         let own: ArrayRef = match own.as_string_view_opt() {
             Some(texts) => Arc::new(texts.gc()),
             None => own,
         };
-        // By themselves, and side by side with the others.
+        // Counted twice: for the separate array, and for the concatenation of all arrays.
         memory.try_grow(2 * own.get_array_memory_size())?;
         found.push(own);
     }

@@ -1,4 +1,4 @@
-//! The memory of statements, for what storage keeps on their behalf.
+//! Charges memory that storage keeps for a statement to the statement.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use stratalog_model::{Result, tier::ScanMemory};
 
 use crate::errors::from_datafusion;
 
-/// A part of `query_memory_bytes_max`, given back when it drops.
+/// A part of `query_memory_bytes_max`; a drop returns the part.
 #[derive(Debug)]
 pub struct StatementMemory(MemoryReservation);
 
 impl StatementMemory {
-    /// For `what`, which messages name.
+    /// A reservation for `what`, the name in messages.
     pub fn of(context: &TaskContext, what: &str) -> Arc<dyn ScanMemory> {
         Arc::new(Self(MemoryConsumer::new(what).register(context.memory_pool())))
     }

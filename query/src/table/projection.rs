@@ -1,8 +1,9 @@
-//! Parts of chronicles to which a statement is confined: those that its session has acquired (F9), and of
-//! AS OF SEALED those that can no longer change (F24). It sees no other events, and writes no others.
+//! Confines a statement to parts of chronicles: the parts that its session has acquired (F9), and
+//! for AS OF SEALED the parts that can no longer change (F24). The statement neither reads nor
+//! writes other events.
 //!
-//! Everything that is read goes through the statement's snapshot, so that is where a part is cut out:
-//! plans, templates and what storage tells without reading know nothing of it.
+//! Every read uses the statement's snapshot, so the snapshot is the place of the restriction:
+//! plans, templates and storage's answers from statistics need no knowledge of the parts.
 
 use std::sync::Arc;
 
@@ -20,14 +21,14 @@ use stratalog_model::{
 
 use crate::errors::from_arrow;
 
-/// A snapshot without the events outside of parts of some chronicles.
+/// A snapshot that hides the events outside of given parts of some chronicles.
 #[derive(Debug)]
 struct Projection {
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
 }
 
-/// The snapshot without the events outside of these parts.
+/// The snapshot without the events outside of the given parts.
 pub fn confined(
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
@@ -91,7 +92,7 @@ impl Snapshot for Projection {
         self.whole.series(chronicle, &self.clipped(chronicle.id, ranges))
     }
 
-    /// Where in the log events are missing; which times they had, nobody knows any more.
+    /// The log positions of deleted events; the ticks of deleted events are unknown.
     fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
         self.whole.deleted(chronicle, gsns)
     }
@@ -106,8 +107,8 @@ impl Snapshot for Projection {
     }
 }
 
-/// Checks rows that are to be written by a session that may write these ticks. Times that the server
-/// gives are looked at when it has given them.
+/// Checks new rows of a session that may write only the ticks `within`. For times from the server,
+/// [`check_ticks`] runs after the server has assigned the times.
 ///
 /// # Errors
 /// `OutsideProjection`.
@@ -127,14 +128,14 @@ pub fn check_rows(
     };
     let times = cast(column, &DataType::Int64).map_err(from_arrow)?;
     for time in times.as_primitive::<Int64Type>().iter().flatten() {
-        // What has no tick is refused where ticks are given.
+        // A row without a valid tick fails later, at the conversion to ticks.
         let tick = time.checked_mul(unit_ns).and_then(|ns| chronicle.scale.tick_of(ns).ok());
         check(chronicle, within, tick)?;
     }
     Ok(())
 }
 
-/// As [`check_rows`], of the ticks that rows were given: they may have moved to others.
+/// Like [`check_rows`], for the assigned ticks of rows, which may differ from the requested ticks.
 ///
 /// # Errors
 /// `OutsideProjection`.
@@ -159,7 +160,7 @@ fn check(chronicle: &ChronicleDefinition, within: TickRange, tick: Option<Tick>)
         .with_detail(format!("Its tick is {tick}, the part has ticks {within}.")))
 }
 
-/// The error of a statement that removes by position, of a session that may remove these ticks.
+/// The error of a removal by position in a session that may remove only the ticks `within`.
 pub fn no_positions(chronicle: &ChronicleDefinition, within: TickRange) -> Error {
     let message = format!(
         "cannot remove events of \"{}\" by position: this session has acquired a part of it",

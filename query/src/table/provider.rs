@@ -1,4 +1,4 @@
-//! A chronicle as DataFusion's planner sees it.
+//! A chronicle as a table for DataFusion's planner.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -32,18 +32,18 @@ use super::{
     pushdown::{self, calendar},
 };
 
-/// The snapshot that the statement being planned reads. A session plans one statement at
-/// a time; every table of it reads the same snapshot.
+/// The snapshot for the statement in planning. A session plans one statement at a time; all tables
+/// of the statement read the same snapshot.
 #[derive(Debug, Default)]
 pub struct Pin(Mutex<Option<Arc<dyn Snapshot>>>);
 
 impl Pin {
-    /// Sets the snapshot of the statement planned next.
+    /// Sets the snapshot of the next statement to plan.
     pub fn set(&self, snapshot: Option<Arc<dyn Snapshot>>) {
         *self.0.lock() = snapshot;
     }
 
-    /// The snapshot of the statement being planned.
+    /// The snapshot of the statement in planning.
     pub fn get(&self) -> Option<Arc<dyn Snapshot>> {
         self.0.lock().clone()
     }
@@ -58,13 +58,13 @@ pub struct ChronicleTable {
     positions: Vec<usize>,
     constraints: Option<Constraints>,
     pin: Arc<Pin>,
-    /// Filters of which the planner was told that it must look at the rows as well.
+    /// The filters that the planner must apply to the rows again, according to this table's answer.
     inexact: Mutex<HashSet<Expr>>,
 }
 
 impl ChronicleTable {
-    /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`], and
-    /// `keyed` tells whether the planner may know the primary key.
+    /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`], and `keyed`
+    /// is true if the planner may see the primary key.
     pub fn new(
         definition: Arc<ChronicleDefinition>,
         system_columns: &[usize],
@@ -96,7 +96,7 @@ impl ChronicleTable {
         Self { definition, schema, positions, constraints, pin, inexact }
     }
 
-    /// What the table is.
+    /// The definition of the chronicle.
     pub fn definition(&self) -> &Arc<ChronicleDefinition> {
         &self.definition
     }
@@ -137,8 +137,8 @@ impl ChronicleTable {
 }
 
 impl ChronicleTable {
-    /// The filters that nobody else looks at, and that the scan cannot carry out: the planner
-    /// was told otherwise, and has rewritten them since.
+    /// The filters that neither the planner nor the scan applies: the planner got the answer
+    /// "exact" for the filter's earlier form, and has rewritten the filter since.
     fn left_to_us(&self, filters: &[Expr]) -> Option<Expr> {
         let inexact = self.inexact.lock();
         let left = filters
@@ -151,7 +151,7 @@ impl ChronicleTable {
 }
 
 impl ChronicleTable {
-    /// The ticks that predicates on the calendar leave of those that the table has.
+    /// Narrows the table's ticks by predicates on the calendar.
     fn narrowed(
         &self,
         state: &dyn Session,
@@ -170,7 +170,7 @@ impl ChronicleTable {
     }
 }
 
-/// What `predicate`, which speaks of the column `field` alone, says of each of its values.
+/// Evaluates `predicate` for each of the given values of `field`, the predicate's only column.
 pub(super) fn answers(
     state: &dyn Session,
     field: &Arc<Field>,
@@ -186,7 +186,7 @@ pub(super) fn answers(
     Ok(as_boolean_array(&answers)?.clone())
 }
 
-/// A filter that names columns alone.
+/// The filter with unqualified column names.
 pub fn unqualified(filter: Expr) -> Expr {
     let plain = |expr| {
         Ok(match expr {
@@ -196,7 +196,7 @@ pub fn unqualified(filter: Expr) -> Expr {
             other => Transformed::no(other),
         })
     };
-    // Nothing here fails.
+    // The transformation never fails.
     filter.clone().transform(plain).map_or(filter, |changed| changed.data)
 }
 

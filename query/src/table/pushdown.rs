@@ -1,8 +1,8 @@
-//! Which ticks and keys a filter admits.
+//! Converts filters to ticks and keys.
 //!
-//! A conversion here is *exact*: the filter is true for an event if and only if the
-//! event's tick (or key) is in the result. What cannot be converted exactly stays a filter
-//! above the scan; its hull may still narrow the scan.
+//! A conversion here is *exact*: the filter is true for an event if and only if the result contains
+//! the event's tick (or key). A filter without an exact conversion stays above the scan; the
+//! filter's hull may still narrow the scan.
 
 use arrow::array::ArrayRef;
 use datafusion::{
@@ -22,18 +22,18 @@ pub mod value;
 
 pub use position::gsns;
 
-/// What one conjunct of a WHERE clause asks of a scan.
+/// The requirement of one conjunct of a WHERE clause on a scan.
 #[derive(Debug, Clone)]
 pub enum Conjunct {
-    /// Only these ticks.
+    /// Only the given ticks.
     Ticks(TickRanges),
-    /// Only these values of a key column.
+    /// Only the given values of a key column.
     Keys(KeyFilter),
     /// No event at all.
     Nothing,
 }
 
-/// Everything that the conjuncts of a WHERE clause ask of a scan.
+/// The requirements of all conjuncts of a WHERE clause on a scan.
 #[derive(Debug, Clone)]
 pub struct Pushed {
     /// Ticks to read.
@@ -42,11 +42,11 @@ pub struct Pushed {
     pub gsns: GsnRange,
     /// Keys to read.
     pub keys: Vec<KeyFilter>,
-    /// What else is asked of values, as far as statistics can tell.
+    /// Further requirements on values, for statistics.
     pub values: Vec<ValueFilter>,
 }
 
-/// The exact meaning of `filter` as a conjunct, if it has one.
+/// The exact meaning of `filter` as a conjunct, if any.
 pub fn exact(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct> {
     if matches!(filter, Expr::Literal(value, _) if value.is_null()) {
         return Some(Conjunct::Nothing);
@@ -57,7 +57,7 @@ pub fn exact(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct
     key::filter(definition, filter)
 }
 
-/// Ticks outside of which `filter` is never true; every tick when nothing is known.
+/// Ticks outside of which `filter` is never true; all ticks if nothing is known.
 pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
     if let Some(ticks) = ticks(definition, filter) {
         return ticks;
@@ -73,7 +73,8 @@ pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
     }
 }
 
-/// What statistics and indexes may be asked for wherever `filter` is true.
+/// The requirements of `filter` on statistics and indexes, which hold for every row where
+/// `filter` is true.
 pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
     match filter {
         Expr::Alias(alias) => values(definition, &alias.expr),
@@ -89,7 +90,7 @@ pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilte
     }
 }
 
-/// What all of `filters` ask together.
+/// The combined requirements of all `filters`.
 pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
     let mut pushed = Pushed {
         ticks: TickRanges::all(),
@@ -112,8 +113,8 @@ pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
     pushed
 }
 
-/// The ticks for which `filter` is true, if it speaks of nothing but the tick. Where it is
-/// not true it is false, never NULL, so that NOT is the complement.
+/// The ticks for which `filter` is true, if `filter` depends on the tick alone. Elsewhere the
+/// filter is false, never NULL, so NOT gives the complement.
 pub fn ticks(definition: &ChronicleDefinition, filter: &Expr) -> Option<TickRanges> {
     match filter {
         Expr::Alias(alias) => ticks(definition, &alias.expr),
@@ -163,7 +164,7 @@ fn comparison(
     time::axis(definition, right)?.compare(op.swap()?, left)
 }
 
-/// One array of the values, all of one type.
+/// The values as one array; all values have one type.
 fn array_of(values: Vec<ScalarValue>) -> Option<ArrayRef> {
     ScalarValue::iter_to_array(values).ok()
 }

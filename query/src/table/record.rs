@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   read_record($1, 'cpu') ─► (SELECT * FROM $record('cpu') WHERE "$gsn" = $1)
-//!                             scan: gsn from the filter ─► waits until it is ordered ─► snapshot ─► event
+//!                             scan: gsn from the filter ─► waits until ordered ─► snapshot ─► event
 //! ```
-//! The position is a filter, so that it may be a parameter. The statement's snapshot is older than what is
-//! waited for, and tells only which times it sees.
+//! The position is a filter, so the position may be a parameter. The statement's snapshot can be
+//! older than the awaited event; the snapshot decides only which times the statement sees.
 
 use std::sync::Arc;
 
@@ -40,30 +40,31 @@ use crate::{
     session::{catalog::Scope, waits::Waits},
 };
 
-/// The name under which the planner finds the table of a call.
+/// The planner's name for the table of a call.
 pub const FUNCTION: &str = "$record";
 
-/// The column that the position is compared with.
+/// The column for the comparison with the position.
 pub const POSITION: &str = "$gsn";
 
-/// Rows of a batch, at most: one event is looked for among many, which are read as those of any scan.
+/// The maximum number of rows in a batch: the read of one event scans many rows, like any other
+/// scan.
 const BATCH_ROWS: usize = 8_192;
 
-/// What the functions of one session look at.
+/// The context of one session's log functions.
 #[derive(Debug)]
 pub struct LogScope {
-    /// What names mean.
+    /// The scope that resolves names.
     pub scope: Arc<Mutex<Scope>>,
-    /// The events.
+    /// The store of the events.
     pub store: Arc<dyn EventStore>,
-    /// What the statement that is planned sees.
+    /// The snapshot of the statement in planning.
     pub pin: Arc<Pin>,
-    /// Where statements wait.
+    /// The registry of waiting statements.
     pub waits: Arc<Waits>,
 }
 
 impl LogScope {
-    /// The table that the first argument of a function names, as the statement shows it.
+    /// The table named by the first argument of a function, as the statement sees the table.
     ///
     /// # Errors
     /// `UndefinedTable`, `UndefinedFunction` for an argument that is no name.
@@ -87,7 +88,7 @@ fn no_name(function: &str) -> Error {
     .with_hint(format!("SELECT * FROM {function}(…, 'cpu')"))
 }
 
-/// The function.
+/// The table function `read_record`.
 #[derive(Debug)]
 pub struct Records(pub Arc<LogScope>);
 
@@ -109,7 +110,7 @@ impl TableFunctionImpl for Records {
     }
 }
 
-/// The events of a table, one of which is asked for.
+/// The events of a table; the statement reads one event by its position.
 #[derive(Debug)]
 pub struct RecordTable {
     schema: SchemaRef,
@@ -120,13 +121,13 @@ pub struct RecordTable {
 }
 
 impl RecordTable {
-    /// Whose events they are.
+    /// The chronicle of the events.
     pub fn chronicle(&self) -> &Arc<ChronicleDefinition> {
         &self.request.chronicle
     }
 }
 
-/// The gsn that a filter asks for.
+/// The gsn in a filter `"$gsn" = constant`.
 fn position(filter: &Expr) -> Option<i64> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = filter else {
         return None;
@@ -183,7 +184,7 @@ impl TableProvider for RecordTable {
             to_datafusion(Error::internal("a record was planned without a snapshot"))
         })?;
         let ticks = snapshot.within(self.request.chronicle.id).into();
-        // Nobody reads the column that was compared, which is the last.
+        // The last column serves only the comparison; no node reads it.
         let columns = self.request.projection.len();
         let all = || (0..columns).collect();
         let wanted: Vec<usize> = projection.cloned().unwrap_or_else(all);
@@ -202,7 +203,7 @@ impl TableProvider for RecordTable {
     }
 }
 
-/// One event, when it is there.
+/// Waits for one event and returns it.
 #[derive(Debug)]
 struct Record {
     schema: SchemaRef,
@@ -233,13 +234,14 @@ impl PartitionStream for Record {
     }
 }
 
-/// The event of a position that is ordered: none when it is another table's.
+/// Reads the event at an ordered position; no row if the event belongs to another table.
 async fn read(
     store: Arc<dyn EventStore>,
     request: ScanRequest,
     gsn: Gsn,
 ) -> ModelResult<Vec<RecordBatch>> {
-    // Not before it was ordered: so nobody is told that an event is not there which somebody else has seen (F108).
+    // Never before the position is ordered: otherwise the answer "no event" could contradict
+    // another session that has already seen the event (F108).
     let snapshot = store.snapshot();
     let gsns = GsnRange::at(gsn);
     let chronicle = Arc::clone(&request.chronicle);

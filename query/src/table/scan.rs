@@ -1,4 +1,4 @@
-//! Reading a chronicle: the leaf of every plan.
+//! Reads a chronicle: the leaf of every plan.
 
 use std::{fmt, sync::Arc};
 
@@ -29,10 +29,10 @@ use stratalog_model::{
 use super::{dealt::Dealt, memory::StatementMemory, statistics, tier_metrics};
 use crate::errors::to_datafusion;
 
-/// Rows below which a second stream costs more than it gives.
+/// With fewer rows, a second stream costs more than the stream saves.
 pub const ROWS_PER_STREAM: u64 = 16_384;
 
-/// Ranges of ticks that EXPLAIN shows in full.
+/// The maximum number of tick ranges that EXPLAIN shows in full.
 const RANGES_SHOWN: usize = 4;
 
 /// A scan of one chronicle in one snapshot.
@@ -79,12 +79,12 @@ impl ChronicleScan {
         }
     }
 
-    /// What it reads from.
+    /// The snapshot to read from.
     pub fn snapshot(&self) -> &Arc<dyn Snapshot> {
         &self.snapshot
     }
 
-    /// What it reads.
+    /// The request to storage.
     pub fn request(&self) -> &ScanRequest {
         &self.request
     }
@@ -93,7 +93,7 @@ impl ChronicleScan {
         self.properties.partitioning.partition_count()
     }
 
-    /// The streams that `partition` reads one after another.
+    /// The streams of `partition`, read in sequence.
     fn deal(&self, partition: usize, context: &TaskContext) -> Result<Vec<BatchStream>> {
         let partitions = self.partitions();
         self.dealt.hand(partition, partitions, &self.metrics, || {
@@ -104,26 +104,26 @@ impl ChronicleScan {
         })
     }
 
-    /// The same, of only one row of each group: in one stream.
+    /// The same scan with only one row of each group, in one stream.
     pub fn newest_of(&self, of: NewestOf) -> Self {
         self.with_request(ScanRequest { newest_of: Some(of), ..self.request.clone() })
     }
 
-    /// The same, with some of the columns that it returns, by their places.
+    /// The same scan with some of the output columns, by their places.
     pub fn projected(&self, columns: &[usize]) -> Option<Self> {
         let projection = columns.iter().map(|at| self.request.projection.get(*at).copied());
         let projection = projection.collect::<Option<_>>()?;
         Some(self.with_request(ScanRequest { projection, ..self.request.clone() }))
     }
 
-    /// The same, of fewer events. What it does is counted as if this one did it.
+    /// The same scan of fewer events. The new node shares the metrics of this node.
     pub fn narrowed(&self, request: ScanRequest) -> Self {
         let snapshot = Arc::clone(&self.snapshot);
         Self { metrics: self.metrics.clone(), ..self.on(snapshot, request) }
     }
 
-    /// A scan with the same properties, to take its place in a plan: of the same columns, in the
-    /// same order and as many partitions.
+    /// A scan with the same properties, as a replacement in a plan: the same columns, order and
+    /// number of partitions.
     pub fn on(&self, snapshot: Arc<dyn Snapshot>, request: ScanRequest) -> Self {
         Self {
             snapshot,
@@ -139,7 +139,7 @@ impl ChronicleScan {
         Self::new(Arc::clone(&self.snapshot), request)
     }
 
-    /// Whether `order` is an order that a scan can deliver, and which.
+    /// The scan order that delivers `order`, if any.
     fn deliverable(&self, order: &[PhysicalSortExpr]) -> Option<ScanOrder> {
         if self.request.newest_of.is_some() {
             return None;
@@ -167,14 +167,15 @@ impl ChronicleScan {
         settled.then_some(if descending { ScanOrder::Descending } else { ScanOrder::Ascending })
     }
 
-    /// The column that a sort expression is, as `ScanRequest::projection` counts.
+    /// The column behind a sort expression, counted like `ScanRequest::projection`.
     fn column(&self, sort: &PhysicalSortExpr) -> Option<usize> {
         let column = sort.expr.downcast_ref::<Column>()?;
         self.request.projection.get(column.index()).copied()
     }
 }
 
-/// Whether two ticks always show as two times, so that sorting by time is sorting by tick.
+/// True if two different ticks always show as different times: the sort by time is the sort by
+/// tick.
 fn ticks_show_in_column(chronicle: &ChronicleDefinition) -> bool {
     let unit = chronicle.tick().and_then(|tick| tick.column_type.timestamp_unit_ns());
     unit.is_some_and(|unit| unit <= chronicle.scale.granularity().ns())
@@ -184,7 +185,7 @@ fn tick_position(chronicle: &ChronicleDefinition) -> Option<usize> {
     chronicle.position(chronicle.tick_column)
 }
 
-/// In how many partitions a request is read.
+/// The number of partitions for a request.
 pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
     if request.newest_of.is_some() {
         return 1;
@@ -195,7 +196,7 @@ pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
     wanted.clamp(1, request.streams.max(1))
 }
 
-/// The orders of its rows: by time and by `_tick`, and by `_seq` within a tick.
+/// The sort orders of the rows: by time and by `_tick`, and by `_seq` within a tick.
 fn orderings_of(request: &ScanRequest, schema: &SchemaRef) -> Vec<LexOrdering> {
     let descending = match request.order {
         ScanOrder::Any => return Vec::new(),
@@ -256,7 +257,7 @@ impl DisplayAs for ChronicleScan {
     }
 }
 
-/// The part of a chronicle that the statement sees, if that is not all of it.
+/// Shows the part of a chronicle that the statement sees, if the part is not the whole chronicle.
 pub fn show_part(
     snapshot: &dyn Snapshot,
     chronicle: &ChronicleDefinition,
@@ -268,7 +269,7 @@ pub fn show_part(
     }
 }
 
-/// Ticks and keys.
+/// Shows the ticks and keys of a request.
 pub fn show_filters(request: &ScanRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     show_ticks(&request.ticks, f)?;
     if !request.gsns.is_all() {
@@ -282,7 +283,7 @@ pub fn show_filters(request: &ScanRequest, f: &mut fmt::Formatter<'_>) -> fmt::R
     Ok(())
 }
 
-/// The ranges; of many the first, the last and how many there are.
+/// Shows the ranges; a long list is cut to the first ranges, the last range and the count.
 fn show_ticks(ticks: &TickRanges, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match ticks.as_slice() {
         _ if ticks.is_all() => f.write_str(", ticks=all"),
@@ -377,7 +378,7 @@ impl ExecutionPlan for ChronicleScan {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        // Never more than it gave before.
+        // A new limit never exceeds the present limit.
         let limit = limit.into_iter().chain(self.request.limit).min();
         let request = ScanRequest { limit, ..self.request.clone() };
         Some(Arc::new(self.with_request(request)))
@@ -392,7 +393,7 @@ impl ExecutionPlan for ChronicleScan {
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
         match self.deliverable(order) {
-            // Which rows a limit takes must not change with the order.
+            // With a limit, another order would change which rows the limit takes.
             Some(order) if self.request.limit.is_none() || order == self.request.order => {
                 let request = ScanRequest { order, ..self.request.clone() };
                 Ok(SortOrderPushdownResult::Exact { inner: Arc::new(self.with_request(request)) })

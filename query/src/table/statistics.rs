@@ -1,4 +1,4 @@
-//! What a scan knows without reading: exact where the snapshot knows exactly, so that
+//! Statistics of a scan without a read: exact where the snapshot has exact values, so that
 //! `count(*)`, `min(time)` and `max(time)` need no scan.
 
 use arrow::datatypes::{DataType, Schema, TimeUnit};
@@ -8,7 +8,7 @@ use datafusion::{
 };
 use stratalog_model::{Snapshot, Tick, tier::ScanRequest};
 
-/// Statistics of all streams of the scan together.
+/// The statistics of all streams of the scan together.
 pub fn of(snapshot: &dyn Snapshot, request: &ScanRequest, schema: &Schema) -> Statistics {
     let Some(extent) = snapshot.extent(&request.chronicle, &request.ticks) else {
         return Statistics::new_unknown(schema);
@@ -55,7 +55,7 @@ pub fn of(snapshot: &dyn Snapshot, request: &ScanRequest, schema: &Schema) -> St
     }
 }
 
-/// What the tick column shows for a tick.
+/// The value of the tick column for a tick.
 fn value_of(request: &ScanRequest, data_type: &DataType, tick: Tick) -> Option<ScalarValue> {
     let ns = request.chronicle.scale.time_ns_of(tick)?;
     let DataType::Timestamp(unit, zone) = data_type else { return None };

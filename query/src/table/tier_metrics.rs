@@ -1,4 +1,4 @@
-//! What a scan did in each tier, as EXPLAIN ANALYZE shows it.
+//! The metrics of a scan in each tier, for EXPLAIN ANALYZE.
 
 use std::sync::{
     Arc,
@@ -11,9 +11,9 @@ use stratalog_model::{TierName, tier::ScanMetrics};
 /// The tiers, from the newest events to the oldest.
 const TIERS: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
 
-/// Adds the counts of the tiers in which there was something to read or to pass over:
-/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`,
-/// `tablet_keys_read`; of stories also `story_cells_used`.
+/// Adds the counts of each tier with parts to read or to prune: `tablet_parts_read`,
+/// `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`, `tablet_keys_read`; for stories
+/// also `story_cells_used`.
 pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
     for tier in TIERS {
         let metrics = scan.of(tier);

@@ -56,7 +56,7 @@ async fn rows(session: &Arc<Session>, sql: &str) -> Vec<String> {
     }
 }
 
-/// Begins a statement that is expected to wait.
+/// Starts a statement that must wait.
 async fn begun(session: &Arc<Session>, sql: &str) -> JoinHandle<Result<Answer>> {
     let (session, text) = (Arc::clone(session), sql.to_string());
     let mut running = tokio::spawn(async move { run(&session, &text).await });
@@ -78,7 +78,7 @@ fn batch(times: &[i64]) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), vec![Arc::new(times), Arc::new(xs)]).unwrap()
 }
 
-/// One row by the door that protocols without SQL have.
+/// Writes one row through the interface of protocols without SQL.
 async fn append(session: &Arc<Session>) -> Result<u64> {
     let table = session.table(None, "t")?;
     let mut append = session.append("lines", AppendOptions::default())?;
@@ -86,7 +86,7 @@ async fn append(session: &Arc<Session>) -> Result<u64> {
     Ok(append.commit().await?.rows)
 }
 
-/// One row by a statement of batches.
+/// Writes one row through a statement of batches.
 async fn ingest(session: &Arc<Session>) -> Result<u64> {
     let rows = batch(&[1_704_067_200_000_000]);
     let ingest = session.ingest(session.table(None, "t")?, rows.schema()).await?;
@@ -128,7 +128,7 @@ async fn exclusive_locks_other_writers_out_at_every_door() {
     assert!(told.message().starts_with(&wanted), "{told}");
     let detail = told.detail().unwrap();
     assert!(detail.contains(&format!("Session {holder} (user \"tester\", \"it\")")), "{detail}");
-    // In a block, too, which fails.
+    // The same in a block, and the block fails.
     tag(&writer, "BEGIN").await;
     assert_eq!(
         kind(&writer, "INSERT INTO t VALUES ('2024-01-01', 2)").await,
@@ -139,7 +139,7 @@ async fn exclusive_locks_other_writers_out_at_every_door() {
     tag(&writer, "BEGIN").await;
     assert_eq!(kind(&writer, "ALTER TABLE t ADD COLUMN y int").await, ErrorKind::LockNotAvailable);
     tag(&writer, "ROLLBACK").await;
-    // Readers are not locked out, nor is whoever has acquired it.
+    // Readers and the holder of the acquisition are not locked out.
     assert_eq!(rows(&writer, "SELECT x FROM t").await, ["1"]);
     db.tag("INSERT INTO t VALUES ('2024-01-02', 3)").await;
     db.tag("ALTER TABLE t ADD COLUMN y int").await;
@@ -147,7 +147,7 @@ async fn exclusive_locks_other_writers_out_at_every_door() {
     assert_eq!(db.tag("RELEASE TABLE t").await, "RELEASE CHRONICLE");
     tag(&writer, "INSERT INTO t VALUES ('2024-01-03', 4)").await;
     assert_eq!(db.kind("RELEASE CHRONICLE t").await, ErrorKind::ObjectNotInPrerequisiteState);
-    // Who looks for it where PostgreSQL has it is told.
+    // A user who tries PostgreSQL's statement gets a hint.
     db.tag("BEGIN").await;
     let told = db.error("LOCK TABLE t IN EXCLUSIVE MODE").await;
     assert!(told.hint().unwrap().contains("ACQUIRE CHRONICLE"), "{told}");
@@ -164,7 +164,7 @@ async fn exclusive_waits_for_transactions_that_have_written() {
         assert_eq!(told.kind(), ErrorKind::LockNotAvailable);
         assert!(told.message().ends_with("writes to it"), "{told}");
         let waiting = begun(&db.session, "ACQUIRE CHRONICLE t EXCLUSIVE").await;
-        // It goes on; others do not begin.
+        // The running transaction goes on; no other transaction can start a write.
         tag(&writer, "INSERT INTO t VALUES ('2024-01-01', 2)").await;
         let third = other(&db);
         let told = error(&third, "INSERT INTO t VALUES ('2024-01-01', 3)").await;
@@ -179,7 +179,7 @@ async fn exclusive_waits_for_transactions_that_have_written() {
         db.tag("RELEASE CHRONICLE t").await;
     }
     assert_eq!(db.rows("SELECT x FROM t ORDER BY x").await, ["1", "2"]);
-    // A COPY that goes on is waited for, and a reader is not.
+    // The acquisition waits for a running COPY, but not for a reader.
     let parsed = writer.parse("COPY t FROM STDIN").unwrap();
     let copy = writer.run(&parsed[0]).await.unwrap();
     let reader = other(&db);
@@ -210,7 +210,7 @@ async fn a_wait_ends_with_what_it_waits_for_or_its_limits() {
     tag(&holder, "RESET lock_timeout; SET statement_timeout = '20ms'").await;
     assert_eq!(kind(&holder, "ACQUIRE CHRONICLE t").await, ErrorKind::QueryCanceled);
     tag(&holder, "RESET statement_timeout").await;
-    // Nobody stands in a queue that has given up.
+    // A session that has given up is not in the queue.
     db.tag("RELEASE CHRONICLE t").await;
     db.tag("ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
     let waiting = begun(&holder, "ACQUIRE CHRONICLE t").await;
@@ -226,14 +226,14 @@ async fn sessions_that_wait_for_each_other_are_found() {
     tag(&second, "ACQUIRE CHRONICLE u EXCLUSIVE").await;
     let waiting = begun(&db.session, "ACQUIRE CHRONICLE u").await;
     assert_eq!(kind(&second, "ACQUIRE CHRONICLE t").await, ErrorKind::DeadlockDetected);
-    // A writer does not wait at all, so there is no ring with it.
+    // A writer never waits, so a writer is never part of a deadlock.
     assert_eq!(
         kind(&second, "INSERT INTO t VALUES ('2024-01-01', 1)").await,
         ErrorKind::LockNotAvailable
     );
     tag(&second, "RELEASE CHRONICLE u").await;
     ended(waiting).await.unwrap();
-    // With a transaction that has written.
+    // The same with a transaction that has written.
     db.tag("RELEASE CHRONICLE t; RELEASE CHRONICLE u").await;
     db.tag("BEGIN").await;
     db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
@@ -257,7 +257,7 @@ async fn a_lease_that_ran_out_is_access_that_is_lost() {
     db.tag("DECLARE c CURSOR WITH HOLD FOR SELECT x FROM t").await;
     db.tag("PREPARE p AS SELECT x FROM t").await;
     pass(60);
-    // Again is anew.
+    // A second acquisition starts a new lease.
     db.tag("ACQUIRE CHRONICLE t EXCLUSIVE FOR INTERVAL '100 ms'").await;
     pass(60);
     assert_eq!(
@@ -296,7 +296,7 @@ async fn a_lease_that_ran_out_is_access_that_is_lost() {
     tag(&second, "ACQUIRE CHRONICLE t EXCLUSIVE FOR INTERVAL '30 ms'").await;
     assert_eq!(db.kind("ACQUIRE CHRONICLE t NOWAIT").await, ErrorKind::LockNotAvailable);
     assert_eq!(db.kind("SELECT x FROM t").await, lost);
-    // Who waits comes in when the lease ends.
+    // A waiting session proceeds at the end of the lease.
     let waiting = begun(&db.session, "ACQUIRE CHRONICLE t EXCLUSIVE").await;
     pass(30);
     ended(waiting).await.unwrap();
@@ -314,7 +314,7 @@ async fn what_was_written_through_a_lost_lease_stays_lost() {
     db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
     db.tag("SAVEPOINT s").await;
     db.clock.0.fetch_add(10_000_000, Ordering::Relaxed);
-    // Nobody could tell what came in between.
+    // The session cannot know the events of other sessions between the two leases.
     db.tag("ACQUIRE CHRONICLE t").await;
     db.tag("INSERT INTO t VALUES ('2024-01-01', 2)").await;
     assert_eq!(db.kind("COMMIT").await, ErrorKind::LeaseLost);
@@ -332,7 +332,7 @@ async fn acquisitions_are_the_sessions_and_not_the_blocks() {
     assert_eq!(kind(&second, "ACQUIRE CHRONICLE t NOWAIT").await, ErrorKind::LockNotAvailable);
     db.tag("DISCARD ALL").await;
     tag(&second, "ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
-    // Released with the session, however it ends.
+    // The end of the session releases the acquisition, in any case.
     drop(second);
     db.tag("ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
     let twin = db.session.twin().unwrap();
@@ -340,7 +340,8 @@ async fn acquisitions_are_the_sessions_and_not_the_blocks() {
     twin.close();
     let third = other(&db);
     assert_eq!(kind(&third, "ACQUIRE CHRONICLE t NOWAIT").await, ErrorKind::LockNotAvailable);
-    // A twin that is not closed yet acquires nothing that nobody would give back.
+    // An open twin of a closed session cannot acquire, because no session would release the
+    // acquisition.
     let twin = db.session.twin().unwrap();
     db.session.close();
     tag(&third, "ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
@@ -386,7 +387,7 @@ async fn statements_are_read_as_they_are_written() {
     ] {
         assert_eq!(db.kind(sql).await, wanted, "{sql}");
     }
-    // Savepoints may be called so.
+    // Savepoints may have these names.
     db.tag("BEGIN").await;
     for name in ["chronicle", "\"table\"", "acquire"] {
         db.tag(&format!("SAVEPOINT {name}")).await;
@@ -417,7 +418,7 @@ async fn bounds_and_leases_may_be_parameters() {
         db.kind("INSERT INTO t VALUES ('2024-01-02', 1)").await,
         ErrorKind::OutsideProjection
     );
-    // Whole numbers are ticks.
+    // Integers are ticks.
     let told = [Some(ColumnType::BigInt), Some(ColumnType::Integer)];
     let [parsed] =
         <[_; 1]>::try_from(db.session.parse("ACQUIRE CHRONICLE t RANGE FROM $1 TO $2").unwrap())
@@ -426,7 +427,7 @@ async fn bounds_and_leases_may_be_parameters() {
     let values = vec![ScalarValue::from(0_i64), ScalarValue::from(1_i32)];
     finish(db.session.execute(&prepared, values).await.unwrap()).await.unwrap();
     assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
-    // A text is read as a time.
+    // A text is parsed as a time.
     let [parsed] =
         <[_; 1]>::try_from(db.session.parse("ACQUIRE CHRONICLE t SINCE $1").unwrap()).unwrap();
     let prepared = db.session.prepare(&parsed, &[Some(ColumnType::Text)]).await.unwrap();

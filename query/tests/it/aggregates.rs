@@ -1,4 +1,4 @@
-//! Aggregates that storage tells, compared with the same over rows, with events in every tier.
+//! Aggregates computed by storage, compared with aggregates over rows, with events in every tier.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::{
     random_table::{RandomTable, conditions, over_rows, pick},
 };
 
-/// A query over `t`, of which storage tells as much as it can.
+/// A query over `t` with as many aggregates from storage as possible.
 fn query(random: &mut Random, columns: &[(&str, &str)]) -> String {
     let mut groups: Vec<String> = Vec::new();
     for key in ["host", "unit"] {
@@ -74,7 +74,8 @@ async fn what_storage_tells_is_what_rows_say() {
                 let plan = db.plan(&over_rows(&sql)).await;
                 assert!(!plan.contains("ChronicleAggregate"), "{plan}");
                 for _ in 0..3 {
-                    // The second time from what was kept of the first, then by a plan that was kept.
+                    // The second run uses cached results of the first run; later runs use a cached
+                    // plan.
                     assert_eq!(db.rows(&sql).await, rows, "seed {seed}, step {step}: {sql}");
                 }
                 let analyzed = db.rows(&format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
@@ -83,7 +84,7 @@ async fn what_storage_tells_is_what_rows_say() {
             }
         }
     }
-    // It is about them.
+    // The random queries reach the tested code.
     assert!(told > 300 && cells > 3_000.0, "{told} {cells}");
 }
 
@@ -122,8 +123,8 @@ async fn windows_that_are_not_steady_are_not_told() {
     }
 }
 
-/// What a definition that was rolled back, or that another session has not committed, calls a column
-/// by is used again.
+/// A column number from a rolled-back definition, or from another session's uncommitted definition,
+/// is used again.
 #[tokio::test]
 async fn what_is_kept_is_of_one_column() {
     let db = Database::new();

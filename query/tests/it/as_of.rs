@@ -1,4 +1,4 @@
-//! As-of joins, compared with a search by hand.
+//! As-of joins, compared with a direct search.
 
 use proptest::{
     prelude::{Strategy, prop},
@@ -9,7 +9,7 @@ use stratalog_query::QuerySettings;
 
 use crate::harness::Database;
 
-/// `(seconds, key)`, in the order of their seconds.
+/// `(seconds, key)`, sorted by seconds.
 type Rows = Vec<(i64, Option<i64>)>;
 
 async fn stored(db: &Database, table: &str, rows: &Rows) {
@@ -24,7 +24,7 @@ async fn stored(db: &Database, table: &str, rows: &Rows) {
     }
 }
 
-/// Up to `rows` of the last rows of `right` that are not after a time.
+/// Up to `rows` of the last rows of `right` at or before a time.
 fn last(right: &Rows, key: Option<i64>, seconds: i64, from: i64, rows: usize) -> Vec<i64> {
     let found = right
         .iter()
@@ -49,7 +49,7 @@ fn rows_of(count: usize, keys: i64) -> impl Strategy<Value = Rows> {
 async fn the_rows_before_a_time() {
     let mut runner = TestRunner::new(Config::default());
     for (batch_rows, streams) in [(8192, 1), (16, 2), (1, 2)] {
-        // Many more rows on the right than may wait to be copied, and the other way round.
+        // The right side has many more rows than the merge may hold, and the other way round.
         for (left, right, keys) in [(300, 60, 3), (20, 3_000, 2), (400, 400, 40)] {
             let left = rows_of(left, keys).new_tree(&mut runner).unwrap().current();
             let right = rows_of(right, keys).new_tree(&mut runner).unwrap().current();
@@ -95,7 +95,7 @@ async fn what_is_no_as_of_join_is_answered_too() {
     stored(&db, "b", &vec![(5, Some(1)), (9, Some(2)), (12, Some(1))]).await;
     for (question, as_of, answer) in [
         ("b.time < a.time ORDER BY b.time DESC LIMIT 1", true, ["10|9", "20|12"]),
-        // The first of all that are before.
+        // The first of all earlier rows.
         ("b.time < a.time ORDER BY b.time LIMIT 1", true, ["10|5", "20|5"]),
         ("b.time < a.time ORDER BY b.k, b.time LIMIT 1", false, ["10|5", "20|5"]),
         ("b.k < a.k OR b.time < a.time ORDER BY b.time DESC LIMIT 1", false, ["10|9", "20|12"]),

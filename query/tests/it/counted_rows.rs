@@ -3,7 +3,7 @@ use stratalog_model::ColumnType;
 
 use crate::harness::{Database, finish};
 
-/// A parameter that is a number of rows is a bigint, wherever the query stands.
+/// A parameter for a number of rows is a bigint, wherever the query stands.
 #[tokio::test]
 async fn numbers_of_rows_are_bigints() {
     let db = Database::new();
@@ -52,7 +52,7 @@ async fn numbers_of_rows_are_bigints() {
         let outcome = db.session.execute(&prepared, values).await.unwrap();
         assert_eq!(finish(outcome).await.unwrap().lines(), expected, "{sql}");
     }
-    // What a client says of its type stands.
+    // A parameter type from the client is kept.
     let sql = "SELECT count(*) FROM (SELECT v FROM m LIMIT $1) s";
     let parsed = db.session.parse(sql).unwrap().remove(0);
     let prepared = db.session.prepare(&parsed, &[Some(ColumnType::Integer)]).await.unwrap();

@@ -1,4 +1,4 @@
-//! Blocks that make tables, on a disk that stops at any call.
+//! Blocks that create tables, on a disk that stops at any call.
 
 use std::{
     path::PathBuf,
@@ -84,7 +84,7 @@ impl Life {
         .await
     }
 
-    /// The rows of a table; `None` when there is none of that name.
+    /// The rows of a table; `None` if the table does not exist.
     async fn rows(&self, sql: &str) -> Option<Vec<String>> {
         match run(&self.session, sql).await {
             Ok(answer) => Some(answer.lines()),
@@ -105,7 +105,7 @@ impl Life {
         service.shutdown();
         drop((service, session));
         for log in logs {
-            // Dead ones say that they are.
+            // A log on a halted disk returns an error here.
             let _ = log.close();
         }
     }
@@ -150,7 +150,7 @@ async fn a_block_that_makes_tables_is_there_whole_or_not_at_all() {
     }
 }
 
-/// A migration beside rows of tables that were there before, relaxed ones too.
+/// A migration beside rows of existing tables, including relaxed tables.
 const MIGRATION: [&str; 10] = [
     "BEGIN",
     "INSERT INTO migrations VALUES ('2024-01-02', '0002')",
@@ -164,7 +164,7 @@ const MIGRATION: [&str; 10] = [
     "COMMIT",
 ];
 
-/// What the migration leaves, or what was there before.
+/// The state after the migration, or the state before the migration.
 async fn migrated(life: &Life) -> (Vec<String>, bool) {
     let names = life.rows("SELECT name FROM migrations ORDER BY time").await.unwrap();
     let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'plain'";
@@ -207,7 +207,7 @@ async fn a_migration_beside_rows_is_there_whole_or_not_at_all() {
                     life.run(&MIGRATION).await.unwrap();
                 }
             }
-            // What recovery completed is committed: keys are taken, and it is so at the next start.
+            // Recovery commits the completed migration: keys are taken, also after the next start.
             let twice = "INSERT INTO migrations VALUES ('2024-01-02', '0002')";
             let error = run(&life.session, twice).await.err().map(|error| error.kind());
             assert_eq!(error, Some(ErrorKind::UniqueViolation), "{crash:?} after call {nth}");
@@ -228,7 +228,7 @@ async fn a_migration_beside_rows_is_there_whole_or_not_at_all() {
     }
 }
 
-/// What a table has, and whether it has a key.
+/// The content of a table, and true if the table has a key.
 async fn keyed(life: &Life) -> (Vec<String>, bool) {
     let rows = life.rows("SELECT count(*), sum(v), min(host), max(time) FROM plain").await.unwrap();
     let keys = "SELECT count(*) FROM pg_constraint WHERE conrelid = 'plain'::regclass";
@@ -250,7 +250,7 @@ async fn a_table_that_gets_a_key_is_the_old_one_or_the_new_one() {
                 "CREATE TABLE plain (time timestamptz NOT NULL, host text, v int) WITH (durability = 'relaxed')",
                 "COMMENT ON TABLE plain IS 'kept'",
                 "INSERT INTO plain SELECT '2024-01-01'::timestamptz + n * interval '1 s', 'a', n FROM generate_series(1, 50) AS n",
-                // What is relaxed is durable with what is not.
+                // A later durable commit makes earlier relaxed commits durable.
                 "CREATE TABLE other (time timestamptz, v int)",
                 "INSERT INTO other VALUES ('2024-01-01', 1)",
             ]);

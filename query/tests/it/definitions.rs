@@ -150,7 +150,7 @@ async fn a_key_is_added_beside_those_who_write() {
     db.tag("SET lock_timeout = 0").await;
     let session = Arc::clone(&db.session);
     let adding = tokio::spawn(async move { run(&session, add).await.map(|answer| answer.tag) });
-    // Who begins to write from now on is told so; who has begun goes on.
+    // New writers get an error from now on; writers that have already started go on.
     loop {
         run(&late, "BEGIN").await.unwrap();
         let begun = run(&late, "INSERT INTO t VALUES ('2024-01-03', 'late', 3)").await;
@@ -247,7 +247,7 @@ async fn a_long_table_gets_its_key_in_pieces() {
     db.tag("ALTER TABLE t ADD PRIMARY KEY (time)").await;
     let told = "SELECT count(*), sum(v), min(length(long)), count(DISTINCT time) FROM t";
     assert_eq!(db.rows(told).await, ["200|19900|1000000|200"]);
-    // A key that is taken in an earlier piece.
+    // A duplicate key in an earlier piece.
     db.tag("CREATE TABLE u (time timestamptz NOT NULL, v int, long text)").await;
     db.tag("INSERT INTO u SELECT time, v, long FROM t").await;
     db.tag("INSERT INTO u VALUES ('2024-01-01', 0, 'again')").await;

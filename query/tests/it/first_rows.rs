@@ -68,7 +68,7 @@ async fn first_rows_of_tables_and_joins() {
                      ON t.host = r.host) t",
                 ],
             );
-            // Whatever has the same place in this order is the same in all that is shown.
+            // Rows with the same place in this order are equal in all selected columns.
             let order = "d DESC, i, unit, time, b, host";
             let sql = format!(
                 "SELECT DISTINCT ON (g) g, d, i, unit, time, b, host FROM {from} ORDER BY g, {order}"
@@ -96,7 +96,8 @@ async fn last_values_of_one_order_are_of_one_row() {
     assert_eq!(db.rows(&sql).await, ["1|3|c|4", "2|5|e|6"]);
     let sql = sql.replace("last_value", "first_value");
     assert_eq!(db.rows(&sql).await, ["1|1|NULL|2", "2|5|e|6"]);
-    // Other orders, filters and whole tables are not of one row of each group.
+    // Aggregates with other orders, with filters or over whole tables do not take a single row of
+    // each group.
     for other in [
         "SELECT k, first_value(v ORDER BY v), first_value(w ORDER BY w), first_value(v ORDER BY v) \
          FROM {} GROUP BY k",

@@ -1,4 +1,4 @@
-//! A database in a temporary directory, and short ways to ask it.
+//! A database in a temporary directory, with short helper functions.
 
 use std::{
     path::Path,
@@ -24,7 +24,7 @@ use crate::slow_log::SlowLog;
 /// 2024-01-01T00:00:00Z
 pub const START_NS: i64 = 1_704_067_200_000_000_000;
 
-/// A clock that moves one microsecond with every look at it.
+/// A clock that advances one microsecond at every read.
 #[derive(Debug)]
 pub struct StepClock(pub AtomicI64);
 
@@ -55,7 +55,7 @@ impl Database {
         Self::with_late_answers(settings, Arc::default())
     }
 
-    /// A database whose tablets and stories have small parts, and so many of them.
+    /// A database with small parts in tablets and stories, and therefore with many parts.
     pub fn of_small_parts() -> Self {
         let engine = EngineSettings {
             tablet_rows_max: 300,
@@ -68,7 +68,7 @@ impl Database {
         Self::build(QuerySettings::default(), Arc::default(), engine)
     }
 
-    /// A database whose logs tell what became of a frame `late_ms` later.
+    /// A database with logs that report the completion of a frame `late_ms` later.
     pub fn with_late_answers(settings: QuerySettings, late_ms: Arc<AtomicU64>) -> Self {
         // Tablets are read from their files.
         let engine = EngineSettings { backlog_bytes_max: 0, ..EngineSettings::default() };
@@ -123,7 +123,7 @@ impl Database {
         Self { service, session, clock: step_clock, _directory: directory }
     }
 
-    /// Runs a string; the tags and rows of its last statement.
+    /// Runs a string; returns the tag and the rows of the last statement.
     pub async fn run(&self, sql: &str) -> Result<Answer> {
         run(&self.session, sql).await
     }
@@ -167,7 +167,7 @@ impl Database {
     }
 }
 
-/// The first characters of a text that may be long.
+/// The first characters of a long text.
 fn start_of(text: &str) -> String {
     text.chars().take(300).collect()
 }
@@ -197,7 +197,7 @@ pub fn login() -> Login {
     }
 }
 
-/// What a statement gave.
+/// The result of a statement.
 #[derive(Debug)]
 pub struct Answer {
     pub tag: String,
@@ -206,7 +206,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// One line for each row; values as PostgreSQL writes them, between bars.
+    /// A line for each row, with values in PostgreSQL's text form between bars.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for batch in &self.batches {

@@ -1,4 +1,4 @@
-//! Secondary indexes: the same rows with them as without, and fewer that are looked at.
+//! Secondary indexes: queries with indexes return the same rows as without, and read fewer rows.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ async fn insert(db: &Database, random: &mut Random, begin: u64, rows: u64) {
         let words: Vec<&str> = (0..random.below(4)).map(|_| pick(random, &WORDS)).collect();
         let message = match random.below(10) {
             0 => "NULL".to_string(),
-            // A word that few have.
+            // A rare word.
             1 => format!("'request {} failed'", begin + row),
             _ => format!("'{}'", words.join(pick(random, &[" ", ", ", "", "=", "_"]))),
         };
@@ -56,7 +56,7 @@ fn condition(random: &mut Random) -> String {
     }
 }
 
-/// The same, such that no index is asked: of other columns with the same values.
+/// The same condition without the use of an index: on expressions with the same values.
 fn unindexed(condition: &str) -> String {
     condition.replace("message", "(message || '')").replace("code", "(code + 0)")
 }
@@ -144,7 +144,7 @@ async fn blocks_without_a_word_are_not_looked_at_also_of_old_stories() {
     );
     assert_eq!(read("SELECT n FROM logs WHERE message ILIKE '%suspiciously'").await, "2.05 K");
     assert_eq!(read("SELECT n FROM logs WHERE message = 'user 77 logged in'").await, "0");
-    // A Bloom filter tells of all of a slice.
+    // A Bloom filter can exclude only a whole slice.
     assert_eq!(read("SELECT message FROM logs WHERE n = 77").await, "8.19 K");
     db.tag("CREATE INDEX ON logs USING bloom (n)").await;
     db.rows("CALL stratalog.compact('logs')").await;

@@ -176,8 +176,8 @@ async fn a_producer_is_recognized() {
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["2"]);
 }
 
-/// Sent again before the first try is answered, it is waited for: whoever was told that it is too old by now
-/// would send it again as another one.
+/// A retry during the first try waits for the first try: a client that got the error "too old"
+/// would send the rows again under another number.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_waits_for_the_first_try() {
     let late = Arc::new(AtomicU64::new(0));
@@ -193,13 +193,13 @@ async fn a_retry_waits_for_the_first_try() {
     assert_eq!(run(&again, numbered).await.unwrap().tag, "INSERT 0 0");
     assert_eq!(first.await.unwrap().unwrap().tag, "INSERT 0 1");
     assert_eq!(db.rows("SELECT v FROM c").await, ["1"]);
-    // One that nobody has sent before is refused.
+    // A number without an earlier try is rejected.
     let third = numbered.replace("sequence = 1", "sequence = 2");
     assert_eq!(run(&again, &third).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
 }
 
-/// A window does not reach beyond the beginning of a session: that of the client, and not of its transaction
-/// or batch; and a request is none.
+/// An acceptance window does not reach beyond the start of the client's session; the start of a
+/// transaction or batch does not matter, and a request has no session start.
 #[tokio::test]
 async fn events_are_as_old_as_their_clients_session() {
     let db = Database::new();

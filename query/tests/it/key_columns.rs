@@ -8,10 +8,10 @@ use crate::harness::Database;
 
 const HOSTS: [&str; 3] = ["a", "b", "ab"];
 const TAGS: [&str; 4] = ["", "r", "rr", "z"];
-/// Columns that join, in this order.
+/// Columns that join the key, in this order.
 const JOINING: [&str; 3] = ["rack", "unit", "zone"];
 
-/// Values of the key columns and the second; and the last `v` that came for them.
+/// From the values of the key columns and the second to the last `v` inserted for them.
 type Model = BTreeMap<(Vec<String>, u64), u64>;
 
 fn pick<'a>(random: &mut Random, values: &[&'a str]) -> &'a str {
@@ -37,7 +37,7 @@ async fn check(db: &Database, model: &Model, joined: usize, random: &mut Random,
     };
     let rows = db.rows(&query("")).await;
     assert_eq!(rows, model.iter().map(line).collect::<Vec<_>>(), "seed {seed}");
-    // By all of the key, which goes by the series; and by some of it.
+    // By the whole key, which selects a series, and by a part of the key.
     for whole in [true, false] {
         let mut condition = format!("WHERE host = '{}'", pick(random, &HOSTS));
         let mut wanted =
@@ -95,7 +95,7 @@ async fn series_stay_what_they_were_when_columns_join() {
                 }
                 4 => check(&db, &model, joined, &mut random, seed).await,
                 _ => {
-                    // Some of the columns are named; the others are ''.
+                    // The INSERT names some of the columns; the other columns are ''.
                     let named = random.below(joined as u64 + 1) as usize;
                     let columns: String =
                         JOINING[..named].iter().map(|column| format!(", {column}")).collect();

@@ -1,4 +1,4 @@
-//! Values that expressions make are charged to the statement, and fail it alone (CL-10).
+//! Values made by expressions are charged to the statement, and fail only the statement (CL-10).
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ async fn values_past_the_budget_fail_their_statement() {
     }
 }
 
-/// The grouping may spill in time, or not.
+/// The grouping may or may not spill in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_of_long_values_give_their_memory_back() {
     let db = small();
@@ -151,7 +151,7 @@ async fn a_timeout_ends_one_long_expression_or_plan() {
     let list = members.join(",");
     for sql in [
         "SELECT levenshtein(repeat('a', 100000), repeat('b', 100000))".to_string(),
-        // Each `a` looks for a `c` in all that follows.
+        // Each `a` searches the whole remaining text for a `c`.
         "SELECT length(regexp_replace(repeat('a', 3000000), '(?=a*c)a', 'b', 'g'))".to_string(),
         "SELECT count(*) FROM regexp_split_to_table(repeat('a,b', 3000000), '(?=,),') AS s".to_string(),
         "SELECT count(*) FROM generate_series(1, 10000000) g WHERE regexp_replace('aaa' || g, '(?=1)1', 'b', 'g') = 'x'".to_string(),

@@ -67,14 +67,14 @@ async fn the_memory_budget_fails_the_statement_and_nothing_else() {
     assert_eq!(db.rows("SELECT count(*) FROM generate_series(1, 1000) AS a(i)").await, ["1000"]);
 }
 
-/// One row of each of very many series is held until all are known.
+/// The scan holds one row of each series until all series are read, for very many series.
 #[tokio::test]
 async fn newest_rows_of_too_many_series_fail_alone() {
     let settings = QuerySettings { memory_bytes_max: 4 << 20, ..QuerySettings::default() };
     let db = Database::with(settings);
     db.tag("CREATE TABLE s (time TIMESTAMPTZ, host TEXT, note TEXT, PRIMARY KEY (host, time))")
         .await;
-    // Few rows at once: batches that wait for the INSERT count as well.
+    // Few rows at a time: batches that wait for the INSERT count as well.
     for part in 0..10 {
         db.tag(&format!(
             "INSERT INTO s SELECT timestamptz '2024-01-01' + i * interval '1 second', 'host' || i, \
@@ -114,7 +114,7 @@ async fn large_sorts_spill() {
     assert_eq!(rows, ["600000|600000"]);
 }
 
-/// A join that has no room for its left side reads that anew, after it had begun to.
+/// A join without room for its left side reads the left side again after a first start.
 #[tokio::test]
 async fn joins_that_spill_read_their_tables_again() {
     let settings = QuerySettings { memory_bytes_max: 1 << 20, ..QuerySettings::default() };
@@ -137,11 +137,11 @@ async fn a_dropped_result_frees_its_memory() {
             .unwrap()
             .remove(0);
         let Outcome::Rows(mut rows) = db.session.run(&parsed).await.unwrap() else { panic!() };
-        // Begun, whether or not the first rows are there already.
+        // The statement has started, with or without its first rows.
         let _ = futures::poll!(rows.next());
         drop(rows);
     }
-    // Tasks that sort end at their next batch.
+    // Sort tasks end at their next batch.
     let mut tries = 0;
     while db.session.is_running() {
         assert!(tries < 100, "a dropped result runs on");
@@ -153,7 +153,7 @@ async fn a_dropped_result_frees_its_memory() {
 
 #[test]
 fn deep_and_long_statements_are_errors() {
-    // As much stack as the server's threads have.
+    // The same stack size as the server's threads.
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let checked = thread.spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -189,12 +189,12 @@ fn start_of(sql: &str) -> &str {
     sql.get(..80).unwrap_or(sql)
 }
 
-/// `count` of something around something else.
+/// `inner` with `count` copies of `open` and `close` around it.
 fn around(open: &str, inner: &str, close: &str, count: usize) -> String {
     format!("{}{inner}{}", open.repeat(count), close.repeat(count))
 }
 
-/// Statements that PostgreSQL runs, as dashboards and mappers write them.
+/// Deep statements that PostgreSQL can run, in the style of dashboards and object mappers.
 fn deep_statements() -> Vec<(String, &'static str)> {
     let ors: Vec<String> = (0..1_500).map(|i| format!("x = {i}")).collect();
     let ands: Vec<String> = (100..1_600).map(|i| format!("x <> {i}")).collect();
@@ -232,7 +232,7 @@ fn deep_statements() -> Vec<(String, &'static str)> {
     ]
 }
 
-/// Statements that no stack could hold.
+/// Statements too deep for any stack.
 fn too_deep_statements() -> Vec<String> {
     const COUNT: usize = 100_000;
     let from = "SELECT 1 FROM generate_series(1, 1) AS a(x)";
@@ -314,7 +314,7 @@ async fn runaway_joins_end_and_leave_the_threads_of_others_free() {
         assert_eq!(error.kind(), ErrorKind::QueryCanceled, "{sql}: {error}");
         assert!(started.elapsed() < Duration::from_secs(3), "{sql}: {:?}", started.elapsed());
     }
-    // The plans are gone, not only their answers: others get the threads at once.
+    // The plans have ended, not only their answers: other statements get the threads at once.
     let started = Instant::now();
     let other = db.service.connect(login()).unwrap();
     let rows =
@@ -350,7 +350,7 @@ async fn what_is_being_committed_is_not_cancelled() {
     assert_eq!(db.tag(filler).await, "INSERT 0 20000");
     let held = db.service.parts().store.status().memory_bytes;
 
-    // The answer comes when the time is long over.
+    // The answer arrives long after the timeout.
     late.store(400, Ordering::Relaxed);
     db.tag("SET statement_timeout = '200ms'").await;
     assert_eq!(db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await, "INSERT 0 1");
@@ -378,7 +378,7 @@ async fn what_is_being_committed_is_not_cancelled() {
     assert_eq!(inserting.await.unwrap().unwrap().tag, "INSERT 0 1");
     assert_eq!(db.rows("SELECT v FROM t ORDER BY time").await, ["2", "3", "4"]);
 
-    // What is stopped before is not stored.
+    // A statement stopped earlier stores no row.
     let slow = "INSERT INTO t SELECT now(), count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
     assert_eq!(db.kind(slow).await, ErrorKind::QueryCanceled);
     assert_eq!(db.rows("SELECT count(*) FROM t").await, ["3"]);
@@ -405,8 +405,8 @@ async fn a_client_that_leaves_does_not_keep_a_dropped_table() {
     panic!("{} of {held} bytes are still held", store.status().memory_bytes);
 }
 
-/// What is given as a text becomes part of the statement: the depth of its tree is limited, too, and ranges
-/// have a limit of their own.
+/// A text argument becomes part of the statement: the depth of its tree is limited too, and the
+/// number of ranges has its own limit.
 #[tokio::test]
 async fn replays_are_as_limited_as_other_statements() {
     let db = Database::new();
@@ -425,7 +425,8 @@ async fn replays_are_as_limited_as_other_statements() {
     assert_eq!(db.kind(&of(1_001)).await, ErrorKind::LimitExceeded);
 }
 
-/// Groups of several sets are not in the order of the input: none is complete before the last row.
+/// Groups of several grouping sets are not in the input's order: no group is complete before the
+/// last row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_grand_total_is_one_row_however_little_memory_there_is() {
     let settings = QuerySettings { memory_bytes_max: 40 << 20, ..QuerySettings::default() };

@@ -1,4 +1,4 @@
-//! Series that another part of a query names, compared with joins over all rows, in every tier.
+//! Series selected by another part of a query, compared with joins over all rows, in every tier.
 
 use stratalog_sim::Random;
 
@@ -7,7 +7,7 @@ use crate::{
     random_table::{RandomTable, conditions, pick},
 };
 
-/// The table as it is, and where nothing but all of its rows can be read.
+/// The plain table, and a form that forces a read of all rows.
 const TABLES: [&str; 2] = ["t", "(SELECT * FROM t LIMIT 1000000000000) t"];
 
 /// A query with `{t}` in the place of the table.
@@ -82,7 +82,7 @@ async fn keys_that_are_looked_up_name_all_rows() {
              (now(), 'dd', NULL, 'y'), (now(), 'none', -1, 'y'), (now(), 'c', 7, NULL)",
         )
         .await;
-        // What is asked again is answered by a plan that was kept.
+        // A repeated query uses a cached plan.
         let mut asked: Vec<String> = Vec::new();
         for step in 0..12 {
             table.change(&mut random).await;
@@ -92,7 +92,7 @@ async fn keys_that_are_looked_up_name_all_rows() {
                 let sql = asked.get(known).cloned().unwrap_or_else(|| query(&mut random));
                 let [narrow, all] = TABLES.map(|table| sql.replace("{t}", table));
                 asked.push(sql);
-                // A comment makes a text of its own of it.
+                // A comment makes the text unique, without a cached plan.
                 let all = format!("{all} -- {step} {round}");
                 let sorted = |mut rows: Vec<String>| {
                     rows.sort();
@@ -114,7 +114,7 @@ async fn keys_that_are_looked_up_name_all_rows() {
             }
         }
     }
-    // It is about them.
+    // The random queries reach the tested code.
     assert!(looked_up > 900 && told > 300 && rows > 10_000, "{looked_up} {told} {rows}");
 }
 
@@ -151,15 +151,15 @@ async fn only_the_named_series_are_read() {
     let plan = analyzed(&format!("SELECT t.rack, c.time, c.v {joined}")).await;
     assert!(plan.contains("KeyLookup") && plan.contains("HashJoin"), "{plan}");
     assert_eq!(db.rows(&format!("SELECT count(*) {joined}")).await, ["36"]);
-    // Nobody is named, and a group is there all the same.
+    // No series is selected, but the group over all rows still exists.
     let nobody = "tags_id IN (SELECT id FROM tags WHERE rack = 'rack99')";
     assert_eq!(db.rows(&format!("SELECT count(*) FROM cpu WHERE {nobody}")).await, ["0"]);
     let by = format!("SELECT tags_id, count(*) FROM cpu WHERE {nobody} GROUP BY tags_id");
     assert!(db.rows(&by).await.is_empty());
-    // All are: nothing is looked up twice.
+    // All series are selected: the plan has no lookup.
     let plan = db.plan("SELECT * FROM cpu c JOIN tags t ON c.tags_id = t.id").await;
     assert!(!plan.contains("KeyLookup"), "{plan}");
-    // These may be others when they are read again.
+    // A second read of these subqueries may return other rows.
     let moved = "WHERE rack = 'rack3' AND CASE WHEN random() < 0.5 THEN id ELSE 1 END > 0";
     for tags in ["WHERE rack = 'rack3' LIMIT 2", "WHERE rack = 'rack3' AND random() < 2", moved] {
         let tags = format!("(SELECT * FROM tags {tags}) t");

@@ -1,4 +1,4 @@
-//! The last row of each series, and the first, compared with all rows, with events in every tier.
+//! The last and the first row of each series, compared with all rows, with events in every tier.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,14 +6,14 @@ use stratalog_sim::Random;
 
 use crate::random_table::{RandomTable, conditions, over_rows, pick};
 
-/// A question for one row of each group.
+/// A query for one row of each group.
 struct Question {
     sql: String,
-    /// The groups, and the time of the wanted row of each, over rows.
+    /// A query over rows for the groups, with the time of the wanted row of each group.
     ends: String,
-    /// Columns of a row of `sql` that `ends` tells: the groups, and the time.
+    /// The columns of `sql` that are also in `ends`: the groups and the time.
     places: Vec<usize>,
-    /// All rows of the table, as `sql` shows them.
+    /// A query for all rows of the table with the columns of `sql`.
     all: String,
 }
 
@@ -98,9 +98,9 @@ async fn one_row_of_each_group_is_the_newest() {
                 let context = format!("seed {seed}, step {step}: {sql}");
                 let plan = db.plan(&ends).await;
                 assert!(!plan.contains(" of each="), "{plan}");
-                // Of rows of one time any may come.
+                // Any of several rows of the same time is correct.
                 let all: HashSet<String> = db.rows(&over_rows(&all)).await.into_iter().collect();
-                // The third time by a plan that was kept.
+                // The third run uses a cached plan.
                 for _ in 0..random.below(3) {
                     db.rows(&sql).await;
                 }
@@ -124,6 +124,6 @@ async fn one_row_of_each_group_is_the_newest() {
             }
         }
     }
-    // It is about them.
+    // The random queries reach the tested code.
     assert!(found > 600 && read > 3000, "{found} {read}");
 }

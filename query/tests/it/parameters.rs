@@ -275,7 +275,7 @@ async fn constants_are_computed_from_parameters() {
     }
     assert!(run(text("1"), None).await.unwrap().is_empty());
     assert!(run(ScalarValue::Utf8View(None), Some(1)).await.unwrap().is_empty());
-    // Another time zone is another plan.
+    // Another time zone needs another plan.
     db.tag("SET timezone = 'Asia/Tokyo'").await;
     assert_eq!(run(text("3"), Some(3)).await.unwrap(), ["3"]);
 
@@ -331,7 +331,7 @@ async fn parameters_of_functions_have_the_types_that_the_functions_take() {
     }
 }
 
-/// The plan of a statement is used again with other values, also when the session has rested.
+/// The session reuses the plan of a statement with other values, even after a pause of the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_are_used_again() {
     let db = database().await;
@@ -351,7 +351,7 @@ async fn plans_are_used_again() {
             for host in ["h0", "h2", "h1", "none", "h0", "h2"] {
                 let outcome = db.session.execute(&prepared, vec![text(host)]).await.unwrap();
                 let found = finish(outcome).await.unwrap().lines();
-                // The text as such, once with its constants in the place of parameters.
+                // The same query as text, with constants in place of the parameters.
                 let constant = sql.replace("$1", &format!("'{host}'"));
                 assert_eq!(db.rows(&constant).await, found, "{round}: {constant}");
                 let rows = constant.replace("FROM m", "FROM (SELECT * FROM m LIMIT 1000000) m");
@@ -362,7 +362,7 @@ async fn plans_are_used_again() {
     }
 }
 
-/// Plans with several tables are used again as well: with other keys, times and sizes of them.
+/// The session also reuses plans with several tables, with other keys, times and table sizes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_of_several_tables_are_used_again() {
     let db = database().await;
@@ -415,7 +415,7 @@ async fn plans_of_several_tables_are_used_again() {
                 let found = sorted(finish(outcome).await.unwrap().lines());
                 let constant = sql.replace("$1", &format!("'{value}'"));
                 assert_eq!(sorted(db.rows(&constant).await), found, "{step}: {constant}");
-                // A comment keeps its constants in their places.
+                // A comment keeps the text's constants in the plan.
                 let alone = format!("{constant} -- {step}");
                 assert_eq!(sorted(db.rows(&alone).await), found, "{step}: {constant}");
                 let rows = alone.replace("FROM m", "FROM (SELECT * FROM m LIMIT 1000000) m");
@@ -427,8 +427,8 @@ async fn plans_of_several_tables_are_used_again() {
     assert!(found_some > 100, "{found_some}");
 }
 
-/// A text of a known shape is not parsed; what it means, and what is wrong with it, stays the same,
-/// also when its table is another one by then.
+/// The session does not parse a text of a known shape again; the meaning and the errors stay the
+/// same, even if the table has changed in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn texts_of_a_known_shape() {
     let db = database().await;
@@ -443,7 +443,7 @@ async fn texts_of_a_known_shape() {
         assert_eq!(db.rows(&asked("h1", whole)).await, ["h1|1000|2998"]);
         assert!(db.rows(&asked("it''s", whole)).await.is_empty());
     }
-    // Parsed before the table changes, and carried out after that.
+    // Parsed before the change of the table, and executed after the change.
     let parsed = db.session.parse(&asked("h2", whole)).unwrap().remove(0);
     assert_eq!(parsed.text(), asked("h2", whole).trim_end().trim_end_matches(';'));
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
@@ -462,7 +462,7 @@ async fn texts_of_a_known_shape() {
     db.tag("ALTER TABLE m RENAME COLUMN value TO v").await;
     let outcome = db.session.run(&parsed).await.unwrap();
     assert_eq!(finish(outcome).await.unwrap().lines(), ["h2|4|2999"]);
-    // A constant that is none is told as to a session that has not seen the shape.
+    // An invalid constant gives the same error as in a session that has not seen the shape.
     let wrong = asked("h2", "not a time");
     let other = db.service.connect(login()).unwrap();
     let [here, there] = [db.error(&wrong).await, run(&other, &wrong).await.err().unwrap()];
@@ -471,8 +471,7 @@ async fn texts_of_a_known_shape() {
     assert_eq!(here.kind(), ErrorKind::InvalidDatetimeFormat, "{here}");
 }
 
-/// Of a few series there are few rows: one stream of them, once it is known how many series there
-/// are.
+/// A few series have few rows: the scan uses one stream once the number of series is known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_rows_are_one_stream() {
     let db = database().await;

@@ -1,11 +1,10 @@
-//! Filters give the same rows whether or not they are pushed down.
+//! Filters return the same rows with and without pushdown.
 
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::harness::Database;
 
-/// Tables of different granularity and timestamp type, with ticks on both sides of the base, and
-/// of different index.
+/// Tables of different granularity, timestamp type and index, with ticks on both sides of the base.
 const TABLES: &[(&str, &str, &str, &str)] = &[
     ("fine", "timestamptz", "1ns", "1min"),
     ("coarse", "timestamptz", "10s", "10s"),
@@ -111,7 +110,8 @@ fn pushed_filters_agree_with_plain_ones() {
         .run(&(filter(), 0..TABLES.len()), |(filter, table)| {
             let (name, time, _, _) = TABLES[table];
             let sql = &filter.sql;
-            // Outside of a filter nothing is pushed down: the comparison is evaluated per row.
+            // Outside of a WHERE clause there is no pushdown: the comparison is evaluated for each
+            // row.
             let plain = format!("SELECT v FROM (SELECT v, ({sql}) AS hit FROM {name} OFFSET 0) q WHERE hit ORDER BY v");
             let pushed = format!("SELECT v FROM {name} WHERE {sql} ORDER BY v");
             let sql_zone = time.starts_with("timestamp(") || !sql.contains("timestamptz");
@@ -155,7 +155,7 @@ async fn plans_show_the_ranges_of_the_calendar() {
     let march = format!("{mondays} AND extract(month FROM time) = 3");
     let plan = db.plan(&march).await;
     assert!(plan.contains("ranges=4,"), "{plan}");
-    // An event that took the place of another hides how many there are, not where they end.
+    // A replaced event makes the number of events inexact, but not the first and last time.
     db.tag("CALL stratalog.flush('days')").await;
     db.tag("INSERT INTO days VALUES ('2012-03-05 06:00+00', 1000)").await;
     let plan = db.plan(mondays).await;
@@ -163,7 +163,7 @@ async fn plans_show_the_ranges_of_the_calendar() {
     assert_eq!(db.rows(&format!("{march} ORDER BY v")).await, ["71", "78", "85", "1000"]);
     let plan = db.plan("SELECT v FROM days WHERE extract(dow FROM time) = 1 OR v > 3").await;
     assert!(plan.contains("ticks=all"), "{plan}");
-    // Nothing but Mondays is read of what is kept by days.
+    // The table has about one event a day, and the scan returns only the events of Mondays.
     let analyzed = db.rows(&format!("EXPLAIN ANALYZE {mondays}")).await.join("\n");
     let scan = analyzed.lines().find(|line| line.contains("ChronicleScan")).unwrap();
     assert!(scan.contains("output_rows=53,"), "{scan}");

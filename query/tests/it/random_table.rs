@@ -1,5 +1,5 @@
-//! A table of random events: late ones, NULL, NaN and infinities, deletes, replacements, added columns,
-//! in every tier.
+//! A table of random events: late events, NULL, NaN and infinities, deletes, replacements and added
+//! columns, in every tier.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::harness::Database;
 /// Table `t`.
 pub struct RandomTable {
     pub db: Database,
-    /// Columns that are no key, with their types.
+    /// Columns outside of the key, with their types.
     pub columns: Vec<(&'static str, &'static str)>,
     pub collision: &'static str,
 }
 
 impl RandomTable {
-    /// An empty one.
+    /// An empty table.
     pub async fn new(random: &mut Random) -> Self {
         let db = match random.below(4) {
             0 => Database::new(),
@@ -51,7 +51,7 @@ impl RandomTable {
         Self { db, columns, collision }
     }
 
-    /// Something happens to it.
+    /// Applies a random change to the table.
     pub async fn change(&mut self, random: &mut Random) {
         let Self { db, columns, collision, .. } = self;
         match random.below(8) {
@@ -70,25 +70,25 @@ impl RandomTable {
     }
 }
 
-/// One of some texts.
+/// A random text of `values`.
 pub fn pick<'a>(random: &mut Random, values: &[&'a str]) -> &'a str {
     values[random.below(values.len() as u64) as usize]
 }
 
-/// A value of a column, as SQL writes it.
+/// A value of a column in SQL syntax.
 fn value(random: &mut Random, kind: &str) -> String {
     let whole = random.below(2001) as i64 - 1000;
     match (kind, random.below(12)) {
         (_, 0) => "NULL".to_string(),
         ("double", 1) => pick(random, &["'NaN'", "'inf'", "'-inf'"]).to_string(),
-        // Sums of eighths are exact, in whatever order they are added.
+        // Sums of eighths are exact in any order of the additions.
         ("double", _) => format!("{}", whole as f64 / 8.0),
         ("text", _) => format!("'{}'", pick(random, &["x", "yy", ""])),
         _ => whole.to_string(),
     }
 }
 
-/// Some rows, a few of them late.
+/// Inserts some rows, a few of them late.
 async fn insert(db: &Database, random: &mut Random, columns: &[(&str, &str)], first: bool) {
     let mut sql = "INSERT INTO t (time, host, unit".to_string();
     for (name, _) in columns {
@@ -113,7 +113,7 @@ async fn insert(db: &Database, random: &mut Random, columns: &[(&str, &str)], fi
     db.tag(&sql).await;
 }
 
-/// Conditions that the scan carries out.
+/// Random conditions that the scan can evaluate.
 pub fn conditions(random: &mut Random) -> Vec<String> {
     let mut conditions: Vec<String> = Vec::new();
     if random.below(2) == 0 {
@@ -133,7 +133,7 @@ pub fn conditions(random: &mut Random) -> Vec<String> {
     conditions
 }
 
-/// The same over rows: a LIMIT keeps everything apart.
+/// The same query over rows: the LIMIT prevents pushdown.
 pub fn over_rows(sql: &str) -> String {
     sql.replace(" FROM t", " FROM (SELECT * FROM t LIMIT 1000000000000) t")
 }

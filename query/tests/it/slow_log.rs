@@ -14,7 +14,7 @@ use stratalog_model::{
     log::{Completion, Frame, LogStatus, Reservation},
 };
 
-/// Tells each frame's fate so many milliseconds after it is decided.
+/// Reports each frame's completion with a delay in milliseconds.
 #[derive(Debug)]
 pub struct SlowLog {
     pub inner: Arc<dyn Log>,

@@ -26,7 +26,7 @@ async fn endless(session: &Arc<Session>, sql: &str) -> Rows {
     }
 }
 
-/// How many rows come next.
+/// The number of rows in the next batch.
 async fn next(rows: &mut Rows) -> usize {
     let next = tokio::time::timeout(Duration::from_secs(10), rows.next()).await;
     next.expect("nothing came").unwrap().unwrap().num_rows()
@@ -73,7 +73,8 @@ async fn parameters_say_where_it_begins_and_what_it_takes() {
     assert!(is_silent(&mut rows).await);
 }
 
-/// A fraction would be rounded, and no number of events is all of them.
+/// A fraction is an error, because rounding would change the position; NULL as a number of events
+/// is an error, because NULL would mean all events.
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_are_positions_and_numbers_of_events() {
     let db = database().await;
@@ -122,7 +123,7 @@ async fn a_subscription_ends_with_its_table() {
     assert_eq!(rows.next().await.unwrap().unwrap_err().kind(), ErrorKind::UndefinedTable);
 }
 
-/// It goes on with the columns that it began with.
+/// A subscription keeps its columns from the start.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_column_is_for_those_who_come_later() {
     let db = database().await;
@@ -136,7 +137,7 @@ async fn a_new_column_is_for_those_who_come_later() {
     assert_eq!(later.schema().fields().len(), 6);
 }
 
-/// A wait ends with what it waited for: an event that another session commits.
+/// A wait ends with the awaited event, committed by another session.
 #[tokio::test(flavor = "multi_thread")]
 async fn positions_are_waited_for() {
     let db = database().await;

@@ -41,7 +41,7 @@ async fn system_columns_are_there_by_name_and_not_in_stars() {
     assert!(!plan.contains("FilterExec"), "{plan}");
 }
 
-/// F6: a coarser index groups events, and changes nothing else.
+/// F6: a coarser index groups events and has no other effect.
 #[tokio::test]
 async fn groups_follow_the_index() {
     let db = Database::new();
@@ -68,7 +68,7 @@ async fn groups_follow_the_index() {
     );
     let inserted = "INSERT INTO t VALUES ('2024-01-01 00:01:00.5+00', 5) RETURNING _group, *";
     assert_eq!(db.rows(inserted).await, ["60|2024-01-01 00:01:00.5+00|5"]);
-    // A transaction block sees its own index, others that of before.
+    // A transaction block sees its own index; other sessions see the earlier index.
     let other = db.service.connect(login()).unwrap();
     db.tag("BEGIN").await;
     db.tag("ALTER TABLE t SET (granularity = '1min')").await;
@@ -78,7 +78,7 @@ async fn groups_follow_the_index() {
     assert_eq!(db.rows(filtered).await, ["1", "2"]);
 }
 
-/// Comparisons with the numbers of events choose what is read, in every tier.
+/// Comparisons with event numbers restrict the read, in every tier.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_of_events_are_pushed_down() {
     let db = Database::of_small_parts();
@@ -143,7 +143,7 @@ async fn numbers_of_events_are_pushed_down() {
         assert_eq!(db.rows(replayed).await, ["10", "11", "300"], "{tier}");
         assert_eq!(db.rows("SELECT x FROM playback('t', 2)").await, ["400", "399"], "{tier}");
     }
-    // A block of a tablet without the arrival number is read no further.
+    // The scan skips the rest of a tablet block without the arrival number.
     db.tag("CREATE TABLE w (time timestamptz NOT NULL, x int)").await;
     for first in [1, 101, 201] {
         db.tag(&format!("INSERT INTO w SELECT timestamptz '2024-01-01' + n * interval '1 s', n FROM generate_series({first}, {}) AS g(n)", first + 99)).await;

@@ -1,4 +1,4 @@
-//! Events that are moved by hand, and what is shown of them.
+//! Manual moves of events between tiers, and the resulting statistics.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ async fn filled() -> Database {
     db
 }
 
-/// Where the events of `t` are.
+/// The tiers of the events of `t`.
 async fn tiers(db: &Database) -> Vec<String> {
     db.rows("SELECT _tier, count(*) FROM t GROUP BY _tier ORDER BY _tier").await
 }
@@ -40,7 +40,7 @@ async fn a_call_tells_what_it_moved() {
     assert_eq!(db.rows("CALL stratalog.flush('public.t')").await, ["0|0|0"]);
     db.tag("INSERT INTO t VALUES ('2024-01-01 12:00', 'c', 3)").await;
     assert_eq!(tiers(&db).await, ["journal|1", "tablet|2"]);
-    // The one event out of the journal, and then both tablets into one story.
+    // First the single event leaves the journal, then both tablets become one story.
     assert_eq!(db.rows("CALL stratalog.compact('t')").await, ["4|2|2"]);
     assert_eq!(tiers(&db).await, ["story|3"]);
     assert_eq!(db.rows("CALL stratalog.compact('t')").await, ["0|0|0"]);
@@ -69,7 +69,7 @@ async fn a_parameter_names_the_table() {
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
     let error = db.session.execute(&prepared, vec![ScalarValue::Utf8(None)]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NullNotAllowed);
-    // One prepared before the table was made finds it.
+    // A statement prepared before the creation of the table finds the table.
     let parsed = db.session.parse("CALL stratalog.compact('later')").unwrap().remove(0);
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
     let error = db.session.execute(&prepared, vec![]).await.unwrap_err();
@@ -79,7 +79,7 @@ async fn a_parameter_names_the_table() {
     assert_eq!(answer.lines(), ["0|0|0"]);
 }
 
-/// Whether the events of `t` leave the journal, without anybody who waits for it.
+/// True if the events of `t` leave the journal without a caller.
 async fn move_on_their_own(db: &Database, tier: &str) -> bool {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
@@ -160,7 +160,7 @@ async fn explain_analyze_counts_in_each_tier() {
     assert!(!text.contains("journal_") && !text.contains("tablet_"), "{text}");
 }
 
-/// Parts of a tier that a query passed over, and that it read.
+/// The numbers of pruned and of read parts of a tier.
 async fn parts(db: &Database, tier: &str, sql: &str) -> (f64, f64) {
     let text = db.rows(&format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
     let count = |what: &str| figure(&text, &format!("{tier}_parts_{what}")).unwrap_or(0.0);
@@ -171,7 +171,7 @@ async fn parts(db: &Database, tier: &str, sql: &str) -> (f64, f64) {
 async fn parts_without_the_wanted_values_are_passed_over() {
     let db = Database::new();
     db.tag("CREATE TABLE v (time timestamptz NOT NULL, n int, x double precision, t text)").await;
-    // Three tablets, as many blocks at least.
+    // Three tablets with at least as many blocks.
     for part in 0..3 {
         let first = part * 1000;
         db.tag(&format!(
@@ -204,7 +204,7 @@ async fn parts_without_the_wanted_values_are_passed_over() {
     }
     let plan = db.rows("EXPLAIN SELECT x FROM v WHERE n > 2990 AND t < 'u'").await.join("\n");
     assert!(plan.contains("values=n >= 2990, values=t <= \"u\""), "{plan}");
-    // What holds NaN cannot be told by its lowest and highest value.
+    // The minimum and maximum say nothing about a part with NaN.
     db.tag("INSERT INTO v VALUES ('2024-02-01', 1, 'NaN', '')").await;
     db.tag("CALL stratalog.flush('v')").await;
     assert_eq!(db.rows("SELECT n FROM v WHERE x > 1e6").await, ["1"]);

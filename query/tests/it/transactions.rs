@@ -181,7 +181,7 @@ async fn a_definition_takes_effect_at_commit_and_not_at_rollback() {
     assert!(db.session.take_notices().is_empty());
     db.tag("BEGIN").await;
     db.tag("DROP TABLE v, u").await;
-    // Another session was faster: COMMIT says so.
+    // Another session dropped the table first: COMMIT returns the error.
     run(&other, "DROP TABLE v").await.unwrap();
     assert_eq!(db.kind("COMMIT").await, ErrorKind::UndefinedTable);
     assert_eq!(db.session.transaction(), TransactionState::Idle);
@@ -204,7 +204,7 @@ async fn a_table_that_another_session_drops_before_commit_fails_the_block_whole(
         assert_eq!(db.kind("COMMIT").await, ErrorKind::UndefinedTable);
         assert_eq!(db.rows("SELECT count(*) FROM u").await, ["0"]);
         assert_eq!(db.kind("SELECT * FROM made").await, ErrorKind::UndefinedTable);
-        // The catalog goes on.
+        // The catalog still works.
         db.tag("CREATE TABLE made (time timestamptz NOT NULL)").await;
         db.tag("DROP TABLE made").await;
     }
@@ -273,7 +273,7 @@ async fn a_producers_number_goes_with_the_rows_that_were_taken_back() {
     db.tag("INSERT INTO t VALUES ('2024-01-01', 2)").await;
     assert_eq!(db.tag("COMMIT").await, "COMMIT");
     assert_eq!(db.rows("SELECT x FROM t").await, ["2"]);
-    // The same once more is told to be so.
+    // A repeated commit under the same number gives a notice.
     db.tag("SET stratalog.producer_sequence = 5").await;
     db.session.take_notices();
     db.tag("BEGIN").await;
@@ -307,7 +307,7 @@ async fn modes_go_back_with_a_savepoint() {
     db.tag("ROLLBACK TO s").await;
     db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
     db.tag("COMMIT").await;
-    // Many savepoints, one at a time.
+    // Many savepoints, each released before the next savepoint.
     db.tag("BEGIN").await;
     for _ in 0..300 {
         db.tag("SAVEPOINT s").await;
@@ -362,7 +362,7 @@ async fn a_block_with_definitions_sees_what_others_define() {
     let db = database().await;
     let other = db.service.connect(login()).unwrap();
     let others = async |sql: &str| run(&other, sql).await.unwrap();
-    // Columns that both add are two.
+    // Columns added by both sessions are two columns.
     db.tag("BEGIN ISOLATION LEVEL READ COMMITTED").await;
     db.tag("ALTER TABLE t ADD COLUMN mine int DEFAULT 1").await;
     others("ALTER TABLE t ADD COLUMN yours text DEFAULT 'x'").await;
@@ -370,7 +370,7 @@ async fn a_block_with_definitions_sees_what_others_define() {
     assert_eq!(db.rows("SELECT mine, yours FROM t").await, ["1|y"]);
     db.tag("COMMIT").await;
     assert_eq!(db.rows("SELECT mine, yours FROM t").await, ["1|y"]);
-    // A table that took the name of the one to be dropped stays.
+    // A new table with the name of the dropped table stays.
     db.tag("BEGIN").await;
     db.tag("DROP TABLE t").await;
     others("DROP TABLE t").await;

@@ -134,11 +134,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Reads a value and appends it. On an error the builder is as before, but for
-    /// elements of an array that preceded the bad one: a builder that failed must be dropped.
+    /// Parses a value and appends the result. An error leaves the builder unchanged except for the
+    /// elements of an array in front of the bad element: after an error the builder must be
+    /// dropped.
     ///
     /// # Errors
-    /// What PostgreSQL says of a text that is no value of the type.
+    /// PostgreSQL's error for invalid text of the type.
     #[inline]
     pub fn append_text(&mut self, text: &str, style: &TextStyle) -> Result<()> {
         match &mut self.kind {
@@ -196,8 +197,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// As [`Self::append_text`], but a text that is no value of the type appends NULL: the builder
-    /// can be used on.
+    /// Like [`Self::append_text`], but invalid text appends NULL, and the builder stays usable.
     ///
     /// # Errors
     /// As [`Self::append_text`].
@@ -205,7 +205,7 @@ impl ColumnBuilder {
         let read = self.append_text(text, style);
         if read.is_err() {
             match &mut self.kind {
-                // The elements before the bad one belong to the NULL, which hides them.
+                // The NULL hides the elements in front of the bad element.
                 Kind::Array { child, offsets, nulls, .. } => {
                     let end = i32::try_from(child.len()).map_err(|_| {
                         Error::internal("a batch of arrays has more than 2^31 elements")
@@ -219,7 +219,7 @@ impl ColumnBuilder {
         read
     }
 
-    /// Values so far.
+    /// The number of values so far.
     pub fn len(&self) -> usize {
         use arrow::array::ArrayBuilder as _;
         match &self.kind {
@@ -241,12 +241,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Whether there are no values.
+    /// True if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The array of the values so far; the builder starts anew.
+    /// The array of the values so far; the builder starts empty again.
     pub fn finish(&mut self) -> ArrayRef {
         match &mut self.kind {
             Kind::Boolean(builder) => Arc::new(builder.finish()),
@@ -282,7 +282,8 @@ impl ColumnBuilder {
             Kind::Uuid(builder) => Arc::new(builder.finish()),
             Kind::Array { item, child, offsets, nulls } => {
                 let offsets = std::mem::replace(offsets, vec![0]);
-                // Offsets only ever grow: each is the child's length at its time.
+                // Offsets never decrease: each offset is the length of the child at the time of the
+                // append.
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
                 let field = Arc::new(item.arrow_field("item", true));
                 Arc::new(ListArray::new(field, offsets, child.finish(), nulls.finish()))
@@ -291,10 +292,10 @@ impl ColumnBuilder {
     }
 }
 
-/// Reads one value into an array of length 1; `None` is NULL.
+/// Parses one value into an array of length 1; `None` is NULL.
 ///
 /// # Errors
-/// What PostgreSQL says of a text that is no value of the type.
+/// PostgreSQL's error for invalid text of the type.
 pub fn parse_value(
     text: Option<&str>,
     column_type: &ColumnType,

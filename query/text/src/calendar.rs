@@ -11,7 +11,7 @@ pub const SECOND_NS: i64 = 1_000_000_000;
 /// Nanoseconds of a day.
 pub const DAY_NS: i64 = DAY_SECONDS * SECOND_NS;
 
-/// Days between 1970-01-01 and 2000-01-01, where PostgreSQL counts from.
+/// Days between 1970-01-01 and 2000-01-01, PostgreSQL's epoch.
 pub const POSTGRES_EPOCH_DAYS: i64 = 10_957;
 
 /// Seconds between 1970-01-01 and 2000-01-01.
@@ -43,7 +43,7 @@ pub fn days_of(civil: Civil) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The date that lies `days` after 1970-01-01.
+/// The date `days` days after 1970-01-01.
 #[inline]
 pub fn civil_of(days: i64) -> Civil {
     let shifted = days + 719_468;
@@ -61,8 +61,8 @@ pub fn civil_of(days: i64) -> Civil {
     Civil { year, month, day }
 }
 
-/// The number of units that is nearest to a time in nanoseconds since 1970. Of two that are equally
-/// near it is the one farther from 2000, as PostgreSQL rounds.
+/// A time in nanoseconds since 1970, rounded to the nearest unit. A tie rounds away from 2000, like
+/// PostgreSQL.
 pub fn nearest_units(time_ns: i128, unit_ns: i128) -> i128 {
     let (whole, rest) = (time_ns.div_euclid(unit_ns), time_ns.rem_euclid(unit_ns));
     let base_ns = i128::from(POSTGRES_EPOCH_SECONDS) * i128::from(SECOND_NS);
@@ -89,7 +89,7 @@ pub fn month_days(year: i64, month: u32) -> u32 {
     }
 }
 
-/// Whether month and day exist.
+/// True if month and day exist.
 #[inline]
 pub fn is_valid(civil: Civil) -> bool {
     (1..=12).contains(&civil.month)
@@ -97,7 +97,7 @@ pub fn is_valid(civil: Civil) -> bool {
         && civil.day <= month_days(civil.year, civil.month)
 }
 
-/// How many units a second has.
+/// The number of units in a second.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

@@ -17,11 +17,11 @@ pub use self::{
     writer::{CopyRows, CopyWriter},
 };
 
-/// What to do about a quote that nothing closes.
+/// The hint for an unclosed quote.
 pub const UNTERMINATED_HINT: &str =
     "End the value with a quote; write a quote that belongs to a value twice.";
 
-/// Where a quote stands that nothing closes: the line on which its record begins, and its own.
+/// The position of an unclosed quote: the first line of the record, and the line of the quote.
 pub fn unterminated_detail(record_line: u64, quote_line: u64) -> String {
     if record_line == quote_line {
         return format!("The quote on line {quote_line} is never closed.");

@@ -1,4 +1,4 @@
-//! A row that breaks a constraint, as errors show it.
+//! A row that violates a constraint, in the form of error messages.
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -7,7 +7,7 @@ use arrow::{
 
 use crate::{TextStyle, write_value};
 
-/// Bytes of a value that are shown, as in PostgreSQL.
+/// The maximum number of shown bytes of a value, equal to PostgreSQL's limit.
 const SHOWN_BYTES_MAX: usize = 64;
 
 /// The DETAIL of an error about one row of these columns: `Failing row contains (1, a, null).`

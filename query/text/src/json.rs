@@ -1,4 +1,4 @@
-//! JSON as `jsonb` stores it: validated, keys sorted and unique, numbers exact.
+//! JSON in the form of `jsonb`: validated, keys sorted and unique, numbers exact.
 
 mod reader;
 
@@ -6,22 +6,22 @@ use stratalog_model::Result;
 
 pub use self::reader::Json;
 
-/// Deepest nesting of arrays and objects that is accepted.
+/// The maximum accepted nesting of arrays and objects.
 pub const DEPTH_MAX: usize = 512;
 
-/// The normalized text of a JSON document, as PostgreSQL writes a `jsonb`: object keys
-/// ordered by length, then bytes, the last of equal ones kept; numbers in full; one space
-/// after `,` and `:`.
+/// The normalized text of a JSON document in PostgreSQL's form of `jsonb`: object keys ordered by
+/// length, then bytes, with the last of equal keys; numbers without exponent; one space after `,`
+/// and `:`.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` with the place of the mistake in the detail.
+/// `InvalidTextRepresentation` with the position of the mistake in the detail.
 pub fn normalize_jsonb(text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len() + 16);
     append_jsonb(text, &mut out)?;
     Ok(out)
 }
 
-/// [`normalize_jsonb`], appended to `out`; on an error `out` is as before.
+/// Like [`normalize_jsonb`], but appends to `out`; an error leaves `out` unchanged.
 ///
 /// # Errors
 /// As [`normalize_jsonb`].

@@ -1,12 +1,12 @@
-//! Values as PostgreSQL writes them, and the COPY formats built from them.
+//! Values in PostgreSQL's text forms, and the COPY formats built from these values.
 //!
 //! *What it is*: column-at-a-time writers over Arrow arrays ([`ColumnWriter`]), builders
 //! that read text into Arrow columns with PostgreSQL's rules and errors
 //! ([`ColumnBuilder`]), and incremental readers and writers of COPY's text and CSV
 //! ([`copy`]).
 //!
-//! *What it deliberately is not*: it opens no file or socket, plans no SQL, knows no
-//! DataFusion, and keeps no session: what a session decides arrives as a [`TextStyle`].
+//! *What it deliberately is not*: the crate opens no file or socket, plans no SQL, does not know
+//! DataFusion, and keeps no session: the session's settings arrive as a [`TextStyle`].
 //!
 //! *Data path*: bytes → [`copy::CopyParser`] → [`ColumnBuilder`] per column →
 //! `RecordBatch`; and back: `RecordBatch` → [`ColumnWriter`] per column → bytes.

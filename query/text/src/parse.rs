@@ -1,4 +1,4 @@
-//! Reading values with PostgreSQL's rules and errors.
+//! Parses values with PostgreSQL's rules and errors.
 
 pub mod array;
 pub mod binary;
@@ -11,7 +11,7 @@ pub use words::abbreviated;
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The error of a text that is no value of a type.
+/// The error for invalid text of a type.
 pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
     Error::new(
         ErrorKind::InvalidTextRepresentation,
@@ -19,7 +19,7 @@ pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// At most 200 characters of a value, for messages: a value can be as large as a message.
+/// At most 200 characters of a value, for messages, because a value can be very large.
 pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
     const SHOWN_MAX: usize = 200;
     match text.char_indices().nth(SHOWN_MAX) {
@@ -28,7 +28,7 @@ pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Whitespace of C's `isspace`, which PostgreSQL skips around most values.
+/// Trims the whitespace of C's `isspace`; PostgreSQL skips this whitespace around most values.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| matches!(c, ' ' | '\t'..='\r'))
 }
@@ -54,7 +54,7 @@ pub fn parse_boolean(text: &str) -> Result<bool> {
     if prefix_of("false") || prefix_of("no") || trimmed == "0" {
         return Ok(false);
     }
-    // "o" alone would be the prefix of both.
+    // "o" alone would be a prefix of both words.
     if trimmed.eq_ignore_ascii_case("on") {
         return Ok(true);
     }

@@ -1,4 +1,4 @@
-//! What a session decides about the text form of values.
+//! The session settings for the text form of values.
 
 use crate::TimeZone;
 
@@ -37,14 +37,14 @@ pub enum ByteaOutput {
     /// `\x0a0b`
     #[default]
     Hex,
-    /// Printable bytes as they are, others as `\012`.
+    /// Printable bytes unchanged, other bytes like `\012`.
     Escape,
 }
 
-/// What a session decides about the text form of values.
+/// The session settings for the text form of values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextStyle {
-    /// Zone that timestamptz is shown in, and read in when the text names none.
+    /// The output zone of timestamptz, and the input zone for text without a zone.
     pub time_zone: TimeZone,
     /// Order of the numbers of an ambiguous date.
     pub date_order: DateOrder,
@@ -52,25 +52,26 @@ pub struct TextStyle {
     pub interval_style: IntervalStyle,
     /// Output form of bytes.
     pub bytea_output: ByteaOutput,
-    /// Above 0: floats are written in the fewest digits that read back exactly;
-    /// otherwise rounded to 15 (real: 6) digits plus this number, which may be negative.
+    /// Above 0: floats have the fewest digits that read back exactly; otherwise floats are rounded
+    /// to 15 (real: 6) digits plus this number, which may be negative.
     pub extra_float_digits: i32,
-    /// Digits of a second's fraction in timestamps, times and intervals, 0 to 9; further digits are cut.
+    /// Digits of a second's fraction in timestamps, times and intervals, 0 to 9; further digits are
+    /// cut off.
     pub fraction_digits: u32,
-    /// Nanoseconds since 1970 that `now`, `today`, `tomorrow` and `yesterday` mean;
-    /// `None` refuses them.
+    /// The time behind `now`, `today`, `tomorrow` and `yesterday`, in nanoseconds since 1970; with
+    /// `None` these words are errors.
     pub now_ns: Option<i64>,
 }
 
 impl TextStyle {
-    /// Nanoseconds of a second without the digits beyond [`Self::fraction_digits`]. Cut, not rounded: the
-    /// order of times stays.
+    /// Nanoseconds of a second without the digits beyond [`Self::fraction_digits`]. The digits are
+    /// cut, not rounded, to keep the order of times.
     pub(crate) fn fraction(&self, nanos: u32) -> u32 {
         let cut = FRACTION_DIGITS_MAX.saturating_sub(self.fraction_digits);
         nanos - nanos % 10_u32.pow(cut)
     }
 
-    /// The same for the nanoseconds of an interval, cut towards 0.
+    /// The same cut for the nanoseconds of an interval, towards 0.
     pub(crate) fn interval_fraction(&self, nanos: i128) -> i128 {
         let cut = FRACTION_DIGITS_MAX.saturating_sub(self.fraction_digits);
         nanos - nanos % 10_i128.pow(cut)

@@ -1,4 +1,4 @@
-//! Writing values as PostgreSQL does, column at a time.
+//! Writes values in PostgreSQL's text forms, column by column.
 
 pub mod datetime;
 mod extents;
@@ -13,8 +13,8 @@ use self::source::Source;
 pub use self::source::type_name;
 use crate::{TextStyle, style::ByteaOutput};
 
-/// Writes the values of one Arrow array; everything that depends on the array's type is
-/// decided once, when the writer is made.
+/// Writes the values of one Arrow array. The constructor makes all decisions that depend on the
+/// array's type.
 #[derive(Debug)]
 pub struct ColumnWriter<'a> {
     source: Source<'a>,
@@ -22,24 +22,23 @@ pub struct ColumnWriter<'a> {
 }
 
 impl<'a> ColumnWriter<'a> {
-    /// A writer of `array`, whose SQL type is what
-    /// [`ColumnType::from_arrow_field`](stratalog_model::ColumnType::from_arrow_field)
-    /// makes of `field`.
+    /// A writer of `array`. The SQL type is the result of
+    /// [`ColumnType::from_arrow_field`](stratalog_model::ColumnType::from_arrow_field) for `field`.
     ///
     /// # Errors
-    /// `FeatureNotSupported` when no SQL type fits.
+    /// `FeatureNotSupported` if no SQL type fits.
     pub fn new(array: &'a dyn Array, field: &Field, style: &'a TextStyle) -> Result<Self> {
         Ok(Self { source: Source::new(array, field)?, style })
     }
 
-    /// Whether row `row` is NULL. `row` must be below the array's length.
+    /// True if row `row` is NULL. `row` must be below the array's length.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         self.source.is_null(row)
     }
 
-    /// Appends the text of row `row`, which must be below the array's length. Returns
-    /// `false` and appends nothing for NULL.
+    /// Appends the text of row `row`, which must be below the array's length. For NULL, returns
+    /// `false` and appends nothing.
     #[inline]
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> bool {
         if self.source.is_null(row) {
@@ -50,10 +49,10 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-/// The text of one value; `None` for NULL. For many values make a [`ColumnWriter`] instead.
+/// The text of one value; `None` for NULL. For many values, a [`ColumnWriter`] is better.
 ///
 /// # Errors
-/// `FeatureNotSupported` when no SQL type fits the field.
+/// `FeatureNotSupported` if no SQL type fits the field.
 pub fn write_value(
     array: &dyn Array,
     row: usize,
@@ -101,7 +100,7 @@ pub fn write_bytea(bytes: &[u8], style: ByteaOutput, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a UUID; anything but 16 bytes is written as hexadecimal digits alone.
+/// Appends a UUID; any other length than 16 bytes becomes plain hexadecimal digits.
 pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     for (at, byte) in bytes.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
@@ -111,7 +110,7 @@ pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an array element, quoted when the array syntax needs it.
+/// Appends an array element, quoted if the array syntax needs quotes.
 pub(crate) fn write_element(text: &[u8], out: &mut Vec<u8>) {
     let plain = !text.is_empty()
         && !text.eq_ignore_ascii_case(b"null")

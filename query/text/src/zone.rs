@@ -8,15 +8,15 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of, days_of};
 
-/// The zone database ends in 2100. Rules speak of months and weekdays, so years from this
-/// one on are looked up in one of these 28 with the same length and the same first weekday.
+/// The zone database ends in 2100. Rules refer to months and weekdays, so the lookup of later years
+/// uses one of these 28 years, with the same length and the same first weekday.
 const CYCLE_FIRST_YEAR: i64 = 2060;
 const CYCLE_YEARS: i64 = 28;
 
-/// Seconds since 1970 before which there were no time zones anywhere.
+/// Before this time, in seconds since 1970, no time zones existed.
 const SECONDS_MIN: i64 = -100_000_000_000;
 
-/// Most seconds that an offset may differ from UTC, as in PostgreSQL (15:59:59).
+/// The maximum offset from UTC in seconds, equal to PostgreSQL's maximum (15:59:59).
 const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
 
 /// A time zone.
@@ -24,7 +24,7 @@ const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
 pub enum TimeZone {
     /// A zone of the tz database, daylight saving included.
     Named(Tz),
-    /// Always the same distance from UTC.
+    /// A constant offset from UTC.
     Fixed {
         /// Seconds east of Greenwich.
         east_seconds: i32,
@@ -34,13 +34,13 @@ pub enum TimeZone {
 /// A zone of the tz database at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneName {
-    /// Its name.
+    /// The zone's name.
     pub name: &'static str,
-    /// What its time is called then: `CET`; numbers where it has no name.
+    /// The abbreviation at the instant: `CET`; a number if the zone has no abbreviation.
     pub abbreviation: String,
-    /// Seconds east of Greenwich then.
+    /// The offset at the instant, in seconds east of Greenwich.
     pub east_seconds: i32,
-    /// Whether daylight saving time is in effect then.
+    /// True if daylight saving time is in effect at the instant.
     pub is_summer: bool,
 }
 
@@ -88,8 +88,8 @@ impl TimeZone {
         .with_hint("use a name like Europe/Berlin, or a number of hours east of UTC"))
     }
 
-    /// The value of the setting `TimeZone` in the form that SHOW prints: a name of the tz database
-    /// as the database spells it, a POSIX offset in upper case, a number as a POSIX offset.
+    /// The setting `TimeZone` in SHOW's format: a name of the tz database in the database's
+    /// spelling, a POSIX offset in upper case, a number as a POSIX offset.
     ///
     /// # Errors
     /// As [`Self::parse_setting`].
@@ -104,7 +104,7 @@ impl TimeZone {
         Ok(spelled.map_or_else(|| trimmed.to_ascii_uppercase(), |zone| zone.name().to_string()))
     }
 
-    /// The zone of a name of the tz database, in any case; `None` if there is none.
+    /// The zone of a tz database name in any case; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("utc")
             || name.eq_ignore_ascii_case("gmt")
@@ -140,7 +140,7 @@ impl TimeZone {
         }
     }
 
-    /// What the zone is called at an instant, given in seconds since 1970: `CEST`, `+03`.
+    /// The zone's abbreviation at an instant, given in seconds since 1970: `CEST`, `+03`.
     pub fn abbreviation_at(&self, utc_seconds: i64) -> String {
         let named = match self {
             Self::Named(zone) => DateTime::from_timestamp(within_database(utc_seconds), 0)
@@ -162,9 +162,9 @@ impl TimeZone {
         })
     }
 
-    /// Seconds east of Greenwich when the wall clock shows `local_seconds` (since 1970).
-    /// An hour that occurs twice is taken as standard time, a skipped one is read with
-    /// the offset before the change; both as PostgreSQL does.
+    /// The offset in seconds east of Greenwich at the local time `local_seconds` (since 1970). An
+    /// ambiguous hour counts as standard time, and a skipped hour uses the offset before the
+    /// change, like in PostgreSQL.
     pub fn offset_of_local(&self, local_seconds: i64) -> i32 {
         match self {
             Self::Fixed { east_seconds } => *east_seconds,
@@ -181,7 +181,7 @@ impl TimeZone {
     }
 }
 
-/// The seconds of a time that the zone database covers and in which the same rules hold.
+/// A time inside of the zone database with the same rules as the given time, in seconds.
 fn within_database(seconds: i64) -> i64 {
     let days = seconds.div_euclid(DAY_SECONDS);
     let year = civil_of(days).year;
@@ -204,14 +204,15 @@ fn local_offset(zone: &Tz, local: &NaiveDateTime, local_seconds: i64) -> i32 {
         MappedLocalTime::Ambiguous(first, second) => {
             first.fix().local_minus_utc().min(second.fix().local_minus_utc())
         }
-        // No zone skips more than a day: the offset a day earlier is the one before.
+        // No zone skips more than a day: the offset one day earlier is the offset before the
+        // change.
         MappedLocalTime::None => TimeZone::Named(*zone).offset_at(local_seconds - 86_400),
     }
 }
 
 impl TimeZone {
-    /// The name that Arrow's types and functions have for it: a name of the tz database, or
-    /// `+hh:mm` east of Greenwich, which has no seconds.
+    /// The zone's name for Arrow's types and functions: a name of the tz database, or `+hh:mm` east
+    /// of Greenwich. Arrow's form has no seconds.
     pub fn arrow_name(&self) -> String {
         match self {
             Self::Named(zone) => zone.name().to_string(),
@@ -225,11 +226,11 @@ impl TimeZone {
 }
 
 impl TimeZone {
-    /// The zone of a name that [`Self::arrow_name`] gives; `None` for any other.
+    /// The zone of a name from [`Self::arrow_name`]; `None` for any other name.
     pub fn of_arrow(name: &str) -> Option<Self> {
         match (Self::named(name), posix(name)) {
             (Some(named), _) => Some(named),
-            // Arrow counts east of Greenwich.
+            // Arrow's sign counts east of Greenwich.
             (None, Some(Self::Fixed { east_seconds })) => Self::fixed(-east_seconds),
             _ => None,
         }
@@ -237,7 +238,7 @@ impl TimeZone {
 }
 
 impl fmt::Display for TimeZone {
-    /// What `SHOW TimeZone` shows.
+    /// The text of `SHOW TimeZone`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(zone) => f.write_str(zone.name()),
@@ -259,7 +260,7 @@ fn hours(text: &str) -> Option<TimeZone> {
         return None;
     }
     let tenths = (hours * 3600.0).round();
-    // Within ±57,600 by the check above.
+    // Within ±57,600 because of the check above.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by 16 hours")]
     TimeZone::fixed(tenths as i32)
 }

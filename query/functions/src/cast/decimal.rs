@@ -1,5 +1,5 @@
-//! Casts of reals and double precisions to numerics, with the 6 or 15 sure decimal digits, as in
-//! PostgreSQL. Arrow gives digits of the binary fraction.
+//! Casts of real and double precision to numeric with the 6 or 15 reliable decimal digits, like
+//! PostgreSQL. Arrow's cast gives the digits of the binary fraction.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::{failed, literal::scalar_of};
 
-/// The function for such a cast.
+/// The function for a cast of floats to numeric.
 pub(super) fn of_floats(precision: u8, scale: u8) -> Arc<ScalarUDF> {
     let name = format!("float_to_numeric_{precision}_{scale}");
     let signature = Signature::any(1, Volatility::Immutable);
@@ -32,7 +32,7 @@ struct OfFloats {
     signature: Signature,
 }
 
-/// Reals or double precisions as numerics of this precision and scale.
+/// Converts reals or double precisions to numerics of the given precision and scale.
 ///
 /// # Errors
 /// `NumericOutOfRange`.
@@ -68,8 +68,8 @@ fn units(number: &str, precision: u8, scale: u8) -> Result<i128> {
     })
 }
 
-/// `1.5e2` times ten to the power of `scale`, rounded half away from zero; `None` where the product
-/// is no number of 128 bits.
+/// `1.5e2` times ten to the power of `scale`, rounded half away from zero; `None` if the product
+/// does not fit 128 bits.
 fn scaled(number: &str, scale: u8) -> Option<i128> {
     let (mantissa, exponent) = number.split_once('e')?;
     let fraction = mantissa.split_once('.').map_or("", |(_, fraction)| fraction);

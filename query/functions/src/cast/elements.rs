@@ -1,4 +1,4 @@
-//! Casts of arrays whose elements a function casts.
+//! Casts of arrays with a function for the elements.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use stratalog_model::{ColumnType, Error};
 use super::rounded::{lists_of, on_first};
 use crate::failed;
 
-/// A function from arrays to arrays that calls `of_element` once for all elements; the results
-/// have the type `element`.
+/// A function from arrays to arrays that calls `of_element` once for all elements; the result
+/// elements have the type `element`.
 pub(super) fn function(of_element: Arc<ScalarUDF>, element: ColumnType) -> Arc<ScalarUDF> {
     let name = format!("{}_of_elements_as_{element}", of_element.name()).replace(' ', "_");
     let signature = Signature::any(1, Volatility::Stable);

@@ -1,4 +1,4 @@
-//! Casts that round: of timestamps to fewer digits, and of the elements of arrays.
+//! Rounding casts: timestamps to fewer digits, and the elements of arrays.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Whether a cast from one unit to another loses digits.
+/// True if a cast from one unit to another loses digits.
 pub(super) fn loses_digits(from: TimeUnit, to: TimeUnit) -> bool {
     nanoseconds(from) < nanoseconds(to)
 }
@@ -101,7 +101,7 @@ pub(super) fn on_first(
     }
 }
 
-/// The lists of an array in any of Arrow's forms.
+/// The lists of an array in any Arrow form.
 pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
     match array.data_type() {
         DataType::List(_) => Ok(array.as_list::<i32>().clone()),
@@ -112,7 +112,7 @@ pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
     }
 }
 
-/// Whether the elements of an array are rounded by a cast of the array.
+/// True if a cast of the array rounds the array's elements.
 pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     matches!(
@@ -124,7 +124,7 @@ pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// An array whose elements are cast to `element`.
+/// An array with a cast of the elements to `element`.
 pub(super) fn elements(element: ColumnType, array: Expr) -> Expr {
     let name = format!("array_to_{element}_array").replace(' ', "_");
     let signature = Signature::any(1, Volatility::Immutable);

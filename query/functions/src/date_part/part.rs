@@ -1,4 +1,4 @@
-//! The parts, and how each is computed.
+//! The parts and their computation.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::Result;
@@ -14,10 +14,10 @@ pub(super) const SECOND_NS: i64 = 1_000_000_000;
 pub(super) const DAY_NS: i64 = 86_400 * SECOND_NS;
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
 
-/// Digits behind the point of a Julian day with its time.
+/// The digits behind the point of a Julian day with a time.
 const JULIAN_DIGITS: i8 = 20;
 
-/// What a part is taken of.
+/// The kind of the input value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Timestamp,
@@ -49,10 +49,10 @@ impl Kind {
     }
 }
 
-/// A moment or a length, in full.
+/// A moment or a length, with all fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instant {
-    /// Days since 1970 and nanoseconds of the day, by the clock on the wall.
+    /// Days since 1970 and nanoseconds of the day, in local time.
     Moment(i64, i64),
     Length(IntervalMonthDayNano),
 }
@@ -88,8 +88,8 @@ impl Part {
     /// The part of this name, in any case.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for unknown names, `FeatureNotSupported` for parts that
-    /// values of this kind do not have.
+    /// `InvalidParameterValue` for unknown names, `FeatureNotSupported` for parts that values of
+    /// this kind do not have.
     pub(super) fn named(name: &str, kind: Kind) -> Result<Self> {
         let lower = name.trim_matches(['\'', '"']).to_ascii_lowercase();
         let part = match lower.as_str() {
@@ -157,7 +157,7 @@ impl Part {
         }
     }
 
-    /// Precision and scale of the numeric that `extract` gives.
+    /// The precision and the scale of `extract`'s numeric.
     pub(super) fn digits(self, kind: Kind) -> (u8, i8) {
         match self {
             Part::Second => (8, 6),
@@ -170,7 +170,7 @@ impl Part {
         }
     }
 
-    /// The part of a value, without the point of its digits.
+    /// The part of a value as an unscaled number.
     pub(super) fn of(self, instant: Instant, kind: Kind, zone: &TimeZone) -> i128 {
         match instant {
             Instant::Moment(days, time) => self.of_moment(days, time, kind, zone),
@@ -223,7 +223,7 @@ impl Part {
             Part::Decade => years / 10,
             Part::Century => years / 100,
             Part::Millennium => years / 1_000,
-            // A year has 365.25 days, a month of those beyond 30.
+            // A year has 365.25 days; the months beyond whole years have 30 days each.
             Part::Epoch => {
                 let quarters = years * 1_461 + months * 120 + days * 4;
                 let time = i128::from(length.nanoseconds);
@@ -233,7 +233,7 @@ impl Part {
         }
     }
 
-    /// The part of so many nanoseconds.
+    /// The part of a time in nanoseconds.
     fn of_time(self, time: i64) -> i128 {
         let in_minute = time % (60 * SECOND_NS);
         i128::from(match self {
@@ -246,17 +246,17 @@ impl Part {
     }
 }
 
-/// The year as it is written: there is none between 1 BC and 1.
+/// The written year: year 0 does not exist between 1 BC and 1.
 fn shown(year: i64) -> i128 {
     i128::from(if year > 0 { year } else { year - 1 })
 }
 
-/// Centuries and millennia count from year 1, and those before it from -1 down.
+/// Centuries and millennia count up from year 1, and before year 1 count down from -1.
 fn windows_of(year: i64, length: i64) -> i128 {
     i128::from(if year > 0 { (year + length - 1) / length } else { -((length - year) / length) })
 }
 
-/// Year and number of the ISO week of a day.
+/// The year and the number of a day's ISO week.
 fn iso_week(days: i64) -> (i64, i64) {
     // The Thursday of a week decides its year.
     let thursday = days - (days + 3).rem_euclid(7) + 3;

@@ -1,4 +1,4 @@
-//! Times, dates and intervals of every unit, one value at a time.
+//! Times, dates and intervals of every unit, value by value.
 
 use arrow::{
     array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray},
@@ -8,11 +8,11 @@ use datafusion::common::Result;
 
 use super::part::{DAY_NS, Instant};
 
-/// An array of what has parts.
+/// An array of values with parts.
 pub(super) enum Source {
-    /// So many units of so many nanoseconds since 1970, or since midnight.
+    /// Times since 1970 or since midnight: the counts, and the nanoseconds of one unit.
     Moments(Int64Array, i64),
-    /// So many units of so many nanoseconds, as a length.
+    /// Lengths of time: the counts, and the nanoseconds of one unit.
     Lengths(Int64Array, i64),
     Intervals(IntervalMonthDayNanoArray),
 }

@@ -1,8 +1,8 @@
-//! How long the parts of a time stay as they are.
+//! The period in which a part of a time is constant.
 
 use super::part::{Kind, Part};
 
-/// A unit of the calendar; the shorter is the lesser.
+/// A unit of the calendar; shorter units compare as less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CalendarUnit {
     /// 1,000,000,000 nanoseconds.
@@ -13,18 +13,18 @@ pub enum CalendarUnit {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// From Monday on.
+    /// Starts on Monday.
     Week,
-    /// From the first day on.
+    /// Starts on the first day.
     Month,
-    /// From January, April, July or October on.
+    /// Starts in January, April, July or October.
     Quarter,
-    /// From January on.
+    /// Starts in January.
     Year,
 }
 
-/// The unit within which this part of a timestamp never changes. `None` for parts that move
-/// with every tick, for those of the time zone, and for unknown ones.
+/// The unit within which this part of a timestamp is constant. `None` for parts that change with
+/// every tick, for parts of the time zone, and for unknown parts.
 pub fn steady_unit(part: &str) -> Option<CalendarUnit> {
     Some(match Part::named(part, Kind::Timestamp).ok()? {
         Part::Minute => CalendarUnit::Minute,
@@ -34,7 +34,7 @@ pub fn steady_unit(part: &str) -> Option<CalendarUnit> {
         Part::Month => CalendarUnit::Month,
         Part::Quarter => CalendarUnit::Quarter,
         Part::Year | Part::Decade | Part::Century | Part::Millennium => CalendarUnit::Year,
-        // Seconds have a fraction, and so have Julian days.
+        // Seconds and Julian days have a fraction.
         Part::Nanosecond
         | Part::Microsecond
         | Part::Millisecond

@@ -1,4 +1,4 @@
-//! Arrays whose memory counts until the last user drops it.
+//! Arrays that charge their memory until the last user drops the array.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use datafusion::common::Result;
 
 use super::Charge;
 
-/// Smaller buffers stay as they are.
+/// Smaller buffers stay unchanged.
 const TIED_BYTES_MIN: usize = 4 << 10;
 
-/// Longer values are outside of their views.
+/// Longer values are stored outside of their views.
 const INLINE_BYTES: usize = 12;
 
-/// Bytes of a view.
+/// The bytes of a view.
 const VIEW_BYTES: usize = size_of::<u128>();
 
 /// A buffer with the charge for it.
@@ -48,8 +48,8 @@ pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     children.fold(own, usize::saturating_add)
 }
 
-/// The bytes of an array's own values, wherever the buffers are. A text shared by several values counts
-/// for each value, as in a copy of the array.
+/// The bytes of an array's own values, in any buffer. A text shared by several values counts for
+/// each value, like in a copy of the array.
 pub fn value_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => {
@@ -79,7 +79,7 @@ fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     value_bytes(&elements).saturating_add(size_of_val(offsets))
 }
 
-/// The bytes of a batch's own rows. Where the batch is a slice, other rows of the buffers do not count.
+/// The bytes of a batch's own rows. For a slice, the other rows of the buffers do not count.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     let bytes = columns.map(|column| column.get_array_memory_size().min(value_bytes(column)));
@@ -106,11 +106,11 @@ fn long_bytes(view: u128) -> usize {
     if length > INLINE_BYTES { length } else { 0 }
 }
 
-/// The array, whose buffers hold the charge. The buffers at the addresses `known` belong to
-/// other arrays and stay as they are.
+/// The array with buffers that hold the charge. The buffers at the addresses `known` belong to
+/// other arrays and stay unchanged.
 ///
 /// # Errors
-/// When Arrow finds the array invalid.
+/// Arrow rejects the array as invalid.
 pub fn tied(array: &ArrayRef, charge: Charge, known: &[usize]) -> Result<ArrayRef> {
     let data = tie(array.to_data(), &Arc::new(charge), known)?;
     Ok(make_array(data))

@@ -1,4 +1,4 @@
-//! jsonb with something changed, added or taken away.
+//! Functions that change, add or remove parts of jsonb.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray},
@@ -17,7 +17,7 @@ use crate::{
 
 use Parameter::{Array, Boolean, Integer, Text};
 
-/// Nesting that a change reaches, at most.
+/// The maximum nesting depth of a change.
 const DEPTH_MAX: usize = 512;
 
 /// The functions.
@@ -129,7 +129,7 @@ impl Texts {
         })
     }
 
-    /// A path or keys, none of which may be NULL.
+    /// A path or keys without NULL.
     fn at(&self, row: usize) -> Result<Option<Vec<String>>> {
         let Some(steps) = self.row(row) else { return Ok(None) };
         let steps: Option<Vec<String>> = steps.into_iter().collect();
@@ -138,7 +138,7 @@ impl Texts {
         })
     }
 
-    /// Keys; those that are NULL do not count.
+    /// The keys without the NULL keys.
     fn keys(&self, row: usize) -> Option<Vec<String>> {
         Some(self.row(row)?.into_iter().flatten().collect())
     }
@@ -151,7 +151,7 @@ fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result
     Ok(std::sync::Arc::new(found))
 }
 
-/// What is done at a path.
+/// The change at a path.
 enum Change<'a> {
     Set { path: &'a [String], new: &'a str, add: bool },
     Insert { path: &'a [String], new: &'a str, after: bool },
@@ -163,7 +163,7 @@ fn changed(
     change: for<'a> fn(&'a [String], &'a str, bool) -> Change<'a>,
 ) -> Result<ArrayRef> {
     let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
-    // Members are added unless told otherwise, elements stand before.
+    // By default, members are added, and elements are inserted before the given position.
     let default = matches!(change(&[], "", true), Change::Set { .. });
     text_rows(arguments.rows, |row| {
         let told = match arguments.has(3) {
@@ -205,7 +205,7 @@ fn rewritten(json: &str, change: &Change<'_>) -> Result<String, Error> {
     normalize_jsonb(&out)
 }
 
-/// Writes a value with a change at what is left of a path.
+/// Writes a value with the change at the remaining path.
 fn write(
     json: &str,
     change: &Change<'_>,
@@ -306,7 +306,7 @@ fn in_array(
         Change::Insert { new, .. } => rest.is_empty().then_some(*new),
         Change::Delete { .. } => None,
     };
-    // Before the first element, or behind the last.
+    // Before the first element, or after the last element.
     if let Some(new) = adds.filter(|_| at < 0) {
         separated(out, &mut first);
         out.push_str(new);
@@ -484,7 +484,7 @@ mod tests {
         rewritten(json, &Change::Set { path: &path, new, add }).unwrap()
     }
 
-    // What PostgreSQL 15 answers.
+    // The expected values are PostgreSQL 15's answers.
     #[test]
     fn values_are_changed_at_a_path() {
         assert_eq!(set(r#"{"a": 1}"#, &["a"], "2", true), r#"{"a": 2}"#);

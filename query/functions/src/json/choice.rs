@@ -1,4 +1,4 @@
-//! greatest, least and nullif of jsonb, by value: 1.0 is 1.
+//! greatest, least and nullif of jsonb, with comparison by value: 1.0 is 1.
 
 use std::{cmp::Ordering, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The order of jsonb values: numbers by their value, so that 1.0 equals 1.
+//! The order of jsonb values: numbers compare by value, so 1.0 equals 1.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -9,7 +9,7 @@ use stratalog_model::ColumnType;
 use super::{json_at, scan};
 use crate::function::{Arguments, Function, Parameter, Returns};
 
-/// The functions that the operators of comparison call.
+/// The functions behind the comparison operators.
 pub(super) fn functions() -> Vec<Function> {
     let compare = |name, description, holds: fn(Ordering) -> bool| Function {
         name,
@@ -81,7 +81,7 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
         return Ordering::Equal;
     }
     let scalar = |json: &str| !json.starts_with(['[', '{']);
-    // A scalar by itself counts as an array of one element.
+    // A scalar alone counts as an array of one element.
     match (left.starts_with('['), right.starts_with('[')) {
         (true, false) if scalar(right) => of_array_and_scalar(left),
         (false, true) if scalar(left) => of_array_and_scalar(right).reverse(),
@@ -93,7 +93,7 @@ fn of_array_and_scalar(array: &str) -> Ordering {
     scan::array_length(array).unwrap_or(0).cmp(&1).then(Ordering::Greater)
 }
 
-/// Kinds from the first to the last.
+/// The rank of each kind, from the first kind to the last.
 fn rank(json: &str) -> u8 {
     match scan::type_name(json) {
         "null" => 0,
@@ -160,7 +160,7 @@ fn numbers(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Whether a number is below zero, and its digits before and behind the point.
+/// True for a negative number, and the digits before and behind the point.
 fn digits(number: &str) -> (bool, &str, &str) {
     let unsigned = number.strip_prefix('-');
     let (whole, fraction) = match unsigned.unwrap_or(number).split_once('.') {

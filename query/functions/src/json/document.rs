@@ -1,4 +1,4 @@
-//! Values of SQL as JSON: `to_jsonb`, `jsonb_build_object`, `jsonb_build_array`.
+//! SQL values as JSON: `to_jsonb`, `jsonb_build_object`, `jsonb_build_array`.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -16,7 +16,7 @@ use crate::{
     text_form::field_of,
 };
 
-/// An argument, and how it is written.
+/// An argument with its writer.
 struct Argument<'a> {
     array: &'a ArrayRef,
     field: Field,
@@ -90,7 +90,7 @@ pub(super) fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// `left || right`, of normalized values.
+/// `left || right` of normalized values.
 pub(super) fn concat(left: &str, right: &str) -> Result<String> {
     let kinds = (scan::type_name(left), scan::type_name(right));
     let (open, close) = if kinds == ("object", "object") { ('{', '}') } else { ('[', ']') };
@@ -130,7 +130,7 @@ fn append_string(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// Appends one value; what has no form in JSON becomes a string.
+/// Appends one value; a value without a JSON form becomes a string.
 fn append(
     array: &ArrayRef,
     field: &Field,
@@ -173,7 +173,7 @@ fn append(
         Some(ColumnType::Timestamp { .. }) => append_string(&text.replacen(' ', "T", 1), out),
         Some(ColumnType::TimestampTz { .. }) => {
             let mut text = text.replacen(' ', "T", 1);
-            // The offset has minutes, as ISO 8601 wants it.
+            // The offset includes minutes, which ISO 8601 requires.
             if text.rfind(['+', '-']).is_some_and(|sign| sign + 3 == text.len()) {
                 text.push_str(":00");
             }

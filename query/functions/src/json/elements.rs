@@ -1,5 +1,5 @@
-//! The elements of an array, one row each: `jsonb_array_elements` and its like for text.
-//! A function gives them as a list, which the planner turns into rows.
+//! The elements of an array, one row each: `jsonb_array_elements` and the similar functions for
+//! text. A function returns a list, and the planner turns the list into rows.
 
 use std::sync::Arc;
 
@@ -88,10 +88,10 @@ fn members(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
     )?))
 }
 
-/// What `jsonb_array_elements` calls.
+/// The function behind `jsonb_array_elements`.
 pub const OF_JSON: &str = "jsonb_elements_list";
 
-/// What `jsonb_array_elements_text` calls.
+/// The function behind `jsonb_array_elements_text`.
 pub const OF_TEXT: &str = "jsonb_elements_text_list";
 
 pub(super) fn lists(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {

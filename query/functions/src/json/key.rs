@@ -1,4 +1,4 @@
-//! The key of a jsonb value: equal values have equal bytes, and the bytes sort as the values.
+//! The key of a jsonb value: equal values have equal bytes, and the bytes sort like the values.
 //!
 //! ```text
 //!   scalar   kind, then   null: nothing   text: its bytes, 0   boolean: 0 or 1
@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 use super::{is_normalized, json_at, scan};
 use crate::function::{Arguments, Function, Parameter, Returns};
 
-/// The function that sorts, groups and joins call.
+/// The function for sorts, groups and joins.
 pub const KEY: &str = "jsonb_key";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -50,7 +50,7 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 /// The key of a normalized value.
 pub(super) fn whole(json: &str, key: &mut Vec<u8>) {
-    // PostgreSQL has the empty array before all others, but not within another value.
+    // PostgreSQL sorts the empty array before all other values, but not inside another value.
     if json == "[]" { key.push(0) } else { inside(json, key) }
 }
 
@@ -92,7 +92,7 @@ fn text(quoted: &str, key: &mut Vec<u8>) {
     key.push(0);
 }
 
-/// A number is `0.digits × 10^exponent`, without zeros at either end of its digits.
+/// A number is `0.digits × 10^exponent`, without zeros at the start and end of the digits.
 fn number(text: &str, key: &mut Vec<u8>) {
     let (negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
@@ -107,7 +107,7 @@ fn number(text: &str, key: &mut Vec<u8>) {
     let signed = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     let exponent = exponent.saturating_add(signed(whole.len())).saturating_sub(signed(zeros));
     let clamped = i32::try_from(exponent.clamp(i32::MIN.into(), i32::MAX.into())).unwrap_or(0);
-    // With the sign turned, numbers below zero come first.
+    // The inverted sign bit puts negative exponents first.
     key.extend((clamped.cast_unsigned() ^ (1 << 31)).to_be_bytes());
     let digits_from = key.len();
     key.extend(digits().skip(zeros));

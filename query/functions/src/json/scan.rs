@@ -1,13 +1,13 @@
-//! Reading normalized JSON text without building a tree.
+//! Reads normalized JSON text without a tree.
 //!
-//! The text is known to be valid and normalized; on anything else the functions return
-//! `None`, and never panic.
+//! The functions expect valid normalized text; for any other text the functions return `None`, and
+//! never panic.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::compare::compare;
 
-/// Length of the JSON value that `json` begins with.
+/// The length of the JSON value at the start of `json`.
 fn value_length(json: &str) -> Option<usize> {
     let bytes = json.as_bytes();
     match bytes.first()? {
@@ -42,7 +42,7 @@ fn value_length(json: &str) -> Option<usize> {
     }
 }
 
-/// Length of the string that `json` begins with, quotes included.
+/// The length of the string at the start of `json`, including the quotes.
 fn string_length(json: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in json.bytes().enumerate().skip(1) {
@@ -90,7 +90,7 @@ pub fn elements(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a quoted JSON string says `text`.
+/// True if the quoted JSON string has the content `text`.
 fn says(quoted: &str, text: &str) -> bool {
     if quoted.contains('\\') {
         return as_text(quoted).as_deref() == Some(text);
@@ -98,13 +98,13 @@ fn says(quoted: &str, text: &str) -> bool {
     quoted.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')) == Some(text)
 }
 
-/// The value of a key; `None` when `json` is no object or lacks it.
+/// The value of a key; `None` if `json` is no object or does not have the key.
 pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     members(json).find(|(name, _)| says(name, key)).map(|(_, value)| value)
 }
 
-/// The result of `->` with a position: an element of an array, or a scalar, as PostgreSQL takes a scalar
-/// for an array of one element.
+/// The result of `->` with a position: an element of an array, or a scalar, because PostgreSQL
+/// treats a scalar like an array of one element.
 pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     match json.starts_with(['[', '{']) {
         true => element(json, position),
@@ -112,8 +112,8 @@ pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     }
 }
 
-/// The element at a position, from the end when negative; `None` beyond the ends and for
-/// what is no array.
+/// The element at a position, from the end if negative; `None` beyond the ends and for values other
+/// than arrays.
 pub fn element(json: &str, position: i64) -> Option<&str> {
     let at = if position >= 0 {
         usize::try_from(position).ok()?
@@ -124,17 +124,17 @@ pub fn element(json: &str, position: i64) -> Option<&str> {
     elements(json).nth(at)
 }
 
-/// One step of a path: a key, or a position written as text.
+/// One step of a path: a key, or a position in text form.
 pub fn step<'a>(json: &'a str, step: &str) -> Option<&'a str> {
     if json.starts_with('{') { member(json, step) } else { element(json, step.parse().ok()?) }
 }
 
-/// Number of elements; `None` for what is no array.
+/// The number of elements; `None` for values other than arrays.
 pub fn array_length(json: &str) -> Option<usize> {
     json.starts_with('[').then(|| elements(json).count())
 }
 
-/// The value as `->>` shows it: strings without quotes, null as NULL.
+/// The value in the form of `->>`: strings without quotes, null as NULL.
 pub fn as_text(json: &str) -> Option<String> {
     if json == "null" {
         return None;
@@ -145,7 +145,7 @@ pub fn as_text(json: &str) -> Option<String> {
     serde_json::from_str::<String>(json).ok()
 }
 
-/// What `jsonb_typeof` says.
+/// The result of `jsonb_typeof`.
 pub fn type_name(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'{') => "object",
@@ -157,7 +157,7 @@ pub fn type_name(json: &str) -> &'static str {
     }
 }
 
-/// Whether an object has a key, an array a string element, or a string is `key`.
+/// True if `key` is a key of an object, a string element of an array, or the string itself.
 pub fn exists(json: &str, key: &str) -> bool {
     match json.as_bytes().first() {
         Some(b'{') => member(json, key).is_some(),
@@ -167,11 +167,11 @@ pub fn exists(json: &str, key: &str) -> bool {
     }
 }
 
-/// Deepest nesting that [`contains`] follows.
+/// The maximum nesting depth for [`contains`].
 const DEPTH_MAX: usize = 512;
 
-/// Whether `json` contains `part` as `@>` defines it: objects by members, arrays by
-/// elements in any order; an array at the top also contains a scalar element.
+/// True if `json` contains `part` by the rules of `@>`: objects by members, arrays by elements in
+/// any order; an array at the top also contains a scalar element.
 ///
 /// # Errors
 /// `LimitExceeded` below 512 levels.
@@ -219,7 +219,7 @@ fn contains_at(json: &str, part: &str, depth: usize) -> Result<bool> {
     }
 }
 
-/// The value on several lines.
+/// The value in several lines.
 pub fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut level = 0_usize;

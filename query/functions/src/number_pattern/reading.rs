@@ -1,13 +1,13 @@
-//! Numbers read by a pattern.
+//! Reads numbers with a pattern.
 
 use stratalog_model::{Error, ErrorKind};
 
 use super::{Locale, Pattern, Piece};
 
-/// The number that `text` means, in units of its last of `scale` digits.
+/// The number in `text`, in units of its last digit of `scale` digits.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` when there is no number in it.
+/// `InvalidTextRepresentation` if the text contains no number.
 pub(super) fn number(pattern: &Pattern, text: &str, scale: i8) -> Result<i128, Error> {
     if pattern.roman.is_some() {
         return Err(Error::not_yet("to_number() with \"RN\""));
@@ -34,7 +34,7 @@ struct Reader<'a> {
     at: usize,
     sign: Option<char>,
     digits: String,
-    /// Digits before the point, once there was one.
+    /// The digits before the point, once the point was read.
     point: Option<usize>,
     before: usize,
 }
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips what is no part of a number.
+    /// Skips text that is no part of a number.
     fn skip(&mut self, count: usize) {
         for _ in 0..count {
             match self.here() {

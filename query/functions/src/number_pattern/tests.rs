@@ -1,6 +1,6 @@
 use super::*;
 
-// What PostgreSQL 15 answers.
+// The expected values are PostgreSQL 15's answers.
 #[test]
 fn numbers_take_the_form_of_a_pattern() {
     for (value, scale, pattern, wanted) in [

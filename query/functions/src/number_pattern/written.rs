@@ -1,8 +1,8 @@
-//! Numbers in the form of a pattern.
+//! Writes numbers with a pattern.
 
 use super::{Locale, Pattern, Piece};
 
-/// A number of `scale` digits behind the point.
+/// A number with `scale` digits behind the point.
 pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> String {
     if let Some(upper) = pattern.roman {
         let whole = rounded(value, scale, 0);
@@ -17,7 +17,7 @@ pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> String {
     number(&widened(pattern), &text, value < 0)
 }
 
-/// A float that shows so many digits.
+/// A float with `digits` significant digits.
 pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
     if let Some(upper) = pattern.roman {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and is checked for range")]
@@ -55,12 +55,12 @@ pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
     number(&pattern, &text, value < 0.0)
 }
 
-/// A pattern with places for the digits by which the number is multiplied.
+/// The pattern with additional places for the digits of the multiplication.
 fn widened(pattern: &Pattern) -> Pattern {
     Pattern { before: pattern.before + pattern.multiplied, ..pattern.clone() }
 }
 
-/// The digits of a number without its sign: those before and those behind the point.
+/// The digits of a number without its sign: before and behind the point.
 fn digits(value: i128, scale: i32) -> (String, String) {
     let all = value.unsigned_abs().to_string();
     let Ok(scale) = usize::try_from(scale) else {
@@ -72,7 +72,7 @@ fn digits(value: i128, scale: i32) -> (String, String) {
     (whole.to_string(), fraction.to_string())
 }
 
-/// A number rounded to so many digits, of which it is the count of the last.
+/// Rounds a number of `scale` digits to `wanted` digits.
 fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
     let Ok(fewer) = u32::try_from(scale - wanted) else { return value };
     match 10_i128.checked_pow(fewer) {
@@ -84,7 +84,7 @@ fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
     }
 }
 
-/// A number without its sign, with so many digits behind the point.
+/// A number without its sign, with `wanted` digits behind the point.
 fn fixed(value: i128, scale: i32, wanted: usize) -> String {
     let behind = i32::try_from(wanted).unwrap_or(i32::MAX);
     let (value, scale) = match scale > behind {
@@ -170,12 +170,12 @@ fn with_roman(pattern: &Pattern, roman: Option<String>) -> String {
     text
 }
 
-/// The digits and the point of a number, put into the places of a pattern.
+/// Puts the digits and the point of a number into the places of a pattern.
 fn number(pattern: &Pattern, text: &str, negative: bool) -> String {
     let whole = text.split('.').next().unwrap_or("").len();
     let mut given: Vec<u8> = text.bytes().collect();
     let blanks = pattern.before.saturating_sub(whole);
-    // More digits than there are places for.
+    // The number has more digits than the pattern has places.
     if whole > pattern.before {
         given = vec![b'#'; pattern.before];
         given.push(b'.');
@@ -194,16 +194,16 @@ struct Writer<'a> {
     brackets: bool,
     sign: Locale,
     sign_written: bool,
-    /// Places up to the last.
+    /// The number of places up to the last place.
     count: usize,
-    /// The last digit behind the point that is shown where blanks are not; the point itself if
-    /// there is none.
+    /// The last shown digit behind the point without padding spaces; the point itself if no digit
+    /// is shown.
     last: Option<usize>,
     /// The next digit.
     next: usize,
     /// The next place.
     place: usize,
-    /// Whether a digit was written.
+    /// True after the first digit was written.
     within: bool,
     out: String,
 }
@@ -280,7 +280,7 @@ impl<'a> Writer<'a> {
         self.out.push_str(&if upper { suffix.to_uppercase() } else { suffix.to_string() });
     }
 
-    /// Whether the zero before the point is none to show: `9.9` shows `.1`.
+    /// True if the zero before the point is hidden: `9.9` shows `.1`.
     fn hides_zero(&self) -> bool {
         self.pattern.zeros.is_none()
             && self.next == 0
@@ -360,7 +360,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The last digit that is not a zero behind the point, or is asked for by a `0`.
+/// The last nonzero digit behind the point, or the last digit forced by a `0`.
 fn last_shown(pattern: &Pattern, given: &[u8], blanks: usize) -> Option<usize> {
     let point = given.iter().position(|byte| *byte == b'.')?;
     let mut last = point;

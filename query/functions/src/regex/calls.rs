@@ -1,4 +1,4 @@
-//! The functions of regular expressions.
+//! The functions with regular expressions.
 
 use std::sync::Arc;
 
@@ -107,10 +107,10 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Bytes of an element of an array beside its text.
+/// The bytes of an array element without its text.
 const ELEMENT_BYTES: usize = 16;
 
-/// One row's arguments, and what is known of the row before.
+/// One row's arguments, and the expression of the previous row.
 struct Rows<'a> {
     arguments: &'a Arguments<'a>,
     last: Last,
@@ -128,7 +128,7 @@ impl<'a> Rows<'a> {
         Self { arguments, last: Last::default() }
     }
 
-    /// The row, with the flags of argument `flags_at`; `None` if one of them is NULL.
+    /// The row, with the flags of argument `flags_at`; `None` if an argument is NULL.
     fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<Row<'a>>> {
         governor::check()?;
         let arguments = self.arguments;
@@ -180,8 +180,8 @@ fn not_global(function: &str, flags: Flags) -> Result<()> {
 }
 
 impl Row<'_> {
-    /// The byte at which a character, counted from 1, begins; one behind the text if it is
-    /// behind its end.
+    /// The start byte of a character, counted from 1; a byte beyond the text for a character beyond
+    /// the end.
     fn byte_of(&self, character: i64) -> Result<usize> {
         if character < 1 {
             return Err(bad_value("start", character));
@@ -195,7 +195,7 @@ impl Row<'_> {
         }
     }
 
-    /// The number of the character, from 1, that begins at a byte.
+    /// The number, from 1, of the character at a byte.
     fn character_at(&self, byte: usize) -> i32 {
         let before = self.text.get(..byte).map_or(0, |before| before.chars().count());
         i32::try_from(before).unwrap_or(i32::MAX).saturating_add(1)
@@ -206,7 +206,7 @@ impl Row<'_> {
         byte + width.map_or(1, char::len_utf8)
     }
 
-    /// Calls `each` with the matches from a byte on until it says that it is enough.
+    /// Calls `each` for the matches from a byte on, until `each` asks for the end.
     fn matches(&self, from: usize, mut each: impl FnMut(Found) -> bool) -> Result<()> {
         let mut from = from;
         let mut pace = Pace::default();
@@ -240,7 +240,7 @@ impl Row<'_> {
         self.text.get(start..end).unwrap_or("")
     }
 
-    /// The parts in parentheses, or all of it.
+    /// The capture groups, or the whole match without groups.
     fn parts(&self, found: &Found) -> Vec<Option<&str>> {
         match self.expression.has_groups() {
             true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
@@ -248,7 +248,7 @@ impl Row<'_> {
         }
     }
 
-    /// The part in parentheses of this number, or all of it for 0.
+    /// The capture group of this number, or the whole match for 0.
     fn group(&self, found: &Found, number: i64) -> Option<(usize, usize)> {
         match usize::try_from(number) {
             Ok(0) => Some(found.all),
@@ -345,7 +345,7 @@ fn texts_builder() -> ListBuilder<StringViewBuilder> {
     ListBuilder::new(StringViewBuilder::new())
 }
 
-/// Lists of texts in the type that was declared.
+/// Lists of texts in the declared type.
 fn declared(lists: &ArrayRef, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(arrow::compute::cast(lists, arguments.result)?)
 }
@@ -409,7 +409,7 @@ fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let mut from = 0;
         let mut enough = Ok(());
         row.matches(0, |found| {
-            // What matches nothing splits between characters only.
+            // An empty match splits only between characters.
             let (start, end) = found.all;
             if start < row.text.len() && end > from {
                 lists.values().append_value(row.slice((from, start)));
@@ -464,7 +464,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The error of flags that look as if they were a number.
+/// The error for flags that look like a number.
 fn first_digit(
     arguments: &Arguments<'_>,
     at: usize,
@@ -485,7 +485,7 @@ fn first_digit(
     }))
 }
 
-/// Appends a replacement, in which `\1` … `\9` and `\&` are parts of the match.
+/// Appends a replacement; `\1` … `\9` and `\&` stand for parts of the match.
 fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found, room: &mut Room) -> Result<()> {
     let mut rest = by.chars();
     while let Some(letter) = rest.next() {

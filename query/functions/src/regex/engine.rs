@@ -1,10 +1,11 @@
-//! Compiled expressions. Of the matches that begin first the longest counts, as in
-//! PostgreSQL, or the shortest where the first quantifier is one that takes little.
+//! Compiled expressions. Among the matches with the first start, the longest match counts, like in
+//! PostgreSQL, or the shortest match if the first quantifier is non-greedy.
 //!
 //! An expression without back-references and look-around runs in linear time. Other expressions
-//! backtrack. Each step back may read the whole text, so the limit of steps falls with the length of the
-//! text. A long text that passes the limit is searched a second time, with the limit for each start of a
-//! match, and with a check between the starts whether the statement must stop.
+//! backtrack. Each step back may read the whole text, so the limit of steps falls with the length
+//! of the text. If a long text exceeds the limit, the search runs a second time. The second search
+//! applies the limit to each start of a match, and checks for a stop of the statement between the
+//! starts.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -21,13 +22,13 @@ use crate::governor;
 /// The highest limit of steps back.
 const STEPS_MAX: usize = 1_000_000;
 
-/// About how many bytes the steps of a limit read at most.
+/// The approximate maximum of bytes read by the steps of a limit.
 const READ_BYTES_MAX: usize = 1 << 30;
 
 /// The number of limits; each limit is a quarter of the limit before.
 const STEP_CLASSES: usize = 6;
 
-/// Bytes of a compiled expression, at most.
+/// The maximum bytes of a compiled expression.
 const SIZE_MAX: usize = 4 << 20;
 
 /// A compiled expression.
@@ -35,9 +36,10 @@ const SIZE_MAX: usize = 4 << 20;
 pub(crate) struct Expression {
     spelled: Spelled,
     regex: Regex,
-    /// An expression that backtracks, by limit.
+    /// The backtracking expressions, by limit.
     stepped: [OnceLock<Option<Regex>>; STEP_CLASSES],
-    /// Where matches end, and the expression with nothing around it; for what is linear.
+    /// For a linear expression: the expression that finds the ends of matches, and the expression
+    /// anchored to a whole slice.
     exact: OnceLock<Option<Exact>>,
 }
 
@@ -48,12 +50,12 @@ struct Exact {
     whole: Regex,
 }
 
-/// Where a match, and what its parentheses match, begin and end.
+/// The start and the end of a match and of its capture groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// All of it.
+    /// The whole match.
     pub(crate) all: (usize, usize),
-    /// The parts in parentheses.
+    /// The capture groups.
     pub(crate) groups: Vec<Option<(usize, usize)>>,
 }
 
@@ -99,10 +101,10 @@ impl Expression {
         Ok(Self { spelled, regex, stepped: Default::default(), exact: OnceLock::new() })
     }
 
-    /// Whether there is a match somewhere.
+    /// True if the text contains a match.
     ///
     /// # Errors
-    /// `StatementTooComplex` when that takes too many steps.
+    /// `StatementTooComplex` for a search with too many steps.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
         if self.spelled.hard {
             return self.search(text, 0).map(|captures| captures.is_some());
@@ -110,7 +112,7 @@ impl Expression {
         self.regex.is_match(text).map_err(|error| failed(&error))
     }
 
-    /// The first match from `from` on, of an expression that backtracks.
+    /// The first match from `from` on, for a backtracking expression.
     ///
     /// # Errors
     /// `StatementTooComplex`; as `governor::check_statement`.
@@ -139,15 +141,15 @@ impl Expression {
         Ok(None)
     }
 
-    /// Whether there are parts in parentheses.
+    /// True if the expression has capture groups.
     pub(crate) fn has_groups(&self) -> bool {
         self.regex.captures_len() > 1
     }
 
-    /// The first match that begins at `from` or behind it.
+    /// The first match with a start at or after `from`.
     ///
     /// # Errors
-    /// `StatementTooComplex` when that takes too many steps.
+    /// `StatementTooComplex` for a search with too many steps.
     pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<Found>> {
         let captures = match self.spelled.hard {
             true => self.search(text, from)?,
@@ -168,8 +170,8 @@ impl Expression {
         }
     }
 
-    /// Where the match that counts of those that begin at `start` ends; `None` where that is
-    /// not told.
+    /// The end of the preferred match among the matches that start at `start`; `None` if the end is
+    /// unknown.
     fn end(&self, text: &str, start: usize) -> Option<usize> {
         let exact = self.exact.get_or_init(|| self.exactly()).as_ref()?;
         let input =
@@ -193,7 +195,7 @@ impl Expression {
         Some(Exact { ends, cache, whole })
     }
 
-    /// The parts of a match that begins and ends at these places.
+    /// The capture groups of a match with this start and end.
     fn within(&self, text: &str, start: usize, end: usize, found: Found) -> Result<Found> {
         let exact = self.exact.get().and_then(Option::as_ref);
         let slice = text.get(start..end);

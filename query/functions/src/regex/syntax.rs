@@ -1,22 +1,22 @@
-//! PostgreSQL's regular expressions in the spelling of our engine.
+//! Translates PostgreSQL's regular expressions to the syntax of the engine.
 
 use std::{iter::Peekable, str::Chars};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// How an expression is read, as letters behind it say.
+/// The options of an expression, given by letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a letter of its own")]
 pub(crate) struct Flags {
     /// `g`: every match.
     pub(crate) global: bool,
-    /// `i`: letters of either case.
+    /// `i`: ignores the case of letters.
     pub(crate) any_case: bool,
-    /// `n`, `p`: dots and what is not among characters match no line break.
+    /// `n`, `p`: dots and negated brackets match no line break.
     pub(crate) lines: bool,
-    /// `n`, `w`: `^` and `$` also match at the lines' beginnings and ends.
+    /// `n`, `w`: `^` and `$` also match at the start and end of each line.
     pub(crate) line_ends: bool,
-    /// `x`: with blanks and comments.
+    /// `x`: allows white space and comments.
     pub(crate) spaced: bool,
     /// `q`: a plain text.
     pub(crate) quoted: bool,
@@ -30,10 +30,10 @@ fn unknown_option(letter: char) -> Error {
 }
 
 impl Flags {
-    /// Reads letters.
+    /// Reads the letters.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for unknown ones.
+    /// `InvalidParameterValue` for unknown letters.
     pub(crate) fn read(letters: &str) -> Result<Self> {
         let mut flags = Self::default();
         for letter in letters.chars() {
@@ -61,18 +61,18 @@ impl Flags {
     }
 }
 
-/// An expression in the engine's spelling.
+/// An expression in the engine's syntax.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Spelled {
     pub(super) text: String,
-    /// Whether it has back-references or look-around.
+    /// True if the expression has back-references or look-around.
     pub(super) hard: bool,
-    /// Whether the shortest match counts, as the first quantifier says.
+    /// True if the first quantifier prefers the shortest match.
     pub(super) shortest: bool,
 }
 
-/// A constant pattern in a spelling that means the same to the crate `regex`; `None` where it
-/// does not know it.
+/// A constant pattern in the equivalent syntax of the crate `regex`; `None` if the crate has no
+/// equivalent.
 pub fn plain(pattern: &str) -> Option<String> {
     let spelled = spell(pattern, Flags::default()).ok()?;
     (!spelled.hard).then_some(spelled.text)
@@ -140,7 +140,7 @@ pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
     Ok(Spelled { text, hard: speller.hard, shortest })
 }
 
-/// A character that means itself.
+/// A literal character.
 fn literal(letter: char, out: &mut String) {
     if r"\.+*?()|[]{}^$".contains(letter) {
         out.push('\\');
@@ -148,7 +148,7 @@ fn literal(letter: char, out: &mut String) {
     out.push(letter);
 }
 
-/// The same within brackets, where the engine has operators of its own.
+/// A literal character within brackets, where the engine has additional operators.
 fn literal_in_class(letter: char, out: &mut String) {
     if r"\[]^-&~".contains(letter) {
         out.push('\\');
@@ -156,13 +156,13 @@ fn literal_in_class(letter: char, out: &mut String) {
     out.push(letter);
 }
 
-/// What is known of the part of an expression within one pair of parentheses: whether it prefers
-/// the shortest match. A part prefers what its first quantified atom does; several branches, the
-/// longest.
+/// The state of one pair of parentheses: whether the part prefers the shortest match. A part has
+/// the preference of its first quantified atom; a part with several branches prefers the longest
+/// match.
 #[derive(Debug, Default)]
 struct Level {
     preferred: Option<bool>,
-    /// Of the last atom, as long as a quantifier may follow.
+    /// The preference of the last atom, as long as a quantifier may follow.
     atom: Option<bool>,
     has_branches: bool,
 }
@@ -185,13 +185,13 @@ struct Speller<'a> {
     flags: Flags,
     out: String,
     groups: u32,
-    /// What is open: whether it looks around.
+    /// The open parentheses; true for look-around.
     open: Vec<bool>,
     hard: bool,
     dots: bool,
-    /// The whole, and what is open.
+    /// The whole expression and the open parentheses.
     levels: Vec<Level>,
-    /// Whether a quantifier may follow.
+    /// True if a quantifier may follow.
     quantifiable: bool,
 }
 
@@ -306,7 +306,7 @@ impl Speller<'_> {
     fn group(&mut self) -> Result<()> {
         let within = self.open.iter().any(|around| *around);
         if self.rest.next_if_eq(&'?').is_none() {
-            // What looks around captures nothing.
+            // Parentheses inside of look-around do not capture.
             match within {
                 true => self.out.push_str("(?:"),
                 false => {
@@ -359,7 +359,7 @@ impl Speller<'_> {
             .ok_or_else(|| wrong("invalid escape \\ sequence"))
     }
 
-    /// The character that an escape means; `None` for one that means something else.
+    /// The character of an escape; `None` for an escape with another meaning.
     fn character(&mut self, letter: char) -> Result<Option<char>> {
         Ok(Some(match letter {
             'a' => '\u{7}',
@@ -454,7 +454,7 @@ impl Speller<'_> {
                         None => return Err(wrong("invalid escape \\ sequence")),
                     }
                 }
-                // A range, unless it stands at an end.
+                // A range, unless the hyphen is at an end.
                 '-' if !first && !matches!(self.rest.peek(), Some(']') | None) => {
                     self.out.push('-');
                 }

@@ -9,7 +9,7 @@ fn found<'a>(pattern: &str, text: &'a str) -> Option<Vec<Option<&'a str>>> {
     Some(all.map(|span| span.and_then(|(start, end)| text.get(start..end))).collect())
 }
 
-// What PostgreSQL 15 answers.
+// The expected values are PostgreSQL 15's answers.
 #[test]
 fn the_longest_match_counts_or_the_shortest() {
     assert_eq!(found(".|...", "xyz"), Some(vec![Some("xyz")]));
@@ -56,12 +56,12 @@ fn trying_in_many_ways_comes_to_an_end() {
     let expression = Expression::new(r"(a*)*(a*)*\1b", Flags::default()).unwrap();
     let error = expression.is_match(&"a".repeat(60)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StatementTooComplex);
-    // What is linear stays so.
+    // Linear expressions stay linear.
     let expression = Expression::new("(a*)*(a*)*(a*)*b", Flags::default()).unwrap();
     assert!(!expression.is_match(&"a".repeat(10_000)).unwrap());
 }
 
-// A hundred thousand starts with a step back each are past the limit of a text of this length.
+// A hundred thousand starts with one step back each exceed the limit for a text of this length.
 #[test]
 fn long_texts_with_many_steps_are_searched_start_by_start() {
     let text = "ab".repeat(50_000) + "ab!";

@@ -1,4 +1,4 @@
-//! Window arithmetic: the only place where a time turns into the start of its window.
+//! Window arithmetic: the only place that computes the start of a time's window.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use chrono::{DateTime, Datelike, Months};
@@ -10,23 +10,23 @@ const MONDAY_NS: i128 = 946_857_600_000_000_000;
 /// 2000-01-01 in months since year 0.
 const MONTH_ORIGIN: i64 = 2000 * 12;
 
-/// The rhythm of windows.
+/// The sequence of windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// Nanoseconds of a window, and one start.
+    /// Windows with a length in nanoseconds, and the start of any window.
     Nanoseconds {
         /// Length.
         width: i128,
         /// Any start, in nanoseconds since 1970.
         origin: i128,
     },
-    /// Calendar months of a window, and the first month of one.
+    /// Windows of calendar months, and the first month of any window.
     Months {
         /// Length.
         width: i64,
-        /// First month of one window, counted from year 0.
+        /// The first month of any window, counted from year 0.
         origin: i64,
-        /// By how much each window starts after its month does, in nanoseconds.
+        /// The shift of each window's start after the start of the month, in nanoseconds.
         shift: i128,
     },
 }
@@ -39,7 +39,7 @@ pub struct Windows {
     unit_ns: i128,
 }
 
-/// Windows whose width and origin are whole units: one division per time.
+/// Windows with a width and an origin in whole units: one division for each time.
 #[derive(Debug, Clone, Copy)]
 pub struct Fast {
     width: i64,
@@ -81,7 +81,7 @@ impl Windows {
         Ok(Self { window, unit_ns: i128::from(unit_ns.max(1)) })
     }
 
-    /// Windows over plain integers: `width` long, one of them starting at `offset`.
+    /// Windows over plain integers with length `width`; `offset` is the start of a window.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a width that is not positive.
@@ -93,7 +93,8 @@ impl Windows {
         Ok(Self { window, unit_ns: 1 })
     }
 
-    /// Length of all windows in nanoseconds; `None` for months, which have several.
+    /// The length of all windows in nanoseconds; `None` for months, because months differ in
+    /// length.
     pub fn width_ns(&self) -> Option<i64> {
         match self.window {
             Window::Nanoseconds { width, .. } => i64::try_from(width).ok(),
@@ -101,10 +102,10 @@ impl Windows {
         }
     }
 
-    /// The same windows, one of them starting at `origin` (stored units).
+    /// The same windows, with `origin` (in stored units) as the start of a window.
     ///
     /// # Errors
-    /// `DatetimeOverflow` when the calendar does not reach so far.
+    /// `DatetimeOverflow` beyond the calendar's range.
     pub fn with_origin(mut self, origin: i64) -> Result<Self> {
         let origin_ns = i128::from(origin) * self.unit_ns;
         match &mut self.window {
@@ -118,7 +119,7 @@ impl Windows {
         Ok(self)
     }
 
-    /// The same windows, each starting `offset` later.
+    /// The same windows, with each start `offset` later.
     ///
     /// # Errors
     /// None now; a result for symmetry with [`Windows::with_origin`].
@@ -159,8 +160,8 @@ impl Windows {
         i64::try_from(start.div_euclid(self.unit_ns)).map_err(|_| overflow())
     }
 
-    /// Start of the window after the one that holds `time`; `None` when it is out of
-    /// range or is no whole unit.
+    /// The start of the window after the window of `time`; `None` if the start is out of range or
+    /// is no whole unit.
     pub fn end(&self, time: i64) -> Option<i64> {
         let ns = i128::from(time) * self.unit_ns;
         let end = match self.window {
@@ -176,7 +177,7 @@ impl Windows {
         (end.rem_euclid(self.unit_ns) == 0).then(|| i64::try_from(end / self.unit_ns).ok())?
     }
 
-    /// These windows for one division per time, where they allow it.
+    /// These windows with one division for each time, if possible.
     pub fn fast(&self) -> Option<Fast> {
         let Window::Nanoseconds { width, origin } = self.window else { return None };
         if width % self.unit_ns != 0 || origin % self.unit_ns != 0 {
@@ -189,7 +190,8 @@ impl Windows {
 }
 
 impl Fast {
-    /// Whether no time of `times` is so near the ends of the range that it would overflow.
+    /// True if no time of `times` is so near the ends of the range that the computation would
+    /// overflow.
     pub fn covers(&self, times: &[i64]) -> bool {
         let Some(lowest) = i64::MIN.checked_add(self.width) else { return false };
         let (low, high) = (lowest.saturating_add(self.origin), i64::MAX - self.origin);
@@ -204,7 +206,7 @@ impl Fast {
     }
 }
 
-/// The month (counted from year 0) that holds a time, and its start in nanoseconds.
+/// The month of a time (counted from year 0), and the start of the month in nanoseconds.
 fn month_of(ns: i128) -> Result<(i64, i128)> {
     let seconds = i64::try_from(ns.div_euclid(1_000_000_000)).map_err(|_| overflow())?;
     let time = DateTime::from_timestamp(seconds, 0).ok_or_else(overflow)?;

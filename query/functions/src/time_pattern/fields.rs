@@ -1,6 +1,6 @@
 //! The pieces of a pattern.
 
-/// What a piece stands for.
+/// The meaning of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Year(u8),
@@ -43,11 +43,11 @@ pub(super) enum Field {
     ZoneHours,
     ZoneMinutes,
     Offset,
-    /// `FX`: what is read has the form of the pattern exactly.
+    /// `FX`: the input must match the form of the pattern exactly.
     Exact,
 }
 
-/// How the letters of a name are written.
+/// The case of the letters of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
@@ -59,10 +59,10 @@ pub(super) enum Case {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) field: Field,
-    /// How it is written in capitals: what messages call it.
+    /// The name in capitals for messages.
     pub(super) name: &'static str,
     pub(super) case: Case,
-    /// `FM` (or `TM`): no blanks and zeros.
+    /// `FM` (or `TM`): no padding spaces and zeros.
     pub(super) bare: bool,
     pub(super) ordinal: Option<Case>,
 }
@@ -76,7 +76,7 @@ pub(super) enum Node {
     Letter(char),
 }
 
-/// Patterns; a longer one comes before its beginnings.
+/// The patterns; a longer pattern precedes its prefixes.
 const FIELDS: &[(&str, Field)] = &[
     ("A.D.", Field::Era { dots: true }),
     ("A.M.", Field::HalfOfDay { dots: true }),
@@ -135,7 +135,7 @@ const FIELDS: &[(&str, Field)] = &[
 ];
 
 impl Field {
-    /// Whether it is written in digits.
+    /// True if the field is written in digits.
     pub(super) fn is_number(self) -> bool {
         !matches!(
             self,
@@ -152,7 +152,7 @@ impl Field {
     }
 }
 
-/// The case in which `text` begins with a pattern.
+/// The case of the pattern at the start of `text`, if `text` starts with the pattern.
 fn case_of(text: &str, (name, field): &(&'static str, Field)) -> Option<Case> {
     let start = text.get(..name.len())?;
     if start == *name {
@@ -183,7 +183,7 @@ pub(super) fn read(pattern: &str) -> Vec<Node> {
             rest = rest.get(length..).unwrap_or("");
             continue;
         }
-        // A prefix of nothing.
+        // A prefix without a field.
         if starts(rest, "FM") || starts(rest, "TM") {
             rest = rest.get(2..).unwrap_or("");
             continue;
@@ -208,7 +208,7 @@ fn starts(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// The field that a text begins with, and the length of its spelling.
+/// The field at the start of a text, and the length of the field's spelling.
 fn place(text: &str) -> Option<(Place, usize)> {
     let bare = starts(text, "FM") || starts(text, "TM");
     let prefix = if bare { 2 } else { 0 };
@@ -225,7 +225,7 @@ fn place(text: &str) -> Option<(Place, usize)> {
     Some((Place { field, name, case, bare, ordinal }, prefix + name.len() + suffix))
 }
 
-/// Reads letters up to a quote; gives what is behind it.
+/// Reads letters up to a quote; returns the text after the quote.
 fn quoted<'a>(text: &'a str, nodes: &mut Vec<Node>) -> &'a str {
     let mut escaped = false;
     for (at, letter) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Times that are read by a pattern, as leniently as PostgreSQL does.
+//! Reads times with a pattern, as leniently as PostgreSQL.
 
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
@@ -8,39 +8,39 @@ use super::{
     written::{DAYS, MONTHS, ROMAN, iso_year_start},
 };
 
-/// What a text means.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) date: Civil,
     pub(super) second_of_day: i64,
     pub(super) micros: i64,
-    /// Where the pattern has the hours of a zone.
+    /// The offset, if the pattern has the hours of a zone.
     pub(super) east_seconds: Option<i32>,
 }
 
-/// Reads `text` by a pattern.
+/// Reads `text` with a pattern.
 ///
 /// # Errors
-/// What does not fit the pattern, and what is no time.
+/// Text that does not match the pattern, and text without a valid time.
 pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<Parsed> {
     let mut reader = Reader { text, rest: text, parts: Parts::default(), exact: false, skipped: 0 };
     reader.read(nodes)?;
     reader.parts.settled(text)
 }
 
-/// Gregorian dates and those of ISO weeks do not go together.
+/// Gregorian dates and dates of ISO weeks cannot be mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calendar {
     Gregorian,
     IsoWeek,
 }
 
-/// The numbers that were read; `None` where there was no field.
+/// The numbers read from the text; `None` for missing fields.
 #[derive(Debug, Default)]
 struct Parts {
     calendar: Option<Calendar>,
     year: Option<i64>,
-    /// Digits of the pattern of the year.
+    /// The number of `Y`s in the pattern.
     year_digits: u8,
     before_christ: bool,
     century: Option<i64>,
@@ -70,7 +70,7 @@ struct Reader<'a> {
     rest: &'a str,
     parts: Parts,
     exact: bool,
-    /// Characters skipped beyond those of the pattern.
+    /// The number of skipped characters beyond the characters of the pattern.
     skipped: i64,
 }
 
@@ -82,7 +82,7 @@ fn is_separator(letter: char) -> bool {
     letter.is_ascii_punctuation()
 }
 
-/// Whether a number ends where the next piece begins.
+/// True if the end of a number is clear without a digit count.
 fn ends_by_itself(place: &Place, next: Option<&Node>) -> bool {
     place.bare
         || place.ordinal.is_some()
@@ -135,7 +135,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A blank or separator of the pattern takes one of the text, or none.
+    /// A space or separator of the pattern consumes one space or separator of the text, or nothing.
     fn separator(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if self.exact {
@@ -149,7 +149,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Another letter of the pattern takes any one of the text.
+    /// Another letter of the pattern consumes any one letter of the text.
     fn letter(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if !self.exact && self.skipped > 0 {
@@ -262,7 +262,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Sets a part, which may have been told before, but not otherwise.
+    /// Sets a part. A part may be set again only to the same value.
     fn set<T: Copy + PartialEq>(
         &mut self,
         place: &Place,
@@ -281,8 +281,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A number of so many digits, or of as many as there are where it ends by itself; and how
-    /// many characters it takes.
+    /// A number of `length` digits, or of any length if the end of the number is clear; also
+    /// returns the number of consumed characters.
     fn number(
         &mut self,
         place: &Place,
@@ -332,7 +332,7 @@ impl Reader<'_> {
         Ok((i64::from(value), taken))
     }
 
-    /// The position of the word that the text begins with, in any case.
+    /// The index of the word at the start of the text, in any case.
     fn word(&mut self, place: &Place, words: &[&str], short: bool) -> Result<i64> {
         let spelled =
             words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
@@ -352,7 +352,7 @@ impl Reader<'_> {
             .with_detail("The given value did not match any of the allowed values for this field.")
     }
 
-    /// The longest numeral counts: `VIII` is not `V`.
+    /// The longest numeral matches: `VIII` is not `V`.
     fn roman(&mut self, place: &Place) -> Result<i64> {
         let found = ROMAN
             .iter()
@@ -374,7 +374,7 @@ impl Reader<'_> {
                 self.advance(sign);
                 if sign == '-' { -1 } else { 1 }
             }
-            // The sign may have been taken for a separator.
+            // A separator may have consumed the sign.
             _ => {
                 let read = self.text.len() - self.rest.len();
                 let before = self.text.get(..read).unwrap_or("");
@@ -402,7 +402,7 @@ impl Reader<'_> {
     }
 }
 
-/// The sign and digits that a text begins with.
+/// The sign and the digits at the start of a text.
 fn number_at(text: &str) -> String {
     let sign = usize::from(text.starts_with(['+', '-']));
     let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
@@ -444,7 +444,7 @@ fn calendar_of(field: Field) -> Option<Calendar> {
     }
 }
 
-/// A year of less than four digits is the one that is nearest to 2020.
+/// A year of fewer than four digits means the year nearest to 2020.
 fn near_2020(year: i64) -> i64 {
     match year {
         0..70 => year + 2_000,
@@ -486,13 +486,13 @@ impl Parts {
         Ok(Parsed { date, second_of_day, micros, east_seconds })
     }
 
-    /// The second of the day; `None` when there is no such.
+    /// The second of the day; `None` for an invalid time.
     fn time(&self) -> Result<Option<i64>> {
         let (mut hour, mut minute, mut second) = match self.second_of_day {
             Some(seconds) => (seconds / 3_600, seconds / 60 % 60, seconds % 60),
             None => (0, 0, 0),
         };
-        // What is zero does not speak.
+        // A zero value counts as missing.
         let told =
             |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
         second = told(self.second, second);
@@ -514,7 +514,7 @@ impl Parts {
         Ok(fits.then_some(hour * 3_600 + minute * 60 + second))
     }
 
-    /// The year, astronomically; `None` when nothing tells it.
+    /// The astronomical year; `None` if no field gives the year.
     fn year(&self) -> Option<i64> {
         let century = self.century.filter(|century| *century != 0);
         let century = century.map(|century| if self.before_christ { -century } else { century });
@@ -537,7 +537,7 @@ impl Parts {
         }
     }
 
-    /// The date; `None` when there is no such.
+    /// The date; `None` for an invalid date.
     fn date(&self) -> Result<Option<Civil>> {
         let told = |value: Option<i64>| value.filter(|value| *value != 0);
         let known_year = self.year();
@@ -551,7 +551,7 @@ impl Parts {
         let mut day_of_year = told(self.day_of_year);
         if let Some(week) = told(self.week) {
             if self.calendar == Some(Calendar::IsoWeek) {
-                // From Monday, where no day is told.
+                // Starts on Monday if no day is given.
                 let weekday = told(self.day_of_week).map_or(0, |day| (day + 5) % 7);
                 let days = iso_year_start(year) + (week - 1) * 7 + weekday;
                 set(civil_of(days), &mut year, &mut month, &mut day);

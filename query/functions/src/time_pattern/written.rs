@@ -1,4 +1,4 @@
-//! Times and intervals in the form of a pattern.
+//! Writes times and intervals with a pattern.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(super) const ROMAN: [&str; 12] =
 /// The parts of a time or an interval.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// Astronomical: 0 is 1 BC.
+    /// The astronomical year: 0 is 1 BC.
     year: i64,
     month: i64,
     day: i64,
@@ -44,14 +44,14 @@ pub(super) struct Shown {
     minute: i64,
     second: i64,
     micros: i64,
-    /// Days since 1970; `None` of an interval.
+    /// Days since 1970; `None` for an interval.
     days: Option<i64>,
-    /// Abbreviation and seconds east of Greenwich.
+    /// The abbreviation, and the offset in seconds east of Greenwich.
     zone: Option<(String, i64)>,
 }
 
 impl Shown {
-    /// Of microseconds since 1970; what the clocks of `zone` show.
+    /// The parts of a time in microseconds since 1970, in the local time of `zone`.
     pub(super) fn of_time(micros: i64, zone: Option<&TimeZone>) -> Self {
         let seconds = micros.div_euclid(SECOND_US);
         let east = zone.map(|zone| i64::from(zone.offset_at(seconds)));
@@ -92,12 +92,12 @@ impl Shown {
         self.days.is_none()
     }
 
-    /// The year without its era: 1 BC is year 0 of the calendar.
+    /// The year without its era: year 0 of the calendar is shown as 1 (BC).
     fn shown_year(&self, year: i64) -> i64 {
         if self.is_interval() || year > 0 { year } else { 1 - year }
     }
 
-    /// Days since 1970; of an interval, as if it were a date.
+    /// Days since 1970; for an interval, computed from the fields like from a date.
     fn days(&self) -> i64 {
         self.days.unwrap_or_else(|| {
             let month = u32::try_from(self.month.max(1)).unwrap_or(1);
@@ -117,7 +117,7 @@ impl Shown {
         (self.days() + 4).rem_euclid(7)
     }
 
-    /// Year and week of ISO 8601, and the day from the beginning of that year.
+    /// The year and the week of ISO 8601, and the day counted from the start of the ISO year.
     fn iso(&self) -> (i64, i64, i64) {
         let days = self.days();
         let mut year = civil_of(days).year + 1;
@@ -137,16 +137,16 @@ impl Shown {
     }
 }
 
-/// Days since 1970 of the first Monday of a year of ISO 8601.
+/// The first Monday of a year of ISO 8601, in days since 1970.
 pub(super) fn iso_year_start(year: i64) -> i64 {
     let fourth = days_of(Civil { year, month: 1, day: 4 });
     fourth - (fourth + 3).rem_euclid(7)
 }
 
-/// The pieces of a pattern, filled in.
+/// The pattern with the values filled in.
 ///
 /// # Errors
-/// `InvalidDatetimeFormat` for pieces that an interval has not.
+/// `InvalidDatetimeFormat` for pieces that intervals do not have.
 pub(super) fn text(nodes: &[Node], shown: &Shown) -> Result<String> {
     let mut out = String::new();
     for node in nodes {
@@ -187,7 +187,7 @@ fn write_field(out: &mut String, place: &Place, shown: &Shown) -> Result<()> {
     } else {
         let fraction =
             matches!(place.field, Field::Millisecond | Field::Microsecond | Field::Fraction(_));
-        // A sign has its own place, but for days.
+        // A sign has an additional place, except for days.
         let sign = usize::from(value < 0 && place.field != Field::Day);
         let width = if place.bare && !fraction { 0 } else { width + sign };
         let _ = write!(out, "{value:0width$}");
@@ -223,7 +223,7 @@ fn needs_date(field: Field) -> bool {
     )
 }
 
-/// Writes what tells the zone of a time; whether it was that.
+/// Writes a field of the time zone; returns false for any other field.
 fn write_zone(out: &mut String, place: &Place, shown: &Shown) -> bool {
     let east = shown.zone.as_ref().map_or(0, |(_, east)| *east);
     let sign = if east < 0 { '-' } else { '+' };
@@ -255,7 +255,7 @@ fn write_zone(out: &mut String, place: &Place, shown: &Shown) -> bool {
     true
 }
 
-/// The word of a field that is one, and the width that it fills.
+/// The word of a word field, and the padded width.
 fn word(field: Field, shown: &Shown) -> Option<(String, usize)> {
     let name = |names: &[&'static str], at: i64| -> &'static str {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("")
@@ -295,7 +295,7 @@ fn word(field: Field, shown: &Shown) -> Option<(String, usize)> {
     Some((word.to_string(), width))
 }
 
-/// The value of a field that is a number, and the digits it fills.
+/// The value of a numeric field, and the padded number of digits.
 fn number(field: Field, shown: &Shown) -> Option<(i64, usize)> {
     let last_digits = |year: i64, digits: u8| match digits {
         4.. => (year, 4),
@@ -329,7 +329,7 @@ fn number(field: Field, shown: &Shown) -> Option<(i64, usize)> {
             let unit = 10_i64.pow(6_u32.saturating_sub(u32::from(digits)));
             (shown.micros / unit, usize::from(digits))
         }
-        // The others are words.
+        // The other fields are words.
         _ => return None,
     })
 }

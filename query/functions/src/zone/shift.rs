@@ -1,5 +1,6 @@
-//! A timestamptz plus an interval by the calendar of a zone: a day later is the same time of
-//! the next day, also when the clocks change in between; months end where they end.
+//! Adds an interval to a timestamptz by the calendar of a zone: one day later is the same time on
+//! the next day, even if the clocks change in between; a day beyond the end of a month becomes the
+//! last day.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array},
@@ -68,7 +69,7 @@ fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
     })
 }
 
-/// First the months, then the days by the local calendar, then the time by the clock.
+/// Adds first the months, then the days by the local calendar, then the time by the clock.
 pub fn later(time_ns: i128, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i128> {
     let mut time_ns = time_ns;
     if interval.months != 0 || interval.days != 0 {

@@ -15,7 +15,7 @@ use stratalog_functions::{operators, register};
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, write_value};
 
-/// The types that SQL casts name and DataFusion has not.
+/// SQL type names in casts that DataFusion does not know.
 #[derive(Debug)]
 struct Types;
 
@@ -175,7 +175,7 @@ async fn jsonb_operators() {
             "1|1|true|x|NULL",
             "NULL|NULL|NULL|NULL|1",
             "NULL|NULL|NULL|NULL|NULL",
-            // As in PostgreSQL, a scalar is its own element 0.
+            // Like in PostgreSQL, a scalar is its own element 0.
             "NULL|NULL|NULL|NULL|text"
         ]
     );

@@ -1,4 +1,4 @@
-//! Functions as SQL calls them.
+//! Functions called from SQL.
 
 #![allow(
     clippy::unwrap_used,

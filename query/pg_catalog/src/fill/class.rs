@@ -14,7 +14,7 @@ use crate::{
     spec::SYSTEM_TABLES,
 };
 
-/// The oid of a schema; 0 when there is none.
+/// The oid of a schema; 0 for an unknown schema.
 pub(super) fn schema_oid(context: &CatalogContext, name: &str) -> i64 {
     system_schema_oid(name).unwrap_or_else(|| {
         let state = context.state();
@@ -118,7 +118,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
     Ok(())
 }
 
-/// Storage options as PostgreSQL lists them: `name=value` each, NULL for none.
+/// Storage options in PostgreSQL's format, `name=value` each; NULL for no options.
 fn options(listed: Vec<(&'static str, String)>) -> Value {
     match listed.is_empty() {
         true => Value::Null,
@@ -264,7 +264,7 @@ pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Re
     Ok(())
 }
 
-/// Nothing is counted by blocks.
+/// The server does not count reads of blocks.
 pub(super) fn table_reads(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for chronicle in context.state().chronicles(&context.database) {
         let mut values = vec![

@@ -1,11 +1,11 @@
-//! What depends on what.
+//! Dependencies between objects.
 
 use stratalog_model::Result;
 
 use crate::{CatalogContext, index::indexes, oid, rows::Rows, spec::SYSTEM_TABLES};
 
-/// A default goes with its column, a constraint with its columns, an index with its constraint.
-/// The schema of our own tables is the server's, which no dump contains.
+/// A default depends on its column, a constraint on its columns, an index on its constraint. The
+/// schema of this project's tables belongs to the server, and no dump contains the schema.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     let mut push = |class: i64, object: i64, of: (i64, i64, i64), kind: &str| {
@@ -24,7 +24,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             push(oid::NAMESPACE, *number, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
         }
     }
-    // pg_dump reads the views of a schema that it leaves out, unless they belong to the same.
+    // pg_dump reads the views of an excluded schema unless the views belong to the same extension.
     for table in SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog") {
         push(oid::CLASS, table.oid, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
     }
@@ -53,7 +53,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
     Ok(())
 }
 
-/// What the server brings with it beside PostgreSQL's catalogs.
+/// The extension for objects of the server outside of PostgreSQL's catalogs.
 pub(super) fn extensions(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let namespace = oid::SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == "stratalog");
     rows.push(&[

@@ -1,4 +1,4 @@
-//! Functions, operators, casts and the classes of operators that indexes use.
+//! Functions, operators, casts and the operator classes of indexes.
 
 use stratalog_model::Result;
 
@@ -136,9 +136,9 @@ pub(super) fn operator_families(rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The class by which an index orders the values of a type: its default one, of btree.
+/// The default btree operator class of a type.
 pub(super) fn default_class(type_number: i64) -> i64 {
-    // An enum's and an array's classes take any; a varchar is a text.
+    // The classes of enums and arrays accept any enum or array; a varchar uses the class of text.
     let wanted = match type_number {
         1043 => 25,
         number if crate::column_type::element_of_array(number).is_some() => 2_277,

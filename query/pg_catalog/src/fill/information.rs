@@ -231,7 +231,7 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
     Ok(())
 }
 
-/// The one user may do everything with every table.
+/// The single user has every privilege on every table.
 pub(super) fn table_privileges(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     const ALL: [&str; 7] =
         ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];

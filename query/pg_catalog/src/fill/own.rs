@@ -62,7 +62,8 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     Ok(())
 }
 
-/// How far back events are accepted at least; `None` where any are.
+/// The age up to which events are accepted at least, in milliseconds; `None` if any age is
+/// accepted.
 fn window_ms(chronicle: &ChronicleDefinition) -> Option<u64> {
     chronicle.time_source.is_clocked().then(|| chronicle.window_ns() / 1_000_000)
 }
@@ -74,12 +75,12 @@ fn late(policy: LatePolicy) -> &'static str {
     }
 }
 
-/// Microseconds since 1970 at which a tick starts.
+/// The start of a tick, in microseconds since 1970.
 pub(super) fn micros(chronicle: &ChronicleDefinition, tick: stratalog_model::Tick) -> Option<i64> {
     chronicle.scale.time_ns_of(tick).map(|ns| ns.div_euclid(1_000))
 }
 
-/// The last tick of a range that ends before `end`.
+/// The last tick of a range with the exclusive end `end`.
 pub(super) fn previous(end: stratalog_model::Tick) -> stratalog_model::Tick {
     stratalog_model::Tick(end.0.saturating_sub(1))
 }
@@ -166,7 +167,7 @@ pub(super) fn promises(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// PostgreSQL's keywords, which its clients put in quotes.
+/// PostgreSQL's keywords; clients quote these words.
 pub(super) fn keywords(rows: &mut Rows<'_>) -> Result<()> {
     for line in KEYWORDS.lines() {
         let mut words = line.split('\t');

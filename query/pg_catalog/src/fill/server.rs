@@ -145,7 +145,7 @@ pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) ->
             ("datid", number.into()),
             ("datname", name.into()),
             ("numbackends", connected.count().into()),
-            // Transactions and blocks are not counted.
+            // The server does not count transactions and blocks.
             ("xact_commit", 0_i64.into()),
             ("xact_rollback", 0_i64.into()),
             ("blks_read", 0_i64.into()),
@@ -155,7 +155,7 @@ pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) ->
     Ok(())
 }
 
-/// No session is encrypted by the server.
+/// The server encrypts no session.
 pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let column = rows.first_of(&["ssl", "gss_authenticated"]);
     for session in context.sessions.sessions() {
@@ -168,7 +168,7 @@ pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     Ok(())
 }
 
-/// Nothing conflicts with a recovery.
+/// No statement ever conflicts with a recovery.
 pub(super) fn conflicts(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for (number, name) in context.state().database_names() {
         let mut values = vec![("datid", Value::from(number)), ("datname", name.into())];

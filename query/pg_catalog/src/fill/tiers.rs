@@ -1,4 +1,4 @@
-//! Where events are, how far they have come down, and what moves them.
+//! The tiers of events, the progress of moves between tiers, and the movers.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
 
 pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    // Looked at first: nothing is in a piece that is not committed.
+    // Read before the pieces: no piece contains uncommitted events.
     let marks = context.store.watermarks();
     let committed = context.store.status().committed;
     for mark in marks {
@@ -117,8 +117,7 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// Hull of a table's ticks, with those of events that were deleted or replaced and still lie
-/// there.
+/// The hull of a table's ticks, including deleted or replaced events that the pieces still contain.
 pub(super) fn hull(pieces: &[PieceStatus], id: ChronicleId) -> TickRange {
     of(pieces, id).fold(TickRange::EMPTY, |hull, piece| hull.hull(&piece.ticks))
 }
@@ -127,7 +126,7 @@ fn of(pieces: &[PieceStatus], id: ChronicleId) -> impl Iterator<Item = &PieceSta
     pieces.iter().filter(move |piece| piece.chronicle == id)
 }
 
-/// The table of an id, unless it was dropped or is in another database.
+/// The table of an id, unless the table was dropped or is in another database.
 pub(super) fn chronicle<'a>(
     context: &CatalogContext,
     state: &'a CatalogState,

@@ -55,7 +55,7 @@ pub(super) fn types(rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the rows of all types of arrays have in common.
+/// The common columns of all array types.
 fn array_of(number: i64, element: i64, name: &str, align: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("oid", number.into()),
@@ -76,7 +76,7 @@ fn array_of(number: i64, element: i64, name: &str, align: &str) -> Vec<(&'static
     ]
 }
 
-/// The rows of each table are a type, and arrays of them another.
+/// The rows of each table are a type, and arrays of these rows are another type.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     for chronicle in state.chronicles(&context.database) {

@@ -1,14 +1,14 @@
-//! The parts of a qualified name, as `parse_ident` reads them.
+//! Splits a qualified name into parts, for `parse_ident`.
 
 use std::{iter::Peekable, str::Chars};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The identifiers of `a."B".c`, without their quotes, in small letters where they had none. What
-/// follows the last is an error, or left out if not `strict`.
+/// The identifiers of `a."B".c`, without quotes; unquoted identifiers become lower case. Text after
+/// the last identifier is an error, or is ignored if not `strict`.
 ///
 /// # Errors
-/// `InvalidParameterValue` for what is no name.
+/// `InvalidParameterValue` if the text is no name.
 pub(super) fn identifiers(text: &str, strict: bool) -> Result<Vec<String>> {
     let wrong = || {
         let message = format!("string is not a valid identifier: \"{text}\"");
@@ -57,7 +57,7 @@ fn skip_blanks(rest: &mut Peekable<Chars<'_>>) {
     while rest.next_if(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r' | '\u{c}')).is_some() {}
 }
 
-/// What stands in quotes, two of which are one; `None` without the last.
+/// The text inside quotes; a double quote stands for one quote. `None` without a closing quote.
 fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     rest.next()?;
     let mut part = String::new();

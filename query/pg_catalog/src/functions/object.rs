@@ -1,4 +1,4 @@
-//! What an oid stands for: names, definitions, comments, visibility.
+//! The objects behind oids: names, definitions, comments, visibility.
 
 use std::sync::Arc;
 
@@ -250,7 +250,7 @@ fn column_comments(context: &CatalogContext, arguments: &Arguments<'_>) -> Resul
     })
 }
 
-/// Name of the type of an oid; `None` when there is none.
+/// The name of the type of an oid; `None` for an unknown oid.
 pub(super) fn known_type_name(number: i64) -> Option<String> {
     (base_type(number).is_some() || element_of_array(number).is_some())
         .then(|| type_name(number, None))

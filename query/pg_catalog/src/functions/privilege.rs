@@ -1,7 +1,7 @@
-//! `has_table_privilege` and its kin: what a role may do with an object.
+//! `has_table_privilege` and similar functions: the privileges of a role on an object.
 //!
-//! Every user may do everything until there are grants, so the answer is true for every object that exists. What
-//! does not exist, and a word that is no privilege of such an object, is answered as PostgreSQL does.
+//! The database has no grants yet and every user may do everything, so the answer is true for every
+//! existing object. Missing objects and unknown privileges get PostgreSQL's answers.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array, StringViewArray},
@@ -27,7 +27,7 @@ use crate::{
 
 use Parameter::{Any, Text};
 
-/// A kind of objects that have privileges.
+/// A kind of object with privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
     Table,
@@ -44,7 +44,7 @@ enum Object {
     Role,
 }
 
-/// An object as a call names it.
+/// An object argument of a call.
 #[derive(Debug, Clone, Copy)]
 enum Named<'a> {
     Text(&'a str),
@@ -94,7 +94,7 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
 const TABLE: &[&str] =
     &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NOBODY_HAS];
 
-/// A privilege that PostgreSQL knows and gives to nobody.
+/// A privilege that PostgreSQL accepts but never grants.
 const NOBODY_HAS: &str = "RULE";
 
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
@@ -141,7 +141,7 @@ fn has(
         (0..count).map(|at| Values::of(arguments, at)).collect::<Result<_>>()?;
     let named = if object == Object::Column { 2 } else { 1 };
     truths(arguments, |row| {
-        // As of every strict function.
+        // Like every strict function: NULL arguments give NULL.
         let Some(given) = values.iter().map(|values| values.at(row)).collect::<Option<Vec<_>>>()
         else {
             return Ok(None);
@@ -156,7 +156,8 @@ fn has(
     })
 }
 
-/// Whether the role of a call is there; of an oid that is not, PostgreSQL says that it may do nothing.
+/// True if the role of a call exists; for an unknown oid, PostgreSQL answers that the role has no
+/// privileges.
 fn is_role(context: &CatalogContext, role: Named<'_>) -> Result<bool, Error> {
     match role {
         Named::Number(number) => Ok(number == oid::ROLE || number == 0),
@@ -165,7 +166,7 @@ fn is_role(context: &CatalogContext, role: Named<'_>) -> Result<bool, Error> {
     }
 }
 
-/// Whether one of the privileges that `asked` lists is granted to anybody.
+/// True if `asked` lists at least one grantable privilege.
 fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
     let mut granted = false;
     for word in asked.split(',').map(str::trim) {
@@ -185,7 +186,7 @@ fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
     Ok(granted)
 }
 
-/// Whether an object is there: of an oid that is not, the answer is NULL.
+/// True if an object exists: for an unknown oid, the answer is NULL.
 fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Result<bool, Error> {
     let Some(first) = named.first().copied() else { return Ok(false) };
     let of_kind = |kind: Kind| match first {
@@ -241,7 +242,7 @@ fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Resu
         },
         Object::Type => of_kind(Kind::Type),
         Object::Role => match first {
-            // PostgreSQL's superuser has roles that are not there, too.
+            // PostgreSQL's superuser is also a member of missing roles.
             Named::Number(_) => Ok(true),
             Named::Text(name) if name == context.user => Ok(true),
             Named::Text(name) => Err(missing(Kind::Role, name)),
@@ -260,13 +261,13 @@ fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Resu
     }
 }
 
-/// Whether a schema has a name, which is not written as SQL does.
+/// True if a schema has this exact name (no SQL syntax).
 fn is_schema(context: &CatalogContext, name: &str) -> bool {
     oid::SYSTEM_SCHEMAS.iter().any(|(system, _)| *system == name)
         || context.state().schema(&context.database, name).is_some()
 }
 
-/// The relation of a call; `None` for an oid that none has.
+/// The relation of a call; `None` for an oid without a relation.
 fn relation(context: &CatalogContext, named: Named<'_>) -> Result<Option<Relation>, Error> {
     let state = context.state();
     let text = match named {

@@ -1,8 +1,8 @@
-//! The types that are oids with a name: `regclass`, `regtype`, `regnamespace`, `regrole`,
-//! `regproc` and their kin.
+//! The types of oids with a name: `regclass`, `regtype`, `regnamespace`, `regrole`, `regproc` and
+//! similar types.
 //!
-//! A value of such a type is an oid to comparisons and a name to readers. Here text turns
-//! into the oid and an oid into the name; `rewrite` says which of the two a cast means.
+//! In comparisons a value of such a type is an oid; in output the value is a name. This module
+//! converts text to the oid and an oid to the name; `rewrite` decides the meaning of each cast.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::{
 
 use Parameter::Any;
 
-/// What such a type names.
+/// The kind of object behind a type.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Class,
@@ -111,7 +111,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     ]
 }
 
-/// The integers of argument 0, of whatever width; `None` for text.
+/// The integers of argument 0, of any width; `None` for text.
 fn integers(arguments: &Arguments<'_>) -> Result<Option<Int64Array>> {
     let given = arguments.array(0)?;
     if !given.data_type().is_integer() {
@@ -134,7 +134,7 @@ fn oids(
     let numbers = (0..arguments.rows)
         .map(|row| {
             let Some(text) = text_at(texts, row) else { return Ok(None) };
-            // Digits are an oid, written as text.
+            // Digits are an oid in text form.
             if let Ok(number) = text.trim().parse::<u32>() {
                 return Ok(Some(i64::from(number)));
             }
@@ -215,7 +215,7 @@ pub(super) fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Opti
     }
 }
 
-/// The error of a name that nothing has.
+/// The error of an unknown name.
 pub(super) fn missing(kind: Kind, text: &str) -> Error {
     let (error, what) = match kind {
         Kind::Class => (ErrorKind::UndefinedTable, "relation"),

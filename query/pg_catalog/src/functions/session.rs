@@ -18,7 +18,7 @@ use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS};
 
 use Parameter::{Boolean, Integer, Text};
 
-/// What `server_version` and `version()` say that clients may rely on.
+/// The PostgreSQL version in `server_version` and `version()`, for clients' compatibility checks.
 const POSTGRES_VERSION: &str = "15.0";
 
 fn time() -> ColumnType {
@@ -29,7 +29,7 @@ fn texts() -> ColumnType {
     ColumnType::Array(Box::new(ColumnType::Text))
 }
 
-/// Whether something was done to each session of a number.
+/// True for each session number with a successful action.
 fn each_session(arguments: &Arguments<'_>, act: impl Fn(i32) -> bool) -> Result<ArrayRef> {
     let numbers = arguments.integers(0)?;
     let done: BooleanArray = (0..arguments.rows)
@@ -111,7 +111,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes whenever the catalog does: what `xmin` of the catalogs is.", |context, arguments| {
             let version = context.state().version();
-            // The transactions of PostgreSQL count from 3, in 32 bits.
+            // PostgreSQL's transaction ids start at 3 and have 32 bits.
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: there are no advisory locks.", |_, arguments| same_text(arguments, "")),
@@ -209,7 +209,7 @@ fn encoding(number: i64) -> &'static str {
     usize::try_from(number).ok().and_then(|at| ENCODINGS.get(at)).copied().unwrap_or_default()
 }
 
-/// Letters and digits of a name count alone.
+/// Only letters and digits of a name matter.
 fn encoding_number(name: &str) -> i32 {
     let plain = |name: &str| -> String {
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()

@@ -140,7 +140,7 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
     Ok(Arc::new(bytes))
 }
 
-/// Sums of bytes, which are numerics.
+/// The function for numerics, which are the sums of bytes.
 fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let Some(bytes) = arguments.arrays.first() else {
         return text_rows(arguments.rows, |_| Ok(None));
@@ -166,11 +166,11 @@ fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// Below it bytes are printed as they are.
+/// Smaller sizes are printed in bytes.
 const FEW_BYTES: u128 = 10_240;
 
-/// Bytes as PostgreSQL prints them: up to 10,240 of a unit before the next one is used,
-/// rounded half away from zero.
+/// Bytes in PostgreSQL's format: up to 10,240 of a unit before the next unit, rounded half away
+/// from zero.
 fn pretty(bytes: i128) -> String {
     if bytes.unsigned_abs() < FEW_BYTES {
         return format!("{bytes} bytes");

@@ -1,4 +1,4 @@
-//! What tools ask of indexes, blocks, counts and files.
+//! Functions for tools, about indexes, blocks, counts and files.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             },
         ),
     ];
-    // Nothing of this is counted.
+    // The server keeps none of these counts.
     for name in [
         "pg_stat_get_numscans",
         "pg_stat_get_tuples_returned",
@@ -131,8 +131,8 @@ fn is_index(number: i64) -> bool {
     number >= oid::index(stratalog_model::ChronicleId(0)) && number < i64::from(u32::MAX)
 }
 
-/// What `answers` says of the property that argument `at` names, of objects of argument 0 that
-/// there are.
+/// The result of `answers` for the property in argument `at`, for each existing object of argument
+/// 0.
 fn properties(
     arguments: &Arguments<'_>,
     at: usize,

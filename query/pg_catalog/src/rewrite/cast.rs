@@ -1,4 +1,4 @@
-//! Casts to types that only the catalogs have.
+//! Casts to types that exist only in the catalogs.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, Ident, ObjectName, Select, SelectItem, Value,
@@ -6,9 +6,9 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, called, is_function_column, replace};
 
-/// What a type of the catalogs becomes.
+/// The replacement of a catalog type.
 enum Target {
-    /// An oid with a name: the stem of the two functions.
+    /// An oid with a name: the common stem of the two functions.
     Named(&'static str),
     /// A type that DataFusion's planner knows.
     Plain(DataType),
@@ -20,7 +20,7 @@ fn type_word(data_type: &DataType) -> Option<String> {
         DataType::Regclass => Some("regclass".to_string()),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let last = name.0.last()?.as_ident()?;
-            // "char" in quotes is another type than char.
+            // Quoted "char" is another type than char.
             let word = if last.quote_style.is_some() && last.value == "char" {
                 "\"char\"".to_string()
             } else {
@@ -59,7 +59,7 @@ fn target(data_type: &DataType) -> Option<Target> {
         "float8" => Target::Plain(DataType::DoublePrecision),
         "text" => Target::Plain(DataType::Text),
         "varchar" => Target::Plain(DataType::Varchar(None)),
-        // Other names lose their schema alone.
+        // Other names lose only their schema.
         word => match data_type {
             DataType::Custom(name, _) if name.0.len() > 1 => {
                 let ident = match word.strip_prefix('"') {
@@ -73,7 +73,7 @@ fn target(data_type: &DataType) -> Option<Target> {
     })
 }
 
-/// Whether a type is that of oids, or one to which only oids are cast.
+/// True for the oid type, and for types that only oids are cast to.
 fn is_number(data_type: &DataType) -> bool {
     matches!(type_word(data_type).as_deref(), Some("oid" | "int8" | "int4"))
         || matches!(
@@ -82,7 +82,7 @@ fn is_number(data_type: &DataType) -> bool {
         )
 }
 
-/// Functions that look an oid with a name up: the stem of its type.
+/// Functions that look up an oid by name, with the stem of the type.
 const LOOKUPS: [(&str, &str); 5] = [
     ("to_regclass", "regclass"),
     ("to_regtype", "regtype"),
@@ -106,7 +106,7 @@ fn named(expr: &Expr) -> Option<&'static str> {
     }
 }
 
-/// What a cast casts.
+/// The operand of a cast.
 fn inside(expr: Expr) -> Expr {
     match expr {
         Expr::Cast { expr, .. } => *expr,
@@ -127,13 +127,13 @@ fn is_placeholder(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
-/// Rewrites one expression; its parts are visited later.
+/// Rewrites one expression; the walk visits the parts later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if compares(op) => {
             let stem = named(left).or_else(|| named(right));
             if let Some(stem) = stem {
-                // Columns that hold functions hold their names.
+                // Columns of functions contain the functions' names.
                 let by_name = is_function_column(left) || is_function_column(right);
                 for side in [left, right] {
                     if named(side).is_some() || build::string_of(side).is_some() {
@@ -150,7 +150,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 match target(data_type) {
                     Some(Target::Plain(plain)) => *data_type = plain,
                     Some(Target::Named(stem)) => {
-                        // A constant is looked up; what comes from a row is an oid to be shown.
+                        // A constant is a name to look up; a value from a row is an oid to show.
                         let constant = build::string_of(inner).is_some() || is_placeholder(inner);
                         if constant && stem != "regproc" {
                             as_oid(expr, stem);
@@ -164,7 +164,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
             };
             if is_number(data_type) {
                 as_oid(inner, stem);
-                // The function has the type already.
+                // The function already has the type.
                 if type_word(data_type).as_deref() == Some("oid") {
                     let call = std::mem::replace(inner.as_mut(), build::null());
                     *expr = call;
@@ -192,7 +192,7 @@ fn compares(operator: &BinaryOperator) -> bool {
     matches!(operator, BinaryOperator::Eq | BinaryOperator::NotEq)
 }
 
-/// A constant regclass that is a column of the result is printed as its name.
+/// A constant regclass in the select list is printed as a name.
 pub(super) fn name_projected(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {

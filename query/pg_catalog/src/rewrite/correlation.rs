@@ -1,4 +1,4 @@
-//! What a subquery says of the row outside of it.
+//! The correlation of a subquery with the outer row.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, replace};
 
-/// The names by which a SELECT calls its own tables.
+/// The names of a SELECT's own tables.
 pub(super) fn own_tables(select: &Select) -> Vec<String> {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -28,7 +28,7 @@ pub(super) fn own_tables(select: &Select) -> Vec<String> {
         .collect()
 }
 
-/// `table.column`, where it belongs to none of `own`.
+/// The parts of `table.column` if the table is not in `own`.
 fn outer_column<'a>(expr: &'a Expr, own: &[String]) -> Option<&'a [Ident]> {
     match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -74,8 +74,8 @@ fn equality<'a>(expr: &'a Expr, own: &[String]) -> Option<(&'a Expr, &'a Expr)> 
     }
 }
 
-/// Where the WHERE says `c.oid = a.x`, the other conditions say `c.oid` for `a.x`: then
-/// only equalities reach out, and those a join can take over.
+/// Replaces `a.x` by `c.oid` in the other conditions if the WHERE clause has `c.oid = a.x`.
+/// Afterwards only equalities refer to the outer row, and a join can take over equalities.
 pub(super) fn substitute(select: &mut Select) {
     let own = own_tables(select);
     let Some(selection) = select.selection.take() else { return };
@@ -107,7 +107,7 @@ impl VisitorMut for Substitution<'_> {
     }
 }
 
-/// Takes away the conditions that speak of outer columns alone.
+/// Removes the conditions on outer columns alone and returns them.
 pub(super) fn take_outer(select: &mut Select) -> Option<Expr> {
     let own = own_tables(select);
     let mut parts = Vec::new();
@@ -131,7 +131,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
                     self.outer = true;
                     ControlFlow::Continue(())
                 }
-                // Bare names may be anyone's.
+                // A bare name may belong to any table.
                 Expr::Identifier(_)
                 | Expr::CompoundIdentifier(_)
                 | Expr::Subquery(_)
@@ -145,14 +145,14 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
     expr.visit(&mut columns).is_continue() && columns.outer
 }
 
-/// Whether all that a SELECT says of outer rows are equalities with columns of its own.
+/// True if all conditions on outer rows are equalities with the SELECT's own columns.
 pub(super) fn is_by_equality(select: &Select) -> bool {
     let own = own_tables(select);
     let mut parts = Vec::new();
     if let Some(selection) = select.selection.clone() {
         conjuncts(selection, &mut parts);
     }
-    // A bare name is the subquery's own, if one of its tables has such a column.
+    // A bare name belongs to the subquery if one of the subquery's tables has such a column.
     let with_bare = |part: &Expr| match part {
         Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
             [(left, right), (right, left)].into_iter().any(|(bare, outer)| {
@@ -180,8 +180,8 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
     expr.visit(&mut Outer(own)).is_break()
 }
 
-/// `(SELECT f(own, outer) FROM … WHERE …)` asks for each column of its own by itself, where a row
-/// is found: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer) END`.
+/// Splits `(SELECT f(own, outer) FROM … WHERE …)` into one subquery for each own column, guarded by
+/// the existence of a row: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer) END`.
 pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
@@ -212,7 +212,7 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
     Some(build::when(found, value))
 }
 
-/// The query, asked for one value.
+/// The query with the single output `value`.
 fn asked(query: &Query, value: Expr) -> Expr {
     let mut asked = query.clone();
     if let SetExpr::Select(select) = asked.body.as_mut() {
@@ -221,7 +221,7 @@ fn asked(query: &Query, value: Expr) -> Expr {
     Expr::Subquery(Box::new(asked))
 }
 
-/// The columns of a SELECT's own that an expression names, each once.
+/// Collects the SELECT's own columns in an expression, each column once.
 fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     struct Own<'a> {
         own: &'a [String],
@@ -239,7 +239,7 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     let _ = expr.visit(&mut Own { own, into });
 }
 
-/// Puts what is asked in the place of a column.
+/// Replaces a column by the subquery `asked`.
 struct Put<'a> {
     column: &'a Expr,
     asked: &'a Expr,
@@ -247,7 +247,7 @@ struct Put<'a> {
 
 impl VisitorMut for Put<'_> {
     type Break = ();
-    // After what is inside, which names the column itself.
+    // After the inner expressions, because the replacement contains the column itself.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if expr == self.column {
             *expr = self.asked.clone();

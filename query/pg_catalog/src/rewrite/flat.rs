@@ -1,4 +1,4 @@
-//! Subqueries in plainer forms, that a join can take over.
+//! Rewrites subqueries to plainer forms that a join can take over.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{called, correlation::own_tables, empty, replace};
 use crate::spec::system_table;
 
-/// `(SELECT x)` says `x`, but for functions that give rows.
+/// Rewrites `(SELECT x)` to `x`, except for set-returning functions.
 pub(super) fn alone(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
@@ -34,8 +34,8 @@ pub(super) fn alone(query: &Query) -> Option<Expr> {
     (bare && is_one_value).then(|| Expr::Nested(Box::new(item.clone())))
 }
 
-/// `WITH c AS (…) SELECT … FROM c` says `SELECT … FROM (…) AS c`; recursion over what is always
-/// empty is none.
+/// Rewrites `WITH c AS (…) SELECT … FROM c` to `SELECT … FROM (…) AS c`; a recursion over an
+/// always-empty table becomes a plain query.
 pub(super) fn without_cte(query: &mut Query) {
     let Some(with) = &mut query.with else { return };
     let [cte] = with.cte_tables.as_mut_slice() else { return };
@@ -69,7 +69,7 @@ pub(super) fn without_cte(query: &mut Query) {
     merge(select);
 }
 
-/// `SELECT d.x FROM (SELECT t.x FROM … WHERE p) AS d` says `SELECT t.x FROM … WHERE p`.
+/// Rewrites `SELECT d.x FROM (SELECT t.x FROM … WHERE p) AS d` to `SELECT t.x FROM … WHERE p`.
 fn merge(select: &mut Select) {
     let [from] = select.from.as_slice() else { return };
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = &from.relation else { return };
@@ -93,7 +93,7 @@ fn merge(select: &mut Select) {
     select.selection = selection;
 }
 
-/// The name of a column that is selected as it is.
+/// The name and the expression of a selected column.
 fn named(item: &SelectItem) -> Option<(String, Expr)> {
     let (expr, alias) = match item {
         SelectItem::UnnamedExpr(expr) => (expr, None),
@@ -132,7 +132,7 @@ impl VisitorMut for Merged {
     }
 }
 
-/// Columns of a SELECT's own system tables say which table they are of.
+/// Qualifies the columns of a SELECT's own system tables with their table.
 pub(super) fn qualify(select: &mut Select) {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))

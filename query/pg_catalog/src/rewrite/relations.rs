@@ -1,4 +1,4 @@
-//! Functions of the catalog in FROM: those behind views, and those that have no rows.
+//! Catalog functions in FROM: functions behind views, and functions without rows.
 
 use datafusion::sql::sqlparser::{
     ast::{Ident, ObjectName, ObjectNamePart, TableFactor},
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::{
     parser::Parser,
 };
 
-/// Functions, and the table with their rows.
+/// Functions, each with the table of its rows.
 const TABLES: [(&str, &str, &str); 8] = [
     ("pg_available_extensions", "pg_catalog", "pg_available_extensions"),
     ("pg_cursor", "pg_catalog", "pg_cursors"),
@@ -18,7 +18,7 @@ const TABLES: [(&str, &str, &str); 8] = [
     ("pg_timezone_names", "pg_catalog", "pg_timezone_names"),
 ];
 
-/// Functions without rows here: nothing is partitioned, there are no grants and no options.
+/// Functions without rows: the database has no partitions, grants or options.
 const EMPTY: [(&str, &str); 4] = [
     (
         "aclexplode",
@@ -32,13 +32,13 @@ const EMPTY: [(&str, &str); 4] = [
     ),
 ];
 
-/// Whether a function of this name, in lower case, is a table of the catalog: [`super::rewrite`]
-/// replaces it in FROM.
+/// True if a function of this lower-case name is a table of the catalog: [`super::rewrite`]
+/// replaces the function in FROM.
 pub fn is_table_function(name: &str) -> bool {
     TABLES.iter().any(|(known, ..)| *known == name) || EMPTY.iter().any(|(known, _)| *known == name)
 }
 
-/// Replaces such a function by the table, or by a query without rows.
+/// Replaces such a function by its table, or by a query without rows.
 pub(super) fn of_function(factor: &mut TableFactor) {
     let (name, alias) = match factor {
         TableFactor::Table { name, args: Some(_), alias, .. }

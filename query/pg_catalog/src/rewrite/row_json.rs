@@ -1,4 +1,4 @@
-//! Functions that give json, as those of jsonb; rows of subqueries as json.
+//! Rewrites functions of json to functions of jsonb, and rows of subqueries to json.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, called, replace};
 
-/// Functions of json, and those of jsonb that make the same document.
+/// Functions of json, each with the jsonb function for the same document.
 const FUNCTIONS: [(&str, &str); 4] = [
     ("array_to_json", "to_jsonb"),
     ("json_build_array", "jsonb_build_array"),
@@ -17,7 +17,7 @@ const FUNCTIONS: [(&str, &str); 4] = [
     ("to_json", "to_jsonb"),
 ];
 
-/// `json_build_object(…)` says `jsonb_build_object(…)::json`.
+/// Rewrites `json_build_object(…)` to `jsonb_build_object(…)::json`.
 pub(super) fn rewrite(expr: &mut Expr) {
     let Some(name) = called(expr) else { return };
     let Some((_, other)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else { return };
@@ -40,7 +40,7 @@ pub(super) fn of_rows(select: &mut Select) {
     }
 }
 
-/// The alias of a subquery, and the names of its columns, all of which it must tell.
+/// The alias of a subquery and its column names, if the subquery names all columns.
 fn columns_of(factor: &TableFactor) -> Option<(Ident, Vec<Ident>)> {
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor else { return None };
     if !alias.columns.is_empty() {

@@ -1,4 +1,4 @@
-//! Subqueries in the forms that DataFusion can take out of their place.
+//! Rewrites subqueries to forms that DataFusion can decorrelate.
 
 use std::ops::ControlFlow;
 
@@ -28,15 +28,15 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
             return build::cast(build::string("{}"), array_of_item(&query));
         }
         if !aggregate(&mut query, "array_agg") {
-            // Grouped, limited or combined: a subquery of its own.
+            // Grouped, limited or combined: the query becomes a subquery.
             nest(&mut query, "array_agg");
         }
         build::call("elements_list", vec![Expr::Subquery(query)])
     });
 }
 
-/// What a CASE says of domains, which there are none of, is NULL: clients ask for the types below
-/// them by recursion, which cannot be taken out of its place.
+/// Replaces the branches of a CASE for domains by NULL, because no domains exist: clients look up
+/// base types by a recursion that DataFusion cannot decorrelate.
 pub(super) fn of_domains(expr: &mut Expr) {
     let Expr::Case { conditions, .. } = expr else { return };
     for CaseWhen { condition, result } in conditions {
@@ -58,9 +58,9 @@ pub(super) fn of_domains(expr: &mut Expr) {
     }
 }
 
-/// A scalar subquery over system tables that finds at most one row by its nature, but not
-/// by its form, becomes an aggregate: only those can be correlated. What it says of the
-/// outer row alone moves out: `(SELECT … WHERE p AND outer)` becomes
+/// Rewrites a scalar subquery over system tables to an aggregate if the subquery has at most one
+/// row by its meaning but not by its form: DataFusion accepts only aggregates as correlated scalar
+/// subqueries. Conditions on the outer row alone move out: `(SELECT … WHERE p AND outer)` becomes
 /// `CASE WHEN outer THEN (SELECT … WHERE p) END`.
 pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     let Expr::Subquery(query) = expr else { return };
@@ -76,7 +76,7 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
         return;
     }
     if !shadowed && empty::fold(query) {
-        // Of its type.
+        // NULL of the column's type.
         if let SetExpr::Select(select) = query.body.as_mut()
             && let Some(SelectItem::ExprWithAlias { expr: nothing, .. }) = select.projection.pop()
         {
@@ -101,8 +101,8 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     }
 }
 
-/// EXISTS and IN among the columns or in the order of a query over system tables become
-/// aggregates: DataFusion takes them out of conditions only.
+/// Rewrites EXISTS and IN in the select list or in ORDER BY of a query over system tables to
+/// aggregates: DataFusion decorrelates EXISTS and IN only in conditions.
 pub(super) fn outside_of_conditions(query: &mut Query) {
     struct Aggregated;
     impl VisitorMut for Aggregated {
@@ -131,7 +131,7 @@ pub(super) fn outside_of_conditions(query: &mut Query) {
     }
 }
 
-/// `x IN (SELECT y …)` as `coalesce(array_has((SELECT array_agg(y) …), x), false)`.
+/// Rewrites `x IN (SELECT y …)` to `coalesce(array_has((SELECT array_agg(y) …), x), false)`.
 fn collected(expr: Expr) -> Expr {
     let Expr::InSubquery { expr: member, mut subquery, negated } = expr else { return expr };
     if !aggregate(&mut subquery, "array_agg") {
@@ -167,8 +167,8 @@ fn counted(expr: Expr) -> Expr {
     }
 }
 
-/// `x = ANY (SELECT …)` becomes `x IN (SELECT …)`, `x <> ALL (SELECT …)` its opposite; and
-/// an array written as a string gets a type.
+/// Rewrites `x = ANY (SELECT …)` to `x IN (SELECT …)`, and `x <> ALL (SELECT …)` to `x NOT IN …`; a
+/// string constant for an array gets a type.
 pub(super) fn membership(expr: &mut Expr) {
     let negated = match expr {
         Expr::AnyOp { compare_op: BinaryOperator::Eq, right, .. } => {
@@ -196,7 +196,7 @@ pub(super) fn membership(expr: &mut Expr) {
     });
 }
 
-/// The type of an array of what an emptied query would give.
+/// The array type of an emptied query's column.
 fn array_of_item(query: &Query) -> DataType {
     let item = match query.body.as_ref() {
         SetExpr::Select(select) => select.projection.first(),
@@ -215,11 +215,11 @@ fn text_array() -> DataType {
     DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None))
 }
 
-/// Puts `function` around the one column of a plain SELECT, with the query's order inside;
-/// `false` when the query is not of that form.
+/// Wraps the single column of a plain SELECT in `function`, with the query's order inside; `false`
+/// if the query has another form.
 fn aggregate(query: &mut Query, function: &str) -> bool {
     let limited = query.limit_clause.is_some() || query.fetch.is_some();
-    // One row is what an aggregate gives.
+    // An aggregate gives exactly one row.
     if query.with.is_some() || (limited && function != "first_value") {
         return false;
     }
@@ -244,7 +244,7 @@ fn aggregate(query: &mut Query, function: &str) -> bool {
     true
 }
 
-/// `ORDER BY 1` names the one column.
+/// Replaces `ORDER BY 1` by the single column.
 fn by_value(by: OrderByExpr, value: &Expr) -> OrderByExpr {
     let is_position = matches!(
         &by.expr,
@@ -266,8 +266,8 @@ fn is_plain(select: &Select) -> bool {
         && !select.projection.iter().any(empty::is_aggregate)
 }
 
-/// `(query)` becomes `SELECT function(item) FROM (query) AS items (item)`. An order without a limit
-/// gets one that no result reaches: the planner takes it for one that does not matter.
+/// Rewrites `(query)` to `SELECT function(item) FROM (query) AS items (item)`. An order without a
+/// limit gets an unreachable limit, because the planner would drop the order.
 fn nest(query: &mut Query, function: &str) {
     use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
     let endless = query.order_by.is_some() && query.limit_clause.is_none() && query.fetch.is_none();
@@ -279,7 +279,7 @@ fn nest(query: &mut Query, function: &str) {
     }
 }
 
-/// Whether every table that a query reads belongs to the catalogs.
+/// True if a query reads only catalog tables.
 fn reads_system_tables_only(query: &Query) -> bool {
     struct Tables {
         any: bool,

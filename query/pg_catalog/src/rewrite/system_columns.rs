@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{build, empty::system_name, replace};
 use crate::spec::system_table;
 
-/// Replaces `alias.tableoid` by the oid of the system table that a SELECT calls `alias`, and
+/// Replaces `alias.tableoid` by the oid of the system table with the alias `alias`, and
 /// `alias.xmin` by the version of the catalog.
 pub(super) fn rewrite(select: &mut Select) {
     let tables: Vec<(String, i64)> = select
@@ -53,7 +53,7 @@ fn column_of(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     }
 }
 
-/// What a system column of the table of an oid is.
+/// The value of a system column in the table of an oid.
 fn value_of(column: &str, oid: i64) -> Option<Expr> {
     let typed = |value, name: &str| {
         let name = ObjectName::from(vec![Ident::new(name)]);

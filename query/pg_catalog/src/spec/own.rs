@@ -1,4 +1,4 @@
-//! The tables of schema `stratalog`: what operators look at.
+//! The tables of schema `stratalog`, for operators.
 
 use super::Spec;
 

@@ -1,5 +1,5 @@
-//! Names, oids and columns of the tables of PostgreSQL 15's `pg_catalog`. A column may be
-//! NULL where a `?` follows its type; otherwise an unset one is 0, false or empty.
+//! Names, oids and columns of the tables of PostgreSQL 15's `pg_catalog`. A `?` after the type
+//! marks a nullable column; any other unset column is 0, false or empty.
 
 use super::Spec;
 

@@ -1,4 +1,4 @@
-//! What drivers and tools other than psql ask when they connect or look around.
+//! Queries of drivers and tools other than psql at connect time and for introspection.
 
 use crate::fixture::{rows, session};
 

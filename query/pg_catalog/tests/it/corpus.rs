@@ -1,4 +1,4 @@
-//! Every statement that psql's backslash commands send is planned and answered.
+//! Plans and answers every statement behind psql's backslash commands.
 
 use crate::fixture::{batches, session};
 

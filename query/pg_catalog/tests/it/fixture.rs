@@ -1,4 +1,4 @@
-//! A small catalog, a store that only counts, and a session over both.
+//! A small catalog, a store with counts only, and a session over both.
 
 use std::sync::Arc;
 
@@ -297,7 +297,8 @@ fn column(name: &str, column_type: ColumnType, nullable: bool) -> NewColumn {
     }
 }
 
-/// The session has acquired a second of a chronicle, and another one has a lease on all of it.
+/// The session has acquired a second of a chronicle, and another session has a lease on the whole
+/// chronicle.
 fn acquisitions(chronicle: ChronicleId) -> Arc<Acquisitions> {
     let acquisitions = Acquisitions::new(Arc::new(NoClock));
     let ticks = TickRange::new(Tick(0), Tick(1_000_000_000));
@@ -308,8 +309,8 @@ fn acquisitions(chronicle: ChronicleId) -> Arc<Acquisitions> {
     acquisitions
 }
 
-/// A session of user `ada` in database `stratalog` with the tables `cpu` (the same as in
-/// the PostgreSQL that answers were compared with) and `other.log` without a key.
+/// A session of user `ada` in database `stratalog` with the tables `cpu` (equal to the table in the
+/// PostgreSQL used for the expected answers) and `other.log` without a key.
 pub async fn session() -> SessionContext {
     let catalog = Catalog::open(Arc::new(NoLog), Arc::new(NoClock)).unwrap();
     let cpu = NewChronicle {
@@ -395,7 +396,7 @@ pub async fn session() -> SessionContext {
     session
 }
 
-/// What a client gets for `sql`.
+/// The client's answer to `sql`.
 pub async fn batches(session: &SessionContext, sql: &str) -> PlanResult<Vec<RecordBatch>> {
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql)
         .map_err(|error| datafusion::error::DataFusionError::Plan(format!("{error}")))?;
@@ -407,7 +408,7 @@ pub async fn batches(session: &SessionContext, sql: &str) -> PlanResult<Vec<Reco
     session.execute_logical_plan(plan).await?.collect().await
 }
 
-/// The rows of `sql`, one text each, columns separated by `|`.
+/// The rows of `sql`, one text for each row, with columns separated by `|`.
 pub async fn rows(session: &SessionContext, sql: &str) -> Vec<String> {
     let batches = batches(session, sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
     let options = FormatOptions::default().with_display_error(true);

@@ -69,7 +69,7 @@ async fn the_tables_of_the_system_itself() {
 #[tokio::test]
 async fn where_events_are_and_what_moves_them() {
     let session = session().await;
-    // Of tables that were dropped, nothing is shown.
+    // Dropped tables do not appear.
     assert_eq!(
         rows(&session, "SELECT schema, name, tier, number, file, first_tick, last_tick, rows, bytes, first_gsn, last_gsn, schema_version, state FROM stratalog.pieces").await,
         [
@@ -89,7 +89,8 @@ async fn where_events_are_and_what_moves_them() {
             "3|cpu|flush|running|2024-01-01T00:00:00Z||0|0|0|"
         ]
     );
-    // What is in stories was in tablets, too. Events of any time may come, so nothing is sealed.
+    // Events in stories were in tablets before. Events of any time are accepted, so no time is
+    // sealed.
     assert_eq!(
         rows(&session, "SELECT schema, name, committed, through, sealed_tick, sealed_time, tablet_tick, tablet_time IS NULL, story_tick, story_time = tablet_time FROM stratalog.watermarks").await,
         ["public|cpu|10|6|||3000000000|false||", "other|log|10|6|||2000|false|2000|true"]

@@ -1,4 +1,4 @@
-//! What clients send, and what they get.
+//! Statements of clients, and their answers.
 
 #![allow(
     clippy::unwrap_used,

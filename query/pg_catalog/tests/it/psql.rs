@@ -1,4 +1,4 @@
-//! The answers behind `\l \dn \dt \d t \d+ t \dT \du`, compared with PostgreSQL 15's for
+//! The answers behind `\l \dn \dt \d t \d+ t \dT \du`, compared with PostgreSQL 15's answers for
 //! the same table.
 
 use datafusion::execution::context::SessionContext;

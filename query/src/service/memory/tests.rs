@@ -13,7 +13,7 @@ fn operators_that_spill_leave_room_for_others() {
     assert!(values.try_grow(1).is_err());
     sort.free();
     values.try_grow(6000).unwrap();
-    // What has nothing to spill begins with what is left.
+    // A consumer without spillable memory starts with the remaining memory.
     let other = MemoryConsumer::new("sort").with_can_spill(true).register(&pool);
     other.try_grow(400).unwrap();
     assert!(other.try_grow(10).is_err());

@@ -23,7 +23,7 @@ fn statement(bytes: isize) -> Arc<Work> {
     work
 }
 
-/// One test, as the process has one limit.
+/// A single test, because the process has one limit.
 #[test]
 fn the_largest_statement_ends_and_large_requests_are_refused() {
     let (small, large) = (statement(5 << 20), statement(300 << 20));
@@ -36,12 +36,12 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     assert!(!has_memory(100 << 20), "the room is promised");
     PROMISED.store(0, Ordering::Relaxed);
     assert!(!has_memory(300 << 20));
-    // What the allocator keeps is given back, and nothing else happens.
+    // The watch returns the allocator's memory to the system and does nothing else.
     KEEPS.store(500 << 20, Ordering::SeqCst);
     watch.look();
     assert_eq!(KEEPS.load(Ordering::SeqCst), 0);
     assert!(large.check().is_ok());
-    // A request asks for it as well.
+    // A large request returns the allocator's memory as well.
     KEEPS.store(500 << 20, Ordering::SeqCst);
     assert!(has_memory(200 << 20));
     PROMISED.store(0, Ordering::Relaxed);
@@ -50,7 +50,8 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     assert_eq!(large.check().unwrap_err().kind(), ErrorKind::OutOfMemory);
     assert!(small.check().is_ok(), "one at a time");
     assert!(has_memory(64 << 10) && !has_memory(3 << 20));
-    // Far past the limit the next large statement does not wait for the first, and small ones stay.
+    // Far past the limit, the next large statement ends together with the first; small statements
+    // stay.
     let second = statement(200 << 20);
     HAS.store(1060 << 20, Ordering::SeqCst);
     watch.look();
@@ -60,20 +61,21 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     assert!(second.check().is_err() && small.check().is_ok());
     drop(second);
     HAS.store(1100 << 20, Ordering::SeqCst);
-    // It has ended; what remains belongs to nobody, and statements have their half of the budget.
+    // The large statement has ended. The remaining memory belongs to no statement, and statements
+    // keep half of their budget.
     drop(large);
     std::thread::sleep(GIVE_BACK_MIN);
     watch.look();
     assert!(small.check().is_ok());
     assert!(has_memory(3 << 20));
-    // The hard limit counts in any case.
+    // The hard limit always applies.
     HAS.store(2100 << 20, Ordering::SeqCst);
     std::thread::sleep(LAST_MOMENTS_MIN);
     watch.look();
     assert_eq!(small.check().unwrap_err().kind(), ErrorKind::OutOfMemory);
     assert!(takes_turns() && !small.rests(), "it ends");
     drop(small);
-    // Large statements take turns where the memory is short.
+    // Large statements take turns if memory is short.
     let (small, second, third) = (statement(5 << 20), statement(200 << 20), statement(100 << 20));
     HAS.store(800 << 20, Ordering::SeqCst);
     watch.look();
@@ -87,7 +89,7 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     HAS.store(100 << 20, Ordering::SeqCst);
     watch.look();
     assert!(!takes_turns());
-    // As much memory as the large statements have is left for their next steps.
+    // Enough memory is left for the large statements to double their memory.
     drop(second);
     HAS.store(800 << 20, Ordering::SeqCst);
     watch.look();

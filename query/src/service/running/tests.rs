@@ -18,7 +18,7 @@ fn batch() -> RecordBatch {
     RecordBatch::new_empty(schema())
 }
 
-/// Rows that are there after `pending` turns; who asked for them is noted.
+/// Rows that are ready after `pending` turns; `asked` collects the names of the polling threads.
 fn rows(pending: u32, asked: &Arc<Mutex<Vec<String>>>) -> SendableRecordBatchStream {
     let (mut left, asked) = (Some(pending), Arc::clone(asked));
     let rows = stream::poll_fn(move |context| {
@@ -141,7 +141,7 @@ fn a_stopped_statement_frees_what_nobody_reads() {
         }
         assert!(done());
     };
-    // The plan, and the batches that wait.
+    // The plan and the waiting batches hold `held`.
     until(&|| held.strong_count() > 3);
     own.stop(Stop::Memory);
     until(&|| held.strong_count() == 0);

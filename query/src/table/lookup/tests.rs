@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::table::pushdown::tests::chronicle;
 
-/// One row a stream, of each value that the request names.
+/// Returns one row in each stream for each value of the request.
 #[derive(Debug)]
 struct Named;
 
@@ -46,7 +46,7 @@ impl Snapshot for Named {
     }
 }
 
-/// Values that come when they are let.
+/// Values that arrive after a notification.
 #[derive(Debug)]
 struct Held {
     schema: SchemaRef,
@@ -121,7 +121,7 @@ async fn a_partition_that_is_given_up_does_not_stop_the_others() {
     let batch = second.next().await.unwrap().unwrap();
     assert_eq!(batch.num_rows(), 2);
     assert!(second.next().await.is_none());
-    // The values were found once, also for whoever comes later.
+    // The lookup found the values once, also for later partitions.
     let again = plan.execute(0, context).unwrap().next().await.unwrap().unwrap();
     assert_eq!((again.num_rows(), asked.load(Ordering::Relaxed)), (2, 1));
 }

@@ -1,4 +1,4 @@
-//! What a confined snapshot asks of the whole one.
+//! The calls of a confined snapshot on the whole snapshot.
 
 use parking_lot::Mutex;
 use stratalog_model::tier::ScanOrder;
@@ -6,7 +6,7 @@ use stratalog_model::tier::ScanOrder;
 use super::*;
 use crate::table::pushdown::tests::chronicle;
 
-/// Notes the ticks that it is asked for.
+/// Records the requested ticks.
 #[derive(Debug, Default)]
 struct Asked(Mutex<Vec<TickRanges>>);
 
@@ -73,7 +73,7 @@ fn request(chronicle: &ChronicleDefinition) -> ScanRequest {
     }
 }
 
-/// Every way to ask, for ticks from 5 to 50.
+/// Calls every read method, for ticks from 5 to 50.
 fn ask(snapshot: &dyn Snapshot, of: &ChronicleDefinition) {
     let aggregate =
         AggregateRequest { scan: request(of), keys: Vec::new(), windows: None, wanted: Vec::new() };
@@ -89,7 +89,7 @@ fn all_that_is_asked_is_asked_of_the_part() {
     let confined_to = chronicle("1ns", 6);
     let other = ChronicleDefinition { id: ChronicleId(2), ..confined_to.clone() };
     let whole = Arc::new(Asked::default());
-    // Acquired, and sealed of that.
+    // The acquired part, and the sealed part of it.
     let within = vec![(confined_to.id, ticks(10, 40)), (confined_to.id, ticks(-100, 21))];
     let seen = confined(Arc::clone(&whole) as Arc<dyn Snapshot>, within);
     assert_eq!(seen.gsn(), Gsn(7));
@@ -100,7 +100,7 @@ fn all_that_is_asked_is_asked_of_the_part() {
     ask(seen.as_ref(), &confined_to);
     assert_eq!(*whole.0.lock(), vec![TickRanges::from(ticks(10, 21)); 5]);
     whole.0.lock().clear();
-    // Others are as they were.
+    // Other chronicles are unchanged.
     assert_eq!((seen.within(other.id), seen.hull(&other)), (TickRange::ALL, ticks(0, 100)));
     ask(seen.as_ref(), &other);
     assert_eq!(*whole.0.lock(), vec![TickRanges::from(ticks(5, 50)); 5]);
@@ -118,7 +118,7 @@ fn parts_without_a_tick_in_common_have_no_events() {
     );
     ask(seen.as_ref(), &chronicle);
     assert_eq!(*whole.0.lock(), vec![TickRanges::none(); 5]);
-    // Nothing is wrapped around what is not confined.
+    // An unconfined snapshot gets no wrapper.
     let bare = confined(Arc::clone(&whole) as Arc<dyn Snapshot>, Vec::new());
     assert!(std::ptr::addr_eq(Arc::as_ptr(&bare), Arc::as_ptr(&whole)));
 }

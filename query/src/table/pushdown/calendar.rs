@@ -6,12 +6,12 @@
 //!   ├ looks at days  ─► one cell a day ──► evaluated at the first tick of each ─► Mondays
 //!   └ looks at hours ─► one cell an hour of those Mondays ─► evaluated ─► 9 to 11 o'clock
 //! ```
-//! A predicate is not understood, it is tried: ticks are cut into cells within which nothing
-//! changes that it looks at (see [`leaf`]), and it is evaluated once for each cell, by the
-//! same functions that filter rows. Days and hours are those of the clocks it names, with
-//! their changes to summer time and back.
+//! The module does not interpret a predicate, but evaluates it. The ticks are cut into cells;
+//! within a cell, no input of the predicate changes (see [`leaf`]). The predicate is evaluated once
+//! for each cell, by the same functions that filter rows. Days and hours follow the clocks of the
+//! predicate's time zones, including changes to and from summer time.
 //!
-//! The rows are still filtered: ranges spare reading, they decide nothing.
+//! The rows are still filtered: the ranges save reads but decide no row.
 
 use arrow::array::{Array as _, BooleanArray};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, utils::split_conjunction};
@@ -29,17 +29,17 @@ mod zone;
 
 use leaf::{Leaf, leaves};
 
-/// Most cells that a predicate is tried on: seven years of hours, 179 years of days. Trying
-/// them takes some milliseconds.
+/// The maximum number of cells for one predicate: seven years of hours, 179 years of days. The
+/// evaluation of so many cells takes some milliseconds.
 const CELLS_MAX: usize = 65_536;
 
-/// Most ranges that a scan is given.
+/// The maximum number of ranges for a scan.
 const RANGES_MAX: usize = 10_000;
 
 /// Evaluates a predicate for values of the tick column, counted in the column's unit.
 pub type Evaluate<'a> = &'a dyn Fn(&Expr, Vec<i64>) -> datafusion::error::Result<BooleanArray>;
 
-/// Whether [`narrow`] may have something to say of `filter`.
+/// True if [`narrow`] may be able to use `filter`.
 pub fn concerns(definition: &ChronicleDefinition, filter: &Expr) -> bool {
     if ticks(definition, filter).is_some() {
         return false;
@@ -59,8 +59,8 @@ pub fn concerns(definition: &ChronicleDefinition, filter: &Expr) -> bool {
     }
 }
 
-/// Those of the ticks `within` for which all of `filters` may be true. Where that is too
-/// much to try, more ticks than that, up to all of `within`.
+/// The ticks of `within` for which all `filters` may be true. If the exact result is too expensive,
+/// the result has more ticks, up to all of `within`.
 pub fn narrow(
     definition: &ChronicleDefinition,
     filters: &[Expr],
@@ -80,7 +80,7 @@ struct Narrowing<'a> {
 }
 
 impl Narrowing<'_> {
-    /// Coarse units first: what they leave is cut into finer ones.
+    /// Starts with coarse units; finer units then divide only the remaining ticks.
     fn all<'e>(
         &self,
         filters: impl IntoIterator<Item = &'e Expr>,
@@ -95,7 +95,7 @@ impl Narrowing<'_> {
         filters.into_iter().fold(within, |within, (_, filter)| self.one(filter, within))
     }
 
-    /// The finest unit that a filter looks at; the finest of all where that is not known.
+    /// The finest unit in a filter; the finest unit of all if the filter's unit is unknown.
     fn finest(&self, filter: &Expr) -> Option<CalendarUnit> {
         let leaves = leaves(self.definition, filter)?;
         let unit = |leaf: &Leaf| match leaf {
@@ -124,8 +124,8 @@ impl Narrowing<'_> {
         }
     }
 
-    /// The ticks for which `predicate` is true, found by trying it on each cell; `None` if
-    /// there are too many, or if it fails.
+    /// The ticks for which `predicate` is true, by evaluation on each cell; `None` if there are too
+    /// many cells, or if the evaluation fails.
     fn tried(&self, predicate: &Expr, leaves: &[Leaf], within: &TickRanges) -> Option<TickRanges> {
         let mut tried: Vec<TickRange> = Vec::new();
         for range in within.as_slice() {

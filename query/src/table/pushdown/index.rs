@@ -1,4 +1,4 @@
-//! What conditions ask of columns with secondary indexes (F88). The condition itself stays a filter above
+//! Conditions on columns with secondary indexes (F88). The condition itself stays a filter above
 //! the scan.
 
 use arrow::datatypes::DataType;
@@ -12,7 +12,7 @@ use stratalog_model::{
 
 use super::array_of;
 
-/// What an index may be asked for wherever `filter`, one conjunct, is true.
+/// The index filter that holds for every row where `filter`, one conjunct, is true.
 pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     if definition.indexes.is_empty() {
         return None;
@@ -39,7 +39,7 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
     }
 }
 
-/// The column of which a condition names several values, and adds these.
+/// The column that a condition compares with several values; adds the values to `values`.
 fn alternatives<'a>(
     definition: &'a ChronicleDefinition,
     filter: &Expr,
@@ -83,7 +83,7 @@ fn indexed<'a>(definition: &'a ChronicleDefinition, expr: &Expr) -> Option<Index
             let indexed = definition.indexes.iter().any(|index| index.columns.contains(&known.id));
             indexed.then(|| Indexed { definition, at, of: known.column_type.arrow_type() })
         }
-        // Texts of one form or another, and whole numbers that are compared as wider ones.
+        // Texts in any Arrow form, and integers with a cast to a wider type.
         Expr::Cast(cast) => {
             let column = indexed(definition, &cast.expr)?;
             let to = cast.field.data_type();
@@ -112,7 +112,7 @@ impl Indexed<'_> {
         ValueFilter { column: self.at, wanted }
     }
 
-    /// One of some constants. Those that the column's type has no value for are equal to none.
+    /// A filter for any of the constants. A constant outside of the column's type equals no value.
     fn among(&self, values: &[Expr]) -> Option<ValueFilter> {
         let mut among = Vec::with_capacity(values.len());
         for value in values {
@@ -137,7 +137,7 @@ impl Indexed<'_> {
     }
 }
 
-/// A constant in the type of the column, if it is one of that type in another form.
+/// The constant in the column's type, if the constant is the same type in another form.
 fn same_type(value: &ScalarValue, of: &DataType) -> Option<ScalarValue> {
     if value.data_type() == *of {
         return Some(value.clone());
@@ -146,7 +146,7 @@ fn same_type(value: &ScalarValue, of: &DataType) -> Option<ScalarValue> {
     (*of == DataType::Utf8View).then(|| ScalarValue::Utf8View(Some(text.to_string())))
 }
 
-/// The words that all texts have which a pattern of LIKE matches.
+/// The words in every text that a LIKE pattern matches.
 fn words_of(pattern: &str, escape: Option<char>) -> Vec<WordPart> {
     let escape = escape.unwrap_or('\\');
     let mut words = Vec::new();
@@ -159,7 +159,8 @@ fn words_of(pattern: &str, escape: Option<char>) -> Vec<WordPart> {
                 part.clear();
                 begins = false;
             }
-            // What it stands for may go on with what is before it, or begin a word: both are asked for.
+            // The escaped letter may continue the word before it, or begin a word: the filter asks
+            // for both.
             letter if letter == escape => {
                 words.extend(WordPart::all_of(&part, begins, false));
                 part.clear();

@@ -9,8 +9,8 @@ use stratalog_model::{ChronicleDefinition, tier::KeyFilter};
 
 use super::{Conjunct, array_of};
 
-/// The exact meaning of `filter` as a set of key values, if it has one. A conjunct only:
-/// it may be NULL where it is not true.
+/// The exact meaning of `filter` as a set of key values, if any. Valid only for a conjunct, because
+/// the filter may be NULL where it is not true.
 pub fn filter(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct> {
     let (column, values) = values(definition, filter)?;
     let data_type = definition.columns.get(column)?.column_type.arrow_type();
@@ -27,7 +27,7 @@ pub fn filter(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunc
     Some(Conjunct::Keys(KeyFilter { column, values: array_of(admitted)? }))
 }
 
-/// The key column that the filter speaks of, and the values that it admits.
+/// The key column of the filter, and the admitted values.
 fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec<ScalarValue>)> {
     match filter {
         Expr::Alias(alias) => values(definition, &alias.expr),
@@ -48,7 +48,8 @@ fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec
                 },
             }
         }
-        // `key IN (…, NULL)` may come as this: it is true for the values alone.
+        // The planner may rewrite `key IN (…, NULL)` to this form; only the values make the form
+        // true.
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) if is_never(right) => {
             values(definition, left)
         }
@@ -76,7 +77,7 @@ fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec
     }
 }
 
-/// Whether a condition is constant, and not true.
+/// True if the condition is constant and not true.
 fn is_never(condition: &Expr) -> bool {
     matches!(
         condition,
@@ -84,8 +85,8 @@ fn is_never(condition: &Expr) -> bool {
     )
 }
 
-/// The position of the key column that `expr` is: itself, or widened by a cast under which
-/// equality means the same.
+/// The position of the key column behind `expr`: the column itself, or a widening cast that
+/// preserves equality.
 fn key_column(definition: &ChronicleDefinition, expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Alias(alias) => key_column(definition, &alias.expr),
@@ -131,8 +132,7 @@ enum Converted {
     Never,
 }
 
-/// `value` in the column's type; `None` when equality in another type might mean
-/// something else.
+/// `value` in the column's type; `None` if equality in another type might have another meaning.
 fn convert(value: &ScalarValue, to: &DataType) -> Option<Converted> {
     if value.is_null() {
         return Some(Converted::Never);

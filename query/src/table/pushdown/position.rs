@@ -1,5 +1,5 @@
-//! Comparisons of `_gsn` and `_toid` with constants: positions in the log outside of which a filter is never
-//! true. The filter stays above the scan; the range spares reading.
+//! Comparisons of `_gsn` and `_toid` with constants: log positions outside of which a filter is
+//! never true. The filter stays above the scan; the range saves reads.
 
 use datafusion::{
     logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
@@ -7,7 +7,7 @@ use datafusion::{
 };
 use stratalog_model::{Gsn, GsnRange};
 
-/// Positions outside of which `filter` is never true; every one when nothing is known.
+/// Positions outside of which `filter` is never true; all positions if nothing is known.
 pub fn gsns(filter: &Expr) -> GsnRange {
     match filter {
         Expr::Alias(alias) => gsns(&alias.expr),
@@ -48,7 +48,7 @@ fn compare(op: Operator, value: &Expr) -> Option<GsnRange> {
         ScalarValue::Int32(Some(value)) => i64::from(*value),
         _ => return None,
     };
-    // No event has one below 1.
+    // Positions start at 1.
     let at = |value: i64| Gsn(u64::try_from(value).unwrap_or(0));
     let (from, after) = (at(value), at(value.saturating_add(1)));
     let (first, last) = (GsnRange::ALL.start, GsnRange::ALL.end);
@@ -62,8 +62,8 @@ fn compare(op: Operator, value: &Expr) -> Option<GsnRange> {
     })
 }
 
-/// Whether `expr` is the position of an event. There is one site, so that the order there is the order
-/// of commits.
+/// True if `expr` is the position of an event. The database has one site, so the order of positions
+/// is the order of commits.
 fn is_gsn(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_gsn(&alias.expr),

@@ -1,8 +1,8 @@
 //! Comparisons of the tick column with constants.
 //!
-//! The column shows `floor((base + tick × granularity) ÷ unit) × unit` nanoseconds, which
-//! never falls as the tick rises: each comparison is a range of ticks. Constants may lie
-//! anywhere, also outside of what a tick or 64 bits hold, hence i128.
+//! The column shows `floor((base + tick × granularity) ÷ unit) × unit` nanoseconds. The value never
+//! falls as the tick rises, so each comparison is a range of ticks. Constants may lie outside of
+//! the range of ticks and of 64 bits, hence i128.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::{
@@ -13,21 +13,21 @@ use stratalog_model::{ChronicleDefinition, Grouping, Tick, TickRange, TickRanges
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// A way of looking at the tick, which constants are compared with.
+/// A view of the tick that constants are compared with.
 #[derive(Debug, Clone, Copy)]
 pub enum Axis {
     /// The tick column, as an instant.
     Time {
-        /// How the chronicle counts.
+        /// The scale of the chronicle.
         scale: TickScale,
         /// Nanoseconds of the column's unit.
         unit_ns: i128,
-        /// Whether it has a time zone.
+        /// True for a type with time zone.
         zoned: bool,
     },
     /// The date of the tick column, in UTC.
     Date {
-        /// How the chronicle counts.
+        /// The scale of the chronicle.
         scale: TickScale,
         /// Nanoseconds of the column's unit.
         unit_ns: i128,
@@ -46,7 +46,7 @@ pub fn axis_of_tick(definition: &ChronicleDefinition) -> Option<Axis> {
     Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
 }
 
-/// The axis that `expr` is, if it is one.
+/// The axis of `expr`, if any.
 pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     match expr {
         Expr::Alias(alias) => axis(definition, &alias.expr),
@@ -62,7 +62,7 @@ pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     }
 }
 
-/// The axis after a cast that keeps instants: to a unit at least as fine, and between time
+/// The axis after a cast that preserves instants: to a unit at least as fine, and between time
 /// zones, or to a date in UTC.
 fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
     match (axis, to) {
@@ -84,7 +84,7 @@ fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
 }
 
 impl Axis {
-    /// The ticks for which `self op value` is true; `None` when that cannot be told exactly.
+    /// The ticks for which `self op value` is true; `None` if no exact answer is possible.
     pub fn compare(&self, op: Operator, value: &Expr) -> Option<TickRanges> {
         let Expr::Literal(value, _) = value else { return None };
         let at = self.position(value)?;
@@ -104,7 +104,7 @@ impl Axis {
         Some(ranges)
     }
 
-    /// Where a constant lies: nanoseconds since 1970, a tick, or a group.
+    /// The position of a constant: nanoseconds since 1970, a tick, or a group.
     fn position(&self, value: &ScalarValue) -> Option<i128> {
         match (self, value) {
             (Axis::Time { zoned, .. }, value) => {
@@ -127,7 +127,8 @@ impl Axis {
         }
     }
 
-    /// Where a tick lies: nanoseconds since 1970 as the column shows them, the tick, or its group.
+    /// The position of a tick: the column's value in nanoseconds since 1970, the tick, or its
+    /// group.
     pub fn value_of(&self, tick: Tick) -> i128 {
         match self {
             Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
@@ -140,7 +141,7 @@ impl Axis {
         }
     }
 
-    /// The number that the column holds for a tick; `None` where it has none.
+    /// The column's number for a tick; `None` outside of the column's range.
     pub fn count_of(&self, tick: Tick) -> Option<i64> {
         let unit_ns = match self {
             Axis::Time { unit_ns, .. } => *unit_ns,
@@ -163,7 +164,7 @@ impl Axis {
     }
 }
 
-/// A tick, or the end that it lies beyond.
+/// The tick, or the end of the range if the tick lies beyond.
 fn bound(at: i128) -> Tick {
     match i64::try_from(at) {
         Ok(tick) => Tick(tick),
@@ -172,7 +173,7 @@ fn bound(at: i128) -> Tick {
     }
 }
 
-/// Count, unit and whether it has a time zone, of a timestamp that is not NULL.
+/// The count, the unit and the presence of a time zone of a timestamp that is not NULL.
 pub fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
     match value {
         ScalarValue::TimestampSecond(Some(count), zone) => {
@@ -201,7 +202,7 @@ pub fn time_unit_ns(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Whether a time zone's local time is UTC.
+/// True if the local time of the time zone is UTC.
 fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "+00:00" | "Z" | "Etc/UTC" | "GMT")
 }

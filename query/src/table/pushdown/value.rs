@@ -1,5 +1,5 @@
-//! What conditions on other columns leave of their values: enough to pass over parts of which
-//! statistics rule them out (F87). The condition itself stays a filter above the scan.
+//! The values that conditions on other columns admit, for pruning of parts by statistics (F87). The
+//! condition itself stays a filter above the scan.
 
 use arrow::{array::Array, compute::cast, datatypes::DataType};
 use datafusion::{
@@ -12,7 +12,7 @@ use stratalog_model::{
     values::{Ranked, Wanted},
 };
 
-/// What must hold of one column wherever `filter` is true.
+/// The requirement on one column that holds for every row where `filter` is true.
 pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     let truth = |inner: &Expr, value: bool| {
         let operand = Operand::of(definition, inner)?;
@@ -46,7 +46,7 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
             let operand = Operand::of(definition, expr)?;
             let mut hull: Option<Wanted> = None;
             for value in list {
-                // Nothing is equal to NULL.
+                // No value equals NULL.
                 let Some((low, high)) = operand.rank(value)? else { continue };
                 let value = Wanted::Between(Some(low), Some(high));
                 hull = Some(match hull {
@@ -60,19 +60,20 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
     }
 }
 
-/// The system column that numbers arrivals: statistics and indexes tell of it as of other columns.
+/// The system column with the number of arrival: statistics and indexes cover it like other
+/// columns.
 const ARRIVAL: &str = "_seq";
 
 /// All values but NULL.
 const ANY: Wanted = Wanted::Between(None, None);
 
-/// A column, as it is compared.
+/// A column in a comparison.
 struct Operand {
-    /// Its position: that of a system column is behind those of the user's columns.
+    /// The column's position: system columns follow the user's columns.
     column: usize,
-    /// Its own type.
+    /// The column's own type.
     of: DataType,
-    /// The type in which it is compared; whatever is greater in the one is not less in the other.
+    /// The type of the comparison. The conversion to this type never reverses an order.
     compared_as: DataType,
 }
 
@@ -89,7 +90,7 @@ impl Operand {
                 let named = |known: &stratalog_model::ColumnDefinition| known.name == column.name;
                 let column = definition.columns.iter().position(named)?;
                 let column_type = &definition.columns.get(column)?.column_type;
-                // These have no order, or not that of what is stored.
+                // These types have no order, or the stored form has another order.
                 let ranked = !matches!(
                     column_type,
                     ColumnType::Jsonb | ColumnType::Interval | ColumnType::Array(_)
@@ -130,8 +131,9 @@ impl Operand {
         }))
     }
 
-    /// Values of the column between which lies all that compares equal to a constant; nothing
-    /// for NULL. `None` when it is no constant, or has no place among the column's values.
+    /// The column's values that enclose all values equal to a constant; an inner `None` for NULL.
+    /// The outer `None` means that the expression is no constant, or has no place among the
+    /// column's values.
     fn rank(&self, value: &Expr) -> Option<Option<(Ranked, Ranked)>> {
         let Expr::Literal(value, _) = value else { return None };
         if value.is_null() {

@@ -1,4 +1,4 @@
-//! Blocks that wrote through a lease that ran out: what they wrote is in nobody's way (F10).
+//! Transaction blocks that wrote through an expired lease: their rows block no other session (F10).
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn pass(db: &Database, ms: i64) {
     db.clock.0.fetch_add(ms * 1_000_000, Ordering::Relaxed);
 }
 
-/// `cp` keeps the first event of a time.
+/// A table `cp` that keeps the first event of each time.
 async fn database() -> Database {
     let db = super::database().await;
     let cp = "CREATE TABLE cp (time timestamptz NOT NULL, x int, PRIMARY KEY (time))";
@@ -14,7 +14,7 @@ async fn database() -> Database {
     db
 }
 
-/// A session whose block has written an event of a day to `cp`, through a lease of 100 ms.
+/// A session with a block that has written an event of one day to `cp`, through a lease of 100 ms.
 async fn writing(db: &Database, day: u32, before: &str) -> Arc<Session> {
     let session = other(db);
     tag(&session, "ACQUIRE CHRONICLE cp FOR INTERVAL '100 ms'").await;
@@ -24,7 +24,7 @@ async fn writing(db: &Database, day: u32, before: &str) -> Arc<Session> {
     session
 }
 
-/// A statement that must not wait for others.
+/// Runs a statement that must not wait for other sessions.
 async fn at_once(session: &Arc<Session>, sql: &str) -> Result<Answer> {
     timeout(Duration::from_secs(20), run(session, sql)).await.expect("it waits for ever")
 }
@@ -46,7 +46,7 @@ async fn keys_of_what_is_lost_are_free() {
         tag(&second, "ACQUIRE CHRONICLE cp EXCLUSIVE").await;
         let insert = format!("INSERT INTO cp VALUES ('2024-01-0{day}', 2){conflict}");
         assert_eq!(at_once(&second, &insert).await.unwrap().tag, "INSERT 0 1", "{between}");
-        // What has nothing to do with it goes on.
+        // Statements on other tables go on.
         assert_eq!(rows(&first, "SELECT count(*) FROM t").await, ["0"]);
         assert_eq!(first.transaction(), TransactionState::Block);
         let told = error(&first, "COMMIT").await;
@@ -80,7 +80,7 @@ async fn what_needs_what_is_lost_says_why() {
         assert_eq!(kind(&first, "SELECT 1").await, ErrorKind::FailedTransaction);
         assert_eq!(tag(&first, "COMMIT").await, "ROLLBACK");
     }
-    // What was rolled back is not missed.
+    // After a rollback of the write, the lost lease does not matter.
     let first = writing(&db, 5, "SAVEPOINT s").await;
     pass(&db, 100);
     at_once(&db.session, "INSERT INTO cp VALUES ('2024-01-05', 2)").await.unwrap();
@@ -90,7 +90,7 @@ async fn what_needs_what_is_lost_says_why() {
     assert_eq!(db.rows("SELECT count(*) FROM u").await, ["0"]);
 }
 
-/// What a statement has in its hands goes when it ends.
+/// A running statement of the block keeps the rows of a lost lease until the statement's end.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_while_a_statement_runs_goes_with_its_end() {
     let db = database().await;

@@ -1,23 +1,23 @@
-//! Partial acquisitions (F9): what lies outside is not there.
+//! Partial acquisitions (F9): events outside of the part are invisible.
 
 use super::*;
 
 const FROM: &str = "2024-01-01 06:30:00+00";
 const TO: &str = "2024-01-01 18:00:00+00";
 
-/// Three hosts, a row a minute each, for a day and more at both ends.
+/// Three hosts with one row a minute each, for a day plus a margin at both ends.
 async fn filled() -> Database {
     let db = Database::of_small_parts();
     db.tag("CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL, x int, f double precision, PRIMARY KEY (host, time))").await;
     db.tag("CREATE TABLE hosts (time timestamptz NOT NULL, name text)").await;
     db.tag("INSERT INTO hosts VALUES ('2024-01-01', 'h1'), ('2024-01-01', 'late')").await;
     db.tag("INSERT INTO t SELECT timestamptz '2023-12-31 22:00+00' + n / 3 * interval '1 minute', 'h' || n % 3, n, n * 0.5 FROM generate_series(0, 4499) AS g(n)").await;
-    // Series that are outside alone.
+    // Series with all events outside of the part.
     db.tag("INSERT INTO t VALUES ('2024-01-01 18:00:00+00', 'late', 90001, 1), ('2024-01-01 06:29:59.999999+00', 'early', 90002, 1)").await;
     db
 }
 
-/// What is asked: `{t}` is the table, confined or filtered.
+/// The queries; `{t}` is the confined or the filtered table.
 const QUERIES: &[&str] = &[
     "SELECT count(*) FROM {t} AS t",
     "SELECT count(*), min(time), max(time) FROM {t} AS t",
@@ -60,7 +60,7 @@ async fn compare(db: &Database, whole: &Arc<Session>, when: &str) {
         };
         let confined = query.replace("{t}", "t");
         let wanted = rows(whole, &filtered).await;
-        // Again and again: plans are kept.
+        // Repeated, because the session caches plans.
         for time in 0..3 {
             assert_eq!(db.rows(&confined).await, wanted, "{when}, {time}: {confined}");
         }
@@ -71,7 +71,7 @@ async fn compare(db: &Database, whole: &Arc<Session>, when: &str) {
 async fn queries_are_confined_to_the_part_that_is_acquired() {
     let db = filled().await;
     let whole = other(&db);
-    // What was planned, and kept, before.
+    // These plans are cached before the acquisition.
     for query in QUERIES {
         for _ in 0..3 {
             db.rows(&query.replace("{t}", "t")).await;
@@ -83,14 +83,14 @@ async fn queries_are_confined_to_the_part_that_is_acquired() {
     compare(&db, &whole, "in tablets").await;
     run(&whole, "CALL stratalog.compact('t')").await.unwrap();
     compare(&db, &whole, "in stories").await;
-    // And in a block that has rows of its own.
+    // The same in a block with uncommitted rows.
     db.tag("BEGIN").await;
     db.tag("INSERT INTO t VALUES ('2024-01-01 12:00:30+00', 'h1', 70000, 1)").await;
     assert_eq!(db.rows("SELECT max(x), count(*) FROM t").await, ["70000|2071"]);
     db.tag("ROLLBACK").await;
     assert!(db.plan("SELECT x FROM t").await.contains("within=["));
     assert!(db.plan("SELECT host, sum(x) FROM t GROUP BY host").await.contains("within=["));
-    // Other sessions see what they saw.
+    // Other sessions still see all events.
     assert_eq!(rows(&whole, "SELECT count(*) FROM t").await, ["4502"]);
     db.tag("RELEASE CHRONICLE t").await;
     assert_eq!(db.rows("SELECT count(*) FROM t").await, ["4502"]);
@@ -110,12 +110,12 @@ async fn what_is_copied_inserted_and_returned_is_confined_too() {
     db.tag("DECLARE c CURSOR FOR SELECT x FROM t ORDER BY time, host").await;
     assert_eq!(db.rows("FETCH 1 FROM c").await, ["1530"]);
     db.tag("COMMIT").await;
-    // From a place on, and up to one.
+    // Parts without an end, and parts without a start.
     db.tag(&format!("ACQUIRE CHRONICLE t SINCE '{TO}'")).await;
     assert_eq!(db.rows("SELECT count(*), min(x) FROM t").await, ["901|3600"]);
     db.tag(&format!("ACQUIRE CHRONICLE t UNTIL '{FROM}'")).await;
     assert_eq!(db.rows("SELECT count(*), max(x) FROM t").await, ["1531|90002"]);
-    // DELETE has no more than it sees.
+    // DELETE removes only visible events.
     assert_eq!(db.tag("DELETE FROM t").await, "DELETE 1531");
     assert_eq!(db.tag("DELETE FROM t WHERE time >= '2024-01-01 07:00+00'").await, "DELETE 0");
     db.tag("RELEASE CHRONICLE t").await;
@@ -147,7 +147,7 @@ async fn rows_outside_of_the_part_are_refused() {
     assert_eq!(append(&db.session).await.unwrap_err().kind(), ErrorKind::OutsideProjection);
     assert_eq!(ingest(&db.session).await.unwrap_err().kind(), ErrorKind::OutsideProjection);
     assert_eq!(db.rows("SELECT x FROM t").await, ["2"]);
-    // An event that moves out because its time is taken.
+    // An event that leaves the part because its time is taken.
     for _ in 0..3 {
         db.tag("INSERT INTO n VALUES ('2024-01-02 00:00+00')").await;
     }
@@ -156,7 +156,7 @@ async fn rows_outside_of_the_part_are_refused() {
         ErrorKind::OutsideProjection
     );
     assert_eq!(db.rows("SELECT count(*) FROM n").await, ["3"]);
-    // A block takes back to a savepoint.
+    // A block can roll back to a savepoint.
     db.tag("BEGIN").await;
     db.tag("INSERT INTO t VALUES ('2024-01-02 00:00:01+00', 5)").await;
     db.tag("SAVEPOINT s").await;

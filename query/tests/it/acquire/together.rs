@@ -1,5 +1,5 @@
-//! Acquisitions, and what reads and writes by position: SUBSCRIBE, read_record, replay, TRIM, AFTER GSN; and what is
-//! sealed.
+//! Acquisitions together with reads and writes by position (SUBSCRIBE, read_record, replay, TRIM,
+//! AFTER GSN), and with sealed events.
 
 use arrow::{array::AsArray as _, datatypes::Int32Type};
 use futures::StreamExt as _;
@@ -26,7 +26,7 @@ async fn next_xs(rows: &mut Rows) -> Vec<i32> {
     batch.column_by_name("x").unwrap().as_primitive::<Int32Type>().values().to_vec()
 }
 
-/// How a session stands to chronicles.
+/// The standings of a session's acquisitions.
 async fn standings(db: &Database, of: &Session) -> Vec<String> {
     let looking = other(db);
     let sql = format!(
@@ -70,7 +70,7 @@ async fn a_subscription_sees_the_part_and_uses_the_table() {
             seen.extend(next_xs(&mut part).await);
         }
         assert_eq!(seen, expected, "{sql}");
-        // Live, too.
+        // Live events are confined too.
         let inside = 10 + at as i32;
         tag(&writer, "INSERT INTO t VALUES ('2023-12-04', 100)").await;
         tag(&writer, &format!("INSERT INTO t VALUES ('2023-12-02 12:00', {inside})")).await;
@@ -80,7 +80,7 @@ async fn a_subscription_sees_the_part_and_uses_the_table() {
         drop(part);
         assert_eq!(standings(&db, &db.session).await, ["held"]);
     }
-    // One that began before goes on with all.
+    // A subscription from before the acquisition still delivers all events.
     tag(&writer, "INSERT INTO t VALUES ('2023-12-04', 200)").await;
     while next_xs(&mut whole).await.last() != Some(&200) {}
     drop(whole);
@@ -148,7 +148,7 @@ async fn records_and_replays_are_confined() {
             assert_eq!(db.rows(sql).await, wanted, "{sql}");
         }
     }
-    // One that is waited for.
+    // A read that waits for its event.
     for (time, x, wanted) in [("2023-12-02 01:00", 4, vec!["4"]), ("2023-12-05", 5, vec![])] {
         let waiting = begun(&db.session, &format!("SELECT x FROM read_record({x}, 't')")).await;
         assert_eq!(standings(&db, &db.session).await, ["held", "reading"]);
@@ -196,7 +196,7 @@ async fn who_waits_for_a_position_has_not_begun_to_write() {
     assert_eq!(rows(&writer, after).await, ["5"]);
 }
 
-/// A time that is left out is that of when the event is stored, not of when the wait began.
+/// A missing time becomes the time of the store, not the time of the start of the wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_waited_for_a_position_is_not_too_late() {
     let db = database().await;
@@ -232,7 +232,7 @@ async fn who_waits_for_others_does_not_keep_a_server_from_ending() {
     for waiting in waiting {
         assert_eq!(ended(waiting).await.unwrap_err().kind(), ErrorKind::Shutdown);
     }
-    // What need not wait goes on.
+    // Statements without a wait go on.
     db.tag("INSERT INTO u VALUES ('2024-01-01', 1) AFTER GSN 0").await;
     db.tag("ACQUIRE CHRONICLE u EXCLUSIVE").await;
     assert_eq!(db.rows("SELECT x FROM read_record(1, 'u')").await, ["1"]);
@@ -262,7 +262,7 @@ async fn what_is_sealed_is_sealed_of_the_part() {
     assert!(db.plan("SELECT x FROM c AS OF SEALED").await.contains("within=["));
     db.tag("ACQUIRE CHRONICLE c SINCE timestamptz '2024-01-01 00:03:00+00'").await;
     assert_eq!(db.rows(sealed).await, ["0|NULL"]);
-    // Times that the server gives are inside of the part, or not.
+    // The time of the server may be inside or outside of the part.
     assert_eq!(db.tag("INSERT INTO c (x) VALUES (5)").await, "INSERT 0 1");
     db.tag("ACQUIRE CHRONICLE c UNTIL timestamptz '2024-01-01 00:01:00+00'").await;
     assert_eq!(db.kind("INSERT INTO c (x) VALUES (6)").await, ErrorKind::OutsideProjection);
@@ -272,8 +272,8 @@ async fn what_is_sealed_is_sealed_of_the_part() {
     assert_eq!(db.kind(sealed).await, ErrorKind::LeaseLost);
 }
 
-/// F24: what is dated before the acquisition is not accepted, at any door; without one the session's
-/// beginning counts.
+/// F24: every write path rejects events dated before the acquisition; without an acquisition, the
+/// start of the session is the limit.
 #[tokio::test]
 async fn f24_nothing_from_before_the_acquisition_is_accepted() {
     let db = Database::new();
@@ -295,12 +295,12 @@ async fn f24_nothing_from_before_the_acquisition_is_accepted() {
     assert_eq!(lines(5).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
     db.tag("INSERT INTO w VALUES (now(), 2)").await;
     lines(0).await.unwrap();
-    // To renew it is not to acquire it.
+    // A renewal is no new acquisition.
     pass(&db, 6_000);
     db.tag("ACQUIRE CHRONICLE w FOR INTERVAL '1 min'").await;
     db.tag(early).await;
     lines(5).await.unwrap();
-    // In a block, too, that wrote before.
+    // The same in a block with an earlier write.
     db.tag("BEGIN").await;
     db.tag(early).await;
     db.tag("RELEASE CHRONICLE w").await;
@@ -322,10 +322,10 @@ async fn a_table_that_others_have_acquired_is_not_dropped() {
     let told = db.error("DROP TABLE t").await;
     assert_eq!(told.kind(), ErrorKind::ObjectInUse);
     assert!(told.hint().unwrap().contains("DROP TABLE t ASYNC"), "{told}");
-    // It is as it was.
+    // The table is unchanged.
     tag(&second, "INSERT INTO t VALUES ('2024-01-01', 1)").await;
     tag(&second, "RELEASE CHRONICLE t").await;
-    // A block keeps it shut, as far as it is not taken back.
+    // A block keeps the table closed until a rollback.
     db.tag("BEGIN").await;
     db.tag("SAVEPOINT s").await;
     db.tag("DROP TABLE t").await;
@@ -337,13 +337,13 @@ async fn a_table_that_others_have_acquired_is_not_dropped() {
     tag(&second, "ACQUIRE CHRONICLE t NOWAIT").await;
     assert_eq!(db.kind("DROP TABLE t").await, ErrorKind::ObjectInUse);
     db.tag("ROLLBACK").await;
-    // A schema, too.
+    // The same for a schema.
     db.tag("CREATE SCHEMA s; CREATE TABLE s.t (time timestamptz)").await;
     tag(&second, "ACQUIRE CHRONICLE s.t EXCLUSIVE").await;
     assert_eq!(db.kind("DROP SCHEMA s CASCADE").await, ErrorKind::ObjectInUse);
     tag(&second, "RELEASE CHRONICLE s.t").await;
     db.tag("DROP SCHEMA s CASCADE").await;
-    // Whoever waits for it is told.
+    // Sessions that wait for the table get an error.
     let third = other(&db);
     let waiting = begun(&third, "ACQUIRE CHRONICLE t EXCLUSIVE").await;
     db.tag("DROP TABLE t FORCE").await;
@@ -369,7 +369,7 @@ async fn a_table_goes_when_the_last_has_released_it() {
     let shut = ErrorKind::ObjectNotInPrerequisiteState;
     assert_eq!(kind(&second, "INSERT INTO t VALUES ('2024-01-01', 1)").await, shut);
     assert_eq!(db.kind("ACQUIRE CHRONICLE t").await, shut);
-    // Who has it may go on having it, and no more.
+    // The holder may keep its acquisition, but cannot extend its mode.
     tag(&second, "ACQUIRE CHRONICLE t FOR INTERVAL '1 hour'").await;
     assert_eq!(kind(&second, "ACQUIRE CHRONICLE t EXCLUSIVE").await, shut);
     assert_eq!(db.kind("DROP TABLE t").await, ErrorKind::ObjectInUse);
@@ -382,7 +382,7 @@ async fn a_table_goes_when_the_last_has_released_it() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(kind(&second, "SELECT count(*) FROM t").await, ErrorKind::UndefinedTable);
-    // Nobody has it: it is gone at once.
+    // Without a holder, the table is dropped at once.
     for _ in 0..2 {
         db.tag("CREATE TABLE t (time timestamptz NOT NULL, x int)").await;
         tag(&second, "INSERT INTO t VALUES ('2024-01-01', 1)").await;

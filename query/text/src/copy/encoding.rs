@@ -1,20 +1,20 @@
-//! Encodings of COPY data other than that of the server.
+//! Encodings of COPY data.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 /// Encoding of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyEncoding {
-    /// UTF8; and SQL_ASCII, which says nothing: such data must be UTF8 as it is.
+    /// UTF8, and SQL_ASCII, which names no encoding: SQL_ASCII data must be valid UTF8.
     #[default]
     Utf8,
-    /// LATIN1, ISO 8859-1: each byte is the character of its number.
+    /// LATIN1, ISO 8859-1: each byte is the number of its character.
     Latin1,
 }
 
 impl CopyEncoding {
-    /// The encoding of a name, as `client_encoding` takes names: in any case, letters and digits
-    /// alone count. `None` for one that is not read or written.
+    /// The encoding of a name in the syntax of `client_encoding`: the case is ignored, and only
+    /// letters and digits matter. `None` for an unsupported encoding.
     pub fn named(name: &str) -> Option<Self> {
         let plain: String = name
             .chars()
@@ -39,10 +39,10 @@ pub(super) fn from_latin1(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Makes LATIN1 of the UTF-8 in `out` from `start` on.
+/// Converts the UTF-8 in `out` from `start` on to LATIN1.
 ///
 /// # Errors
-/// `UntranslatableCharacter` for a character that LATIN1 lacks.
+/// `UntranslatableCharacter` for a character outside of LATIN1.
 pub(super) fn to_latin1(out: &mut Vec<u8>, start: usize) -> Result<()> {
     let tail = out.get(start..).unwrap_or_default();
     if tail.is_ascii() {

@@ -1,11 +1,11 @@
-//! The options of COPY, and what PostgreSQL says of wrong ones.
+//! The options of COPY, with PostgreSQL's errors for invalid options.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::CopyEncoding;
 use crate::parse::parse_boolean;
 
-/// Form of the data.
+/// The format of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyFormat {
     /// Tabs, backslash escapes, `\N` for NULL.
@@ -15,19 +15,19 @@ pub enum CopyFormat {
     Csv,
 }
 
-/// The first line.
+/// The meaning of the first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyHeader {
-    /// Is data.
+    /// The first line is data.
     #[default]
     Absent,
-    /// Names the columns; not looked at when reading.
+    /// The first line has column names; COPY … FROM ignores them.
     Present,
-    /// Names the columns, and must name the expected ones.
+    /// The first line has column names, and the names must match the expected names.
     Match,
 }
 
-/// Which way the data goes.
+/// The direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CopyDirection {
     /// COPY … FROM
@@ -36,10 +36,10 @@ pub enum CopyDirection {
     Out,
 }
 
-/// Columns that an option names.
+/// The columns in an option.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ColumnSelection {
-    /// These.
+    /// The named columns.
     Named(Vec<String>),
     /// `*`
     All,
@@ -52,7 +52,7 @@ impl Default for ColumnSelection {
 }
 
 impl ColumnSelection {
-    /// Whether a column is selected.
+    /// True if a column is selected.
     pub fn has(&self, column: &str) -> bool {
         match self {
             Self::All => true,
@@ -65,10 +65,10 @@ impl ColumnSelection {
     }
 }
 
-/// Value of an option as it stands in the statement.
+/// The value of an option in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyOptionValue {
-    /// The option alone: `HEADER`.
+    /// Only the option name: `HEADER`.
     Absent,
     /// A string, number or word.
     Text(String),
@@ -76,34 +76,34 @@ pub enum CopyOptionValue {
     Columns(ColumnSelection),
 }
 
-/// Everything that COPY's options decide. The delimiter, quote and escape are ASCII.
+/// The validated options of COPY. The delimiter, quote and escape are ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CopyOptions {
-    /// Values in binary: all that follows means nothing then.
+    /// Values in binary: the other options then have no meaning.
     pub binary: bool,
-    /// Form of the data.
+    /// The format of the data.
     pub format: CopyFormat,
-    /// Between columns.
+    /// The separator between columns.
     pub delimiter: u8,
-    /// What stands for NULL.
+    /// The text for NULL.
     pub null: String,
-    /// The first line.
+    /// The meaning of the first line.
     pub header: CopyHeader,
-    /// Around CSV values.
+    /// The quote around CSV values.
     pub quote: u8,
-    /// Before a quote within a CSV value.
+    /// The escape in front of a quote within a CSV value.
     pub escape: u8,
-    /// Columns quoted always (CSV out).
+    /// Columns that are always quoted (CSV out).
     pub force_quote: ColumnSelection,
-    /// Columns whose unquoted NULL string is an empty value, not NULL (CSV in).
+    /// Columns with an empty value, not NULL, for the unquoted NULL string (CSV in).
     pub force_not_null: ColumnSelection,
-    /// Columns whose quoted NULL string is NULL (CSV in).
+    /// Columns with NULL for the quoted NULL string (CSV in).
     pub force_null: ColumnSelection,
     /// Encoding of the data.
     pub encoding: CopyEncoding,
-    /// Rows whose values cannot be read are left out, and counted (in).
+    /// True if rows with invalid values are skipped and counted (in).
     pub ignores_errors: bool,
-    /// Each row that is left out is told by itself.
+    /// True for one message about each skipped row.
     pub verbose: bool,
 }
 
@@ -133,10 +133,10 @@ impl CopyOptions {
         Self { format: CopyFormat::Csv, delimiter: b',', null: String::new(), ..Self::default() }
     }
 
-    /// Reads the options of a statement; names are taken in any case.
+    /// Reads the options of a statement; the case of option names is ignored.
     ///
     /// # Errors
-    /// As PostgreSQL: `SyntaxError`, `InvalidParameterValue`, `FeatureNotSupported`.
+    /// PostgreSQL's errors: `SyntaxError`, `InvalidParameterValue`, `FeatureNotSupported`.
     pub fn from_pairs<'a>(
         direction: CopyDirection,
         pairs: impl IntoIterator<Item = (&'a str, &'a CopyOptionValue)>,
@@ -250,7 +250,7 @@ impl CopyOptions {
         }
         match self.format {
             CopyFormat::Text => {
-                // These would be confused with escapes.
+                // Such delimiters would be confused with escapes.
                 if matches!(self.delimiter, b'\\' | b'.' | b'a'..=b'z' | b'0'..=b'9') {
                     return invalid(&format!(
                         "COPY delimiter cannot be \"{}\"",
@@ -286,7 +286,7 @@ fn one_byte(what: &str, text: &str) -> Result<u8> {
     }
 }
 
-/// Options as given, before they are checked together.
+/// The given options before the check of their combination.
 #[derive(Debug, Default)]
 struct Given {
     names: Vec<String>,

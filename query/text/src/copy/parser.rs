@@ -1,4 +1,4 @@
-//! COPY data into record batches, chunk by chunk.
+//! Parses COPY data into record batches, chunk by chunk.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::{ColumnBuilder, TextStyle, failing_row};
 
-/// What a parser holds at most.
+/// The limits on a parser's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyLimits {
-    /// Rows of a batch.
+    /// The maximum number of rows in a batch.
     pub batch_rows_max: usize,
-    /// Bytes of input that one batch is made of, about.
+    /// The approximate maximum size of the input for one batch, in bytes.
     pub batch_bytes_max: usize,
-    /// Bytes of one record; a longer one is refused.
+    /// The maximum size of a record in bytes; a longer record is an error.
     pub record_bytes_max: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for CopyLimits {
     }
 }
 
-/// How the data's lines end; told by the first one.
+/// The line ending of the data, decided by the first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
     Newline,
@@ -51,19 +51,19 @@ struct Column {
     required: bool,
 }
 
-/// Whether the records of the data have the last column.
+/// The presence of the last column in the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastColumn {
-    /// Each record must have it.
+    /// Each record must have the last column.
     Given,
-    /// The first record decides it for all.
+    /// The first record decides for all records.
     Undecided,
-    /// No record has it: it is NULL in the batches.
+    /// No record has the last column: the column is NULL in the batches.
     LeftOut,
 }
 
-/// Turns the bytes of COPY … FROM into record batches. Feed it chunks as they come, cut
-/// anywhere; memory is bounded by the limits and the largest chunk.
+/// Converts the bytes of COPY … FROM to record batches. The caller passes chunks of any size; the
+/// limits and the largest chunk bound the memory.
 #[derive(Debug)]
 pub struct CopyParser {
     options: CopyOptions,
@@ -72,37 +72,37 @@ pub struct CopyParser {
     limits: CopyLimits,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// Bytes of the record that is not complete yet.
+    /// The bytes of the incomplete record.
     pending: Vec<u8>,
     boundary: Boundary,
     line_end: Option<LineEnd>,
     line: u64,
-    /// The header is still to come.
+    /// True until the header has been read.
     header: bool,
-    /// `\.` was read.
+    /// True after `\.`.
     done: bool,
-    /// The columns are all that the table has, in its order.
+    /// True if the columns are all columns of the table in the table's order.
     whole_rows: bool,
-    /// Whether records may end before the last column.
+    /// The presence of the last column.
     last: LastColumn,
     batch_rows: usize,
     batch_bytes: usize,
-    /// Rows of the batch that are left out.
+    /// The skipped rows of the batch.
     batch_skipped: Vec<usize>,
     skipped: Skipped,
     scratch: Vec<u8>,
 }
 
 impl CopyParser {
-    /// Bytes of the record that is not complete yet.
+    /// The capacity of the buffer for the incomplete record, in bytes.
     pub fn pending_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// A parser of data for `columns`, which the batches have in this order, all nullable.
+    /// A parser for data with `columns`. The batches have the columns in this order, all nullable.
     ///
     /// # Errors
-    /// `UndefinedColumn` when an option names a column that is not copied.
+    /// `UndefinedColumn` if an option names a column outside of `columns`.
     pub fn new(
         options: CopyOptions,
         columns: Vec<(String, ColumnType)>,
@@ -157,14 +157,14 @@ impl CopyParser {
         })
     }
 
-    /// Names the table in messages: `COPY cpu, line 3`.
+    /// Sets the table name for messages: `COPY cpu, line 3`.
     #[must_use]
     pub fn for_table(mut self, table: impl Into<String>) -> Self {
         self.table = table.into();
         self
     }
 
-    /// Refuses NULL in the columns of these names: said here, the error names the line.
+    /// Rejects NULL in the named columns; the error then contains the line number.
     #[must_use]
     pub fn requiring(mut self, names: &[String]) -> Self {
         for column in &mut self.columns {
@@ -173,15 +173,16 @@ impl CopyParser {
         self
     }
 
-    /// Says whether the columns are all that the table has, in its order: then errors show rows.
+    /// Tells the parser whether the columns are all columns of the table in the table's order: then
+    /// error messages show whole rows.
     #[must_use]
     pub fn of_whole_rows(mut self, whole: bool) -> Self {
         self.whole_rows = whole;
         self
     }
 
-    /// Whether all records may end before the last column, which is NULL then. The first record
-    /// decides: the others must have as many fields.
+    /// Allows records without the last column, which is then NULL. The first record decides: all
+    /// other records must have the same number of fields.
     #[must_use]
     pub fn with_optional_last(mut self, optional: bool) -> Self {
         if optional && self.columns.len() > 1 {
@@ -190,7 +191,7 @@ impl CopyParser {
         self
     }
 
-    /// Other limits than the default ones.
+    /// Replaces the default limits.
     #[must_use]
     pub fn with_limits(mut self, limits: CopyLimits) -> Self {
         self.limits = limits;
@@ -202,16 +203,16 @@ impl CopyParser {
         &self.schema
     }
 
-    /// The rows left out so far.
+    /// The skipped rows so far.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
-    /// Takes a chunk of data; returns the batches that became full. After an error the
-    /// parser must be dropped.
+    /// Takes a chunk of data; returns the completed batches. After an error the parser must be
+    /// dropped.
     ///
     /// # Errors
-    /// What PostgreSQL says of bad data, with table, line and column as context.
+    /// PostgreSQL's errors for bad data, with table, line and column as context.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         if self.done {
@@ -242,8 +243,8 @@ impl CopyParser {
         Ok(batches)
     }
 
-    /// The end of the data: takes the last record, if it had no newline, and returns the
-    /// rows that are not yet in a batch.
+    /// Ends the data: parses a last record without a newline, and returns the rows outside of the
+    /// returned batches.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -297,7 +298,7 @@ impl CopyParser {
         .with_context(format!("COPY {}, line {}", self.table, self.line + 1)))
     }
 
-    /// One record, without its newline.
+    /// Parses one record without its newline.
     fn record(&mut self, raw: &[u8], last: bool) -> Result<()> {
         self.line += 1;
         let record = self.without_return(raw, last)?;
@@ -333,7 +334,7 @@ impl CopyParser {
         Ok(())
     }
 
-    /// Cuts off the carriage return of a line end, and refuses those elsewhere.
+    /// Removes the carriage return of a line end, and rejects other carriage returns.
     #[inline]
     fn without_return<'a>(&mut self, raw: &'a [u8], last: bool) -> Result<&'a [u8]> {
         let stripped = raw.strip_suffix(b"\r");
@@ -368,7 +369,7 @@ impl CopyParser {
     #[inline]
     fn fields(&mut self, text: &str) -> Result<()> {
         let mut fields = Fields::new(text, &self.options);
-        // The first value that could not be read.
+        // The first invalid value.
         let mut unread: Option<(usize, Error, String)> = None;
         let mut missing = None;
         let last = self.columns.len().saturating_sub(1);
@@ -385,7 +386,7 @@ impl CopyParser {
             }
             let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
             match field {
-                // A row that is left out is still looked at for how it is made up.
+                // For a skipped row, the parser still checks the structure of the record.
                 Ok(_) if unread.is_some() => column.builder.append_null(),
                 Ok(Some(Field::Value(value))) => {
                     if self.options.ignores_errors {
@@ -418,7 +419,7 @@ impl CopyParser {
                 Err(error) => return Err(error.with_context(self.line_context(text.as_bytes()))),
             }
         }
-        // A table without columns takes empty lines.
+        // A table without columns accepts empty lines.
         if !(fields.is_done() || self.columns.is_empty() && text.is_empty()) {
             return Err(Error::new(
                 ErrorKind::BadCopyFormat,
@@ -435,7 +436,7 @@ impl CopyParser {
         }
     }
 
-    /// The error of a NULL in the row that was read last.
+    /// The error for a NULL in the current row.
     fn null_at(&mut self, at: usize) -> Error {
         let name = self.columns.get(at).map_or("", |column| column.name.as_str());
         let error = Error::not_null(name, &self.table);
@@ -448,9 +449,9 @@ impl CopyParser {
         error.with_detail(failing_row(columns, self.batch_rows, &self.style))
     }
 
-    /// Leaves the row out that was read last: a value of it cannot be read.
+    /// Skips the current row because of an invalid value.
     fn skip(&mut self, at: usize, error: Error, value: &str) -> Result<()> {
-        // What is no fault of the value stops the statement.
+        // An error other than an invalid value stops the statement.
         if error.kind() == ErrorKind::Internal {
             return Err(error);
         }
@@ -520,7 +521,7 @@ impl CopyParser {
         )
     }
 
-    /// The rows since the last batch; `None` when all of them are left out.
+    /// The rows since the last batch; `None` if all these rows were skipped.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let arrays = self.columns.iter_mut().map(|column| column.builder.finish()).collect();
         let rows = std::mem::take(&mut self.batch_rows);
@@ -541,7 +542,7 @@ impl CopyParser {
     }
 }
 
-/// At most 100 characters of data, as PostgreSQL shows.
+/// At most 100 characters of data, like PostgreSQL's messages.
 fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 100;
     match text.char_indices().nth(SHOWN_MAX) {

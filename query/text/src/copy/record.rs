@@ -1,26 +1,26 @@
-//! Where records end, and the fields within one.
+//! Splits data into records, and records into fields.
 
 use memchr::{memchr, memchr2, memrchr};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{CopyFormat, CopyOptions};
 
-/// Finds the newline that ends a record, across chunks: each byte is looked at once.
+/// Finds the newline at the end of a record across chunks. The scan reads each byte once.
 #[derive(Debug, Default)]
 pub(super) struct Boundary {
-    /// Bytes of the current record already looked at.
+    /// The number of scanned bytes of the current record.
     scanned: usize,
     in_quotes: bool,
     escaped: bool,
-    /// Position of the quote that opened the value that the scan is in.
+    /// The position of the opening quote of the current quoted value.
     quote: usize,
-    /// Position behind the quote that closed a value last.
+    /// The position after the last closing quote.
     closed: Option<usize>,
 }
 
 impl Boundary {
-    /// Position of the record's newline in `data`, which begins with the record. After
-    /// `None`, call again with the same bytes and more.
+    /// The position of the record's newline in `data`; `data` starts with the record. After `None`,
+    /// the caller calls again with the same bytes and more bytes.
     #[inline]
     pub(super) fn find(&mut self, data: &[u8], options: &CopyOptions) -> Option<usize> {
         let found = match options.format {
@@ -34,7 +34,7 @@ impl Boundary {
         found
     }
 
-    /// Position of the quote that nothing closes, when the record so far ends within quotes.
+    /// The position of the unclosed quote if the record ends within quotes so far.
     pub(super) fn open_quote(&self) -> Option<usize> {
         self.in_quotes.then_some(self.quote)
     }
@@ -44,7 +44,7 @@ impl Boundary {
         let mut from = self.scanned;
         loop {
             let newline = from + memchr(b'\n', data.get(from..)?)?;
-            // An odd number of backslashes makes the newline part of the data.
+            // After an odd number of backslashes, the newline belongs to the data.
             let head = data.get(..newline)?;
             let slashes = head.iter().rev().take_while(|byte| **byte == b'\\').count();
             if slashes % 2 == 0 {
@@ -64,7 +64,7 @@ impl Boundary {
                 if data.get(at) == Some(&b'\n') {
                     return Some(at);
                 }
-                // A doubled quote closes nothing.
+                // A doubled quote does not end the value.
                 if self.closed != Some(at) {
                     self.quote = at;
                 }
@@ -72,7 +72,7 @@ impl Boundary {
                 self.escaped = false;
                 at += 1;
             } else if options.escape == options.quote {
-                // A doubled quote leaves and enters again, which comes to the same.
+                // A doubled quote ends and starts the quoted state, which has the same effect.
                 at += memchr(options.quote, rest)? + 1;
                 self.in_quotes = false;
                 self.closed = Some(at);
@@ -102,12 +102,12 @@ pub(super) enum Field<'a> {
     Value(&'a str),
 }
 
-/// Hands out the fields of one record.
+/// Iterates over the fields of one record.
 pub(super) struct Fields<'a> {
-    /// What follows the last delimiter; `None` after the last field.
+    /// The text after the last delimiter; `None` after the last field.
     rest: Option<&'a str>,
     options: &'a CopyOptions,
-    /// No backslash (text) or quote (CSV) in the record: fields are plain slices.
+    /// True if the record has no backslash (text) or quote (CSV): fields are then plain slices.
     plain: bool,
 }
 
@@ -121,13 +121,13 @@ impl<'a> Fields<'a> {
         Self { rest: Some(record), options, plain }
     }
 
-    /// Whether no field is left.
+    /// True if no field is left.
     pub(super) fn is_done(&self) -> bool {
         self.rest.is_none()
     }
 
-    /// The next field; `None` after the last. `scratch` holds a value that had to be
-    /// decoded. `force_not_null` and `force_null` are the column's.
+    /// The next field; `None` after the last field. `scratch` holds a decoded value.
+    /// `force_not_null` and `force_null` are the flags of the column.
     #[inline]
     pub(super) fn next<'b>(
         &'b mut self,
@@ -156,7 +156,7 @@ impl<'a> Fields<'a> {
         let bytes = rest.as_bytes();
         let mut end = 0;
         let mut escapes = false;
-        // The delimiter that no backslash precedes.
+        // Finds the first delimiter without a backslash before the delimiter.
         loop {
             match bytes.get(end..).and_then(|tail| memchr2(self.options.delimiter, b'\\', tail)) {
                 None => {
@@ -173,8 +173,8 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        // Both ends are beside an ASCII byte or past an escaped one, which may be the head
-        // of a longer character; then the cut moves to the character's end.
+        // Both ends are next to an ASCII byte or after an escaped byte. An escaped byte may be the
+        // first byte of a longer character; the cut then moves to the end of the character.
         while !rest.is_char_boundary(end) {
             end += 1;
         }
@@ -262,7 +262,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The field up to the delimiter, and what follows it.
+/// The field up to the delimiter, and the text after the delimiter.
 #[inline]
 fn cut(text: &str, delimiter: u8) -> (&str, Option<&str>) {
     match memchr(delimiter, text.as_bytes()) {
@@ -274,14 +274,14 @@ fn cut(text: &str, delimiter: u8) -> (&str, Option<&str>) {
 
 fn decoded(bytes: &[u8]) -> Result<Field<'_>> {
     match std::str::from_utf8(bytes) {
-        // An escape may have made a zero byte, which text cannot hold.
+        // An escape may produce a zero byte, but text cannot contain zero bytes.
         Ok(_) if memchr(0, bytes).is_some() => Err(invalid_encoding(b"\0")),
         Ok(text) => Ok(Field::Value(text)),
         Err(_) => Err(invalid_encoding(bytes)),
     }
 }
 
-/// The error of bytes that are not UTF-8, naming the first ones.
+/// The error for bytes that are not UTF-8; the message shows the first invalid bytes.
 pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
     let at = match std::str::from_utf8(bytes) {
         Ok(_) => 0,
@@ -295,13 +295,13 @@ pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
     )
 }
 
-/// The error of a line end that the data's other lines do not have.
+/// The error for a line end that differs from the data's other line ends.
 pub(super) fn stray(what: &str) -> Error {
     Error::new(ErrorKind::BadCopyFormat, format!("unquoted {what} found in data"))
         .with_hint(format!("Use quoted CSV field to represent {what}."))
 }
 
-/// Whether a text record has a carriage return that no backslash precedes.
+/// True if a text record has a carriage return without a backslash before the carriage return.
 pub(super) fn has_stray_return(record: &[u8]) -> bool {
     let mut end = record.len();
     while let Some(at) = record.get(..end).and_then(|head| memrchr(b'\r', head)) {

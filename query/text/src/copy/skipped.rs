@@ -1,14 +1,14 @@
-//! Rows that COPY … FROM leaves out under `ON_ERROR ignore`.
+//! The rows that COPY … FROM skips with `ON_ERROR ignore`.
 
-/// Rows that are told one by one, at most.
+/// The maximum number of messages about skipped rows.
 const TOLD_MAX: usize = 1_000;
 
-/// The rows that were left out, since a value of theirs could not be read.
+/// The rows skipped because of invalid values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many.
+    /// The number of skipped rows.
     pub rows: u64,
-    /// What is to be told of each, with `LOG_VERBOSITY verbose`: of the first thousand.
+    /// The messages about the first thousand skipped rows, for `LOG_VERBOSITY verbose`.
     pub told: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl Skipped {
         }
     }
 
-    /// What is told at the end; `None` when no row was left out.
+    /// The message at the end; `None` without skipped rows.
     pub fn summary(&self) -> Option<String> {
         match self.rows {
             0 => None,

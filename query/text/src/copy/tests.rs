@@ -18,7 +18,7 @@ fn parser(options: &CopyOptions) -> CopyParser {
     CopyParser::new(options.clone(), columns(), TextStyle::default()).unwrap().for_table("t")
 }
 
-/// Rows as `id=name`, fed in pieces of `step` bytes.
+/// Rows in the form `id=name`, passed in pieces of `step` bytes.
 fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> {
     let mut parser = parser(options);
     let mut batches = Vec::new();
@@ -39,7 +39,7 @@ fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> 
     Ok(rows)
 }
 
-/// The same for every way of cutting the data.
+/// The rows, equal for every split of the data.
 fn rows(options: &CopyOptions, data: &[u8]) -> Result<Vec<String>> {
     let whole = read(options, data, data.len().max(1));
     for step in 1..data.len().min(40) {
@@ -246,7 +246,7 @@ fn unterminated_quotes() {
         "unterminated CSV quoted field",
         "COPY t, line 2: \"2,\"b\n3,c\n\"",
     );
-    // The line on which the quote stands, wherever chunks are cut.
+    // The error names the line of the quote for every split into chunks.
     for (data, detail) in [
         ("1,a\n2,\"b\n3,c\n", "The quote on line 2 is never closed."),
         ("1,\"a\"\"\n\"\"\n", "The quote on line 1 is never closed."),
@@ -423,7 +423,7 @@ fn rows_that_cannot_be_read_are_left_out_of_every_batch() {
     );
     let mut batches = parser.push(data.as_bytes()).unwrap();
     batches.extend(parser.finish().unwrap());
-    // The second batch has no row left.
+    // The second batch has no remaining row.
     let ids: Vec<Vec<i32>> = batches
         .iter()
         .map(|batch| batch.column(0).as_primitive::<Int32Type>().values().to_vec())
@@ -471,7 +471,7 @@ fn latin1_comes_in_and_goes_out() {
     );
 }
 
-/// How many columns of the first batch have values; the last column may be left out.
+/// The number of columns with values in the first batch; the data may omit the last column.
 fn given_columns(options: &CopyOptions, data: &[u8]) -> Result<usize> {
     let columns = [columns(), vec![("time".into(), ColumnType::Integer)]].concat();
     let mut parser = CopyParser::new(options.clone(), columns, TextStyle::default())?

@@ -1,4 +1,4 @@
-//! Record batches as COPY data.
+//! Writes record batches as COPY data.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use memchr::{memchr2, memchr3};
@@ -17,14 +17,14 @@ pub struct CopyWriter {
 }
 
 impl CopyWriter {
-    /// A writer of batches of `schema`.
+    /// A writer for batches of `schema`.
     pub fn new(options: CopyOptions, schema: SchemaRef, style: TextStyle) -> Self {
         let force_quote =
             schema.fields().iter().map(|field| options.force_quote.has(field.name())).collect();
         Self { options, schema, style, force_quote }
     }
 
-    /// Appends the header line, if one is wanted.
+    /// Appends the header line, if the options ask for a header.
     ///
     /// # Errors
     /// As [`CopyRows::write`].
@@ -49,7 +49,7 @@ impl CopyWriter {
         self.encode(out, start)
     }
 
-    /// The rows of a batch, ready to be written one by one.
+    /// The rows of a batch, for writes row by row.
     ///
     /// # Errors
     /// `FeatureNotSupported` for a column whose type has no text form.
@@ -63,7 +63,7 @@ impl CopyWriter {
         Ok(CopyRows { writer: self, columns, scratch: Vec::new() })
     }
 
-    /// Brings what was appended from `start` on into the encoding of the data.
+    /// Converts the bytes of `out` from `start` on to the encoding of the data.
     fn encode(&self, out: &mut Vec<u8>, start: usize) -> Result<()> {
         match self.options.encoding {
             CopyEncoding::Utf8 => Ok(()),
@@ -93,11 +93,11 @@ pub struct CopyRows<'a> {
 }
 
 impl CopyRows<'_> {
-    /// Appends row `row`, which must be below the batch's row count, and its newline.
+    /// Appends row `row` and its newline; `row` must be below the batch's row count.
     ///
     /// # Errors
-    /// `UntranslatableCharacter` for a character that the encoding lacks; part of the row may
-    /// have been written then.
+    /// `UntranslatableCharacter` for a character outside of the encoding; `out` may then contain a
+    /// part of the row.
     pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         let options = &self.writer.options;
@@ -144,7 +144,7 @@ fn write_text(value: &[u8], options: &CopyOptions, out: &mut Vec<u8>) {
                 continue;
             }
         };
-        // A delimiter that is a control character is escaped by its letter as well.
+        // A delimiter that is a control character is also escaped by its letter.
         out.extend_from_slice(&[b'\\', code]);
     }
 }
@@ -152,7 +152,7 @@ fn write_text(value: &[u8], options: &CopyOptions, out: &mut Vec<u8>) {
 fn write_csv(value: &[u8], force: bool, single: bool, options: &CopyOptions, out: &mut Vec<u8>) {
     let quoted = force
         || value == options.null.as_bytes()
-        // Alone on a line it would end the data.
+        // Alone on a line, the value would end the data.
         || (single && value == b"\\.")
         || memchr3(options.delimiter, options.quote, b'\n', value).is_some()
         || memchr2(b'\r', options.delimiter, value).is_some();

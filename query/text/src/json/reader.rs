@@ -1,4 +1,4 @@
-//! A JSON document as a tree.
+//! Parses a JSON document into a tree.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::DEPTH_MAX;
 use crate::parse::shortened;
 
-/// A JSON value, borrowing from its text where it can.
+/// A JSON value; borrows from the text if possible.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json<'a> {
     /// `null`
@@ -17,7 +17,7 @@ pub enum Json<'a> {
     /// A number, normalized: no exponent, no leading zeros, no `-0`; trailing zeros of a
     /// fraction are kept.
     Number(Cow<'a, str>),
-    /// A string without its escapes.
+    /// A string with decoded escapes.
     String(Cow<'a, str>),
     /// `[…]`
     Array(Vec<Json<'a>>),
@@ -25,8 +25,8 @@ pub enum Json<'a> {
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
 }
 
-/// Most digits that a number may spread to when its exponent is written out, as in
-/// PostgreSQL's numeric: 131,072 before the point, 16,383 after it.
+/// The maximum number of digits of a number without its exponent, equal to the limits of
+/// PostgreSQL's numeric: 131,072 digits before the point, 16,383 digits after the point.
 const WHOLE_DIGITS_MAX: i64 = 131_072;
 const FRACTION_DIGITS_MAX: i64 = 16_383;
 
@@ -47,7 +47,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Appends the document as `jsonb` shows it.
+    /// Appends the document in the form of `jsonb`.
     pub fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows a backslash.
+    /// Reads the rest of an escape after the backslash.
     fn escape(&mut self) -> Result<char> {
         let Some(character) = self.text.get(self.at..).and_then(|rest| rest.chars().next()) else {
             return Err(self.unexpected("string"));
@@ -395,7 +395,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number with its exponent written out; `None` beyond PostgreSQL's numeric.
+/// A number without its exponent; `None` beyond PostgreSQL's numeric.
 fn spread(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<String> {
     let fraction_length = i64::try_from(fraction.len()).ok()?;
     let scale = (fraction_length - exponent).max(0);
@@ -432,12 +432,12 @@ fn spread(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<
     Some(out)
 }
 
-/// Sorts keys by length, then bytes, and keeps the last of equal ones.
+/// Sorts keys by length, then bytes, and keeps the last of equal keys.
 fn unique<'a>(mut pairs: Vec<(Cow<'a, str>, Json<'a>)>) -> Vec<(Cow<'a, str>, Json<'a>)> {
     pairs.sort_by(|(a, _), (b, _)| {
         a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
     });
-    // dedup keeps the first of a run: run it from the end.
+    // `dedup_by` keeps the first value of a run, so the order is reversed before and after.
     pairs.reverse();
     pairs.dedup_by(|(a, _), (b, _)| a == b);
     pairs.reverse();

@@ -6,11 +6,11 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{shortened, trim};
 
-/// Splits an array literal into its elements, `None` for NULL, and hands each to `each`.
+/// Splits an array literal into its elements, `None` for NULL, and passes each element to `each`.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a malformed literal, `FeatureNotSupported` for more
-/// than one dimension, and what `each` returns.
+/// `InvalidTextRepresentation` for a malformed literal, `FeatureNotSupported` for more than one
+/// dimension, and the errors of `each`.
 pub fn parse_array(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>) -> Result<()> {
     let malformed = |detail: &str| {
         Error::new(
@@ -79,7 +79,7 @@ pub fn parse_array(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>)
     }
 }
 
-/// The element up to the closing quote, and what follows the quote.
+/// The element up to the closing quote, and the text after the quote.
 fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let end = text.find(['"', '\\'])?;
     if text.as_bytes().get(end) == Some(&b'"') {
@@ -97,8 +97,9 @@ fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-/// The unquoted element up to the next comma or brace, without surrounding space. Borrowed
-/// when nothing was escaped. The last is whether a quote or brace is in it that was not.
+/// The unquoted element up to the next comma or brace, without surrounding space, and the text
+/// after the element. The element is borrowed if nothing was escaped. The last value is true if the
+/// element contains an unescaped quote or brace.
 fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str, bool)> {
     let end = text.find([',', '}', '\\'])?;
     if text.as_bytes().get(end) != Some(&b'\\') {
@@ -112,7 +113,7 @@ fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str, bool)> {
     while let Some((at, character)) = characters.next() {
         match character {
             ',' | '}' => {
-                // Space is dropped at the end, but not what was escaped.
+                // Trailing space is dropped, except for escaped space.
                 let kept = value.trim_end().len().max(escaped_length);
                 value.truncate(kept);
                 return Some((value.into(), text.get(at..)?, bare));

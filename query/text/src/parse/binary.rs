@@ -79,8 +79,8 @@ fn parse_escapes(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Reads a UUID: 32 hexadecimal digits in any case, a hyphen allowed after each group of
-/// four, braces around it allowed.
+/// Reads a UUID: 32 hexadecimal digits in any case. A hyphen after each group of four digits and
+/// surrounding braces are optional.
 ///
 /// # Errors
 /// `InvalidTextRepresentation`.

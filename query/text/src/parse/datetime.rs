@@ -14,13 +14,13 @@ use crate::{
     },
 };
 
-/// Years after which PostgreSQL has no timestamps.
+/// The last year of PostgreSQL's timestamps.
 const TIMESTAMP_YEAR_MAX: i64 = 294_276;
 
-/// Years after which PostgreSQL has no dates.
+/// The last year of PostgreSQL's dates.
 const DATE_YEAR_MAX: i64 = 5_874_897;
 
-/// Where a text places a timestamp on the globe.
+/// The time zone information in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Seconds east of Greenwich.
@@ -29,18 +29,18 @@ enum Place {
     Zone(TimeZone),
 }
 
-/// What a text of date and time says.
+/// The parsed content of a date or time text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
-    /// Days since 1970-01-01; `None` when the text names a time alone.
+    /// Days since 1970-01-01; `None` if the text has only a time.
     days: Option<i64>,
-    /// Nanoseconds of the day, 0 … 24 h inclusive; digits beyond are cut off.
+    /// Nanoseconds of the day, 0 … 24 h inclusive; further digits are cut off.
     nanos: i64,
-    /// Whether the first digit that was cut off is 5 or more.
+    /// True if the first cut digit is 5 or more.
     round_up: bool,
-    /// Whether the text names a time.
+    /// True if the text contains a time.
     has_time: bool,
-    /// Zone or offset that the text names.
+    /// The zone or offset in the text.
     place: Option<Place>,
 }
 
@@ -48,7 +48,7 @@ fn type_name(zoned: bool) -> &'static str {
     if zoned { "timestamp with time zone" } else { "timestamp" }
 }
 
-/// The error of a text that is no date or time.
+/// The error for text that is no date or time.
 fn bad_format(type_name: &str, text: &str) -> Error {
     Error::new(
         ErrorKind::InvalidDatetimeFormat,
@@ -56,7 +56,7 @@ fn bad_format(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// The error of a field like month 13.
+/// The error for a field like month 13.
 fn field_overflow(text: &str) -> Error {
     Error::new(
         ErrorKind::DatetimeOverflow,
@@ -68,9 +68,9 @@ fn out_of_range(what: &str, text: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: \"{}\"", shortened(text)))
 }
 
-/// Reads a timestamp into units of `unit_ns` nanoseconds since 1970, rounded to the nearest.
-/// Without `zoned` a zone in the text is ignored, as in PostgreSQL; with it, the session's
-/// zone stands in for a missing one.
+/// Reads a timestamp into units of `unit_ns` nanoseconds since 1970, rounded to the nearest unit.
+/// Without `zoned` the function ignores a zone in the text, like PostgreSQL; with `zoned`, the
+/// session's zone replaces a missing zone.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`, `InvalidParameterValue` for an unknown zone.
@@ -108,15 +108,15 @@ pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle)
     let rounded = match unit_ns {
         1 => nanos + i64::from(reading.round_up),
         1_000 => micros(nanos, reading.round_up),
-        // Of two that are equally near, the one farther from 2000, where PostgreSQL counts from.
+        // A tie rounds away from 2000, PostgreSQL's epoch.
         _ => (nanos + unit_ns / 2 - i64::from(seconds < POSTGRES_EPOCH_SECONDS)) / unit_ns,
     };
-    // The second in which the first nanosecond lies begins before it.
+    // In i128, because the second of an i64's earliest nanosecond starts before that nanosecond.
     let units = i128::from(seconds) * i128::from(SECOND_NS / unit_ns) + i128::from(rounded);
     i64::try_from(units).map_err(|_| range())
 }
 
-/// Reads a date into days since 1970-01-01; a time that follows is dropped.
+/// Reads a date into days since 1970-01-01; a time after the date is ignored.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`.
@@ -133,7 +133,8 @@ pub fn parse_date(text: &str, style: &TextStyle) -> Result<i32> {
     i32::try_from(days).map_err(|_| out_of_range("date", text))
 }
 
-/// Reads a time of day into microseconds, rounded to the nearest; 24:00:00 is the end of the day.
+/// Reads a time of day into microseconds, rounded to the nearest value; 24:00:00 is the end of the
+/// day.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`.
@@ -149,7 +150,7 @@ pub fn parse_time(text: &str, style: &TextStyle) -> Result<i64> {
     Ok(micros)
 }
 
-/// The nearest microsecond; of two that are equally near the even one, as in PostgreSQL.
+/// The nearest microsecond; a tie rounds to the even value, like PostgreSQL.
 #[inline]
 fn micros(nanos: i64, more: bool) -> i64 {
     let (whole, rest) = (nanos / 1_000, nanos % 1_000);
@@ -167,7 +168,7 @@ fn two(bytes: &[u8], at: usize) -> Option<i64> {
     }
 }
 
-/// Days of the `YYYY-MM-DD` that the bytes begin with.
+/// The days of the `YYYY-MM-DD` at the start of the bytes.
 #[inline]
 fn date_at(bytes: &[u8]) -> Option<i64> {
     if bytes.get(4) != Some(&b'-') || bytes.get(7) != Some(&b'-') {
@@ -180,8 +181,8 @@ fn date_at(bytes: &[u8]) -> Option<i64> {
     (year > 0 && is_valid(civil)).then(|| days_of(civil))
 }
 
-/// The common form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for
-/// everything else, be it valid or not.
+/// The common form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for every other form,
+/// valid or not.
 #[inline]
 fn fast(bytes: &[u8]) -> Option<Reading> {
     let days = date_at(bytes)?;
@@ -228,7 +229,8 @@ fn fast(bytes: &[u8]) -> Option<Reading> {
     Some(Reading { days: Some(days), nanos, round_up, has_time: true, place })
 }
 
-/// Nanoseconds of fraction digits, and whether the tenth digit rounds up. `None` without digits.
+/// The nanoseconds of fraction digits, and true if the tenth digit rounds up. `None` without
+/// digits.
 #[inline]
 fn fraction_nanos(digits: &[u8]) -> Option<(i64, bool)> {
     if digits.is_empty() {

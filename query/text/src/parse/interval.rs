@@ -1,4 +1,4 @@
-//! Intervals from text: PostgreSQL's verbose forms, SQL's, and ISO 8601.
+//! Parses intervals: PostgreSQL's verbose forms, the SQL standard's forms, and ISO 8601.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -8,14 +8,14 @@ use super::{
 };
 use crate::{style::IntervalStyle, write::interval::Interval};
 
-/// Sums up parts; fractions of a large unit spill into the smaller ones as in PostgreSQL:
-/// of years into months, of months into days of 30, of days into hours.
+/// The sum of the parts. Fractions of a large unit carry over to smaller units, like in PostgreSQL:
+/// from years to months, from months to days (30 days a month), from days to hours.
 #[derive(Debug, Default)]
 struct Sum {
     months: i128,
     days: i128,
     nanos: i128,
-    /// Units that were named: PostgreSQL takes each once.
+    /// The units so far: PostgreSQL accepts each unit once.
     seen: Vec<Unit>,
 }
 
@@ -35,7 +35,7 @@ impl Decimal {
 }
 
 const BILLION: i128 = 1_000_000_000;
-/// Beyond every interval, and within what can be rounded.
+/// Larger than every interval, but small enough to round without overflow.
 const FAR: i128 = i128::MAX / 2;
 const DAY_NANOS: i128 = 86_400 * BILLION;
 
@@ -55,7 +55,7 @@ impl Sum {
                 self.months += whole + round(fraction);
             }
             Unit::Days(count) => self.add_day_billionths(billionths * i128::from(count)),
-            // What saturates is out of range, too.
+            // A saturated value is also out of range.
             Unit::Nanos(count) => {
                 let nanos = billionths.saturating_mul(i128::from(count)).clamp(-FAR, FAR);
                 self.nanos = self.nanos.saturating_add(round(nanos));
@@ -86,7 +86,7 @@ impl Sum {
     }
 }
 
-/// Billionths to whole ones, half away from zero.
+/// Converts billionths to whole numbers, half away from zero.
 fn round(billionths: i128) -> i128 {
     (billionths + billionths.signum() * (BILLION / 2)) / BILLION
 }
@@ -98,8 +98,8 @@ fn invalid(text: &str) -> Error {
     )
 }
 
-/// Reads an interval whose nanoseconds fit `i64`. In the style of the SQL standard a minus at its
-/// beginning is that of all its parts, where no other part has a sign.
+/// Parses an interval with nanoseconds in the range of `i64`. In the style of the SQL standard, a
+/// minus at the start applies to all parts if no other part has a sign.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `IntervalOverflow`; `FeatureNotSupported` for infinity.
@@ -120,7 +120,7 @@ pub fn parse_interval(text: &str, style: IntervalStyle) -> Result<Interval> {
     }
 }
 
-/// Cuts a decimal off the front.
+/// Splits a decimal off the front.
 fn decimal(text: &str) -> Option<(Decimal, &str)> {
     let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -182,7 +182,7 @@ fn iso_8601(text: &str, mut rest: &str) -> Result<Interval> {
     sum.finish(text, false)
 }
 
-/// Whether the text begins with a minus, and no other of its parts with a sign.
+/// True if the text starts with a minus, and no other part has a sign.
 fn has_one_minus(text: &str) -> bool {
     let starts_part =
         |before: char| before.is_whitespace() || before == ',' || before.is_alphabetic();
@@ -191,7 +191,7 @@ fn has_one_minus(text: &str) -> bool {
         && !pairs.any(|(before, sign)| matches!(sign, '-' | '+') && starts_part(before))
 }
 
-/// `negative`: all parts are, whatever their signs.
+/// Parses a verbose interval. If `negative`, all parts are negative in spite of their signs.
 fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
     let mut sum = Sum::default();
     let mut rest = trimmed.strip_prefix('@').unwrap_or(trimmed);
@@ -213,7 +213,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             rest = "";
             continue;
         }
-        // A sign may stand apart.
+        // Space may follow a sign.
         let spaced = rest.strip_prefix(['-', '+']).map(str::trim_start);
         let (mut value, after) =
             match spaced.filter(|after| after.starts_with(|c: char| c.is_ascii_digit())) {
@@ -228,7 +228,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             continue;
         }
         if let Some(months) = after.strip_prefix('-') {
-            // SQL's years-months.
+            // The SQL standard's years-months.
             let (second, tail) = decimal(months).ok_or_else(|| invalid(text))?;
             let third = tail.starts_with('-');
             if value.billionths != 0 || second.billionths != 0 || second.whole > 11 || third {
@@ -243,7 +243,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
         let length = after.bytes().take_while(u8::is_ascii_alphabetic).count();
         let (word, tail) = after.split_at(length);
         let unit = match word.to_ascii_lowercase().as_str() {
-            // A number without a unit: days before a time, else seconds.
+            // A number without a unit means days in front of a time, otherwise seconds.
             "" if tail
                 .as_bytes()
                 .first()
@@ -259,7 +259,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             return Err(invalid(text));
         }
         sum.seen.push(unit);
-        // A fraction of a second speaks of what is shorter, too.
+        // A fraction of a second also counts as milliseconds and microseconds.
         if unit == Unit::Nanos(1_000_000_000) && value.billionths != 0 {
             sum.seen.extend([Unit::Nanos(1_000_000), Unit::Nanos(1_000)]);
         }

@@ -1,4 +1,4 @@
-//! Numbers from text.
+//! Parses numbers.
 
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::NUMERIC_PRECISION_MAX};
 
@@ -11,7 +11,7 @@ fn out_of_range(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// Reads a decimal integer into `i64`, and says whether it overflowed.
+/// Parses a decimal integer into `i64`; the inner error reports an overflow.
 #[inline]
 fn digits(text: &str) -> Option<Result<i64, ()>> {
     let bytes = text.as_bytes();
@@ -23,7 +23,7 @@ fn digits(text: &str) -> Option<Result<i64, ()>> {
     if digits.is_empty() {
         return None;
     }
-    // Built downwards: the negative range is the larger one.
+    // Built downwards: the negative range is larger.
     let mut value: i64 = 0;
     let mut overflow = false;
     for byte in digits {
@@ -102,7 +102,8 @@ macro_rules! float {
                     format!("\"{}\" is out of range for type {}", shortened(text), $sql),
                 ));
             }
-            // One NaN, whatever its sign: no other is greater or less.
+            // NaN has a single representation without a sign: no NaN is greater or less than
+            // another NaN.
             Ok(if value.is_nan() { <$type>::NAN } else { value })
         }
     };
@@ -121,7 +122,7 @@ float!(
     "double precision"
 );
 
-/// Whether a text that was read as zero (else: infinity) says so itself, instead of being
+/// True if the text itself is zero (or infinity, if not `zero`), and false if the number is merely
 /// too small (too large) for the type.
 fn means(text: &str, zero: bool) -> bool {
     if zero {
@@ -135,8 +136,8 @@ fn means(text: &str, zero: bool) -> bool {
 /// Reads a `numeric(precision, scale)` as its unscaled value, rounded half away from zero.
 ///
 /// # Errors
-/// `InvalidTextRepresentation`; `NumericOutOfRange` when it does not fit;
-/// `FeatureNotSupported` for NaN and infinities, which a fixed precision cannot hold.
+/// `InvalidTextRepresentation`; `NumericOutOfRange` if the number does not fit;
+/// `FeatureNotSupported` for NaN and infinities, because a fixed precision cannot hold them.
 pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
     let trimmed = trim(text);
     let bytes = trimmed.as_bytes();
@@ -157,7 +158,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
             _ => invalid(),
         });
     }
-    // Cut into mantissa and exponent, and find the point.
+    // Splits the text into mantissa and exponent, and finds the point.
     let exponent_at = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match exponent_at {
         None => (rest, 0),
@@ -180,7 +181,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
         return Err(invalid());
     }
     let overflow = || numeric_overflow(precision, scale);
-    // Digits that stay: those at least 10^-scale.
+    // The remaining digits: all digits with a value of at least 10^-scale.
     let whole_length = i64::try_from(whole.len()).unwrap_or(i64::MAX);
     let kept = whole_length.saturating_add(exponent).saturating_add(i64::from(scale));
     let mut value: i128 = 0;
@@ -212,7 +213,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
     Ok(if negative { -value } else { value })
 }
 
-/// The error of a number with too many digits before the point.
+/// The error for too many digits before the point.
 pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     let whole = precision.saturating_sub(scale);
     let bound = if whole == 0 { "1".to_string() } else { format!("10^{whole}") };
@@ -221,11 +222,11 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     ))
 }
 
-/// Digits before the point for which a number of more than 38 digits leaves room.
+/// The reserved digits before the point for a number of more than 38 digits.
 const WHOLE_DIGITS: u8 = 18;
 
-/// The type with the digits of a text, a numeric or an array of numerics, up to 38; `None` where `target`
-/// holds all digits, or no type holds the digits before the point.
+/// The type with all digits of the text (a numeric or an array of numerics), up to 38 digits;
+/// `None` if `target` holds all digits, or if no type holds the digits before the point.
 pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
     match target {
         ColumnType::Array(element) => {
@@ -256,7 +257,8 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
             if leading == digits.len() {
                 return None;
             }
-            // Places before the point, of the first digit that is no zero, and behind the point, of the last.
+            // The place of the first nonzero digit before the point, and of the last nonzero digit
+            // after the point.
             let places = |digits: usize| i16::try_from(digits).ok();
             let before = places(whole.len())?.checked_add(exponent)?;
             let first = before.checked_sub(places(leading)?)?;
@@ -272,7 +274,7 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
                 return Some(ColumnType::Numeric { precision: whole + left, scale: left });
             }
             let scale = fraction.max(*scale);
-            // Room for wider numbers in the same column, within 38 digits.
+            // Leaves room for wider numbers in the same column, within 38 digits.
             let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
             let holds = whole.saturating_add(scale) <= precision;
             let (precision, scale) =

@@ -2,7 +2,7 @@ use stratalog_model::{ColumnType, ErrorKind};
 
 use crate::{DateOrder, TextStyle, TimeZone, parse_value, write_value};
 
-/// What a text is, read as a type and written again; errors as `SQLSTATE message`.
+/// The text after a parse as a type and a write; an error has the form `SQLSTATE message`.
 fn through(text: &str, column_type: &ColumnType, style: &TextStyle) -> String {
     match parse_value(Some(text), column_type, style) {
         Ok(array) => {
@@ -19,7 +19,7 @@ fn check(column_type: &ColumnType, cases: &[(&str, &str)]) {
     }
 }
 
-// Expected texts and messages were compared with PostgreSQL 15.
+// The expected texts and messages are PostgreSQL 15's answers.
 
 #[test]
 fn booleans() {

@@ -2,7 +2,7 @@
 
 use crate::TimeZone;
 
-/// Number of a month, by a name or a prefix of it of at least three letters.
+/// The number of a month, from the month's name or a prefix of at least three letters.
 pub(super) fn month(word: &str) -> Option<u32> {
     const MONTHS: [&str; 12] = [
         "january",
@@ -25,7 +25,7 @@ pub(super) fn month(word: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// Whether a word names a day of the week: PostgreSQL reads and ignores it.
+/// True if the word is a day of the week: PostgreSQL accepts and ignores such a word.
 pub(super) fn is_weekday(word: &str) -> bool {
     matches!(
         word,
@@ -50,8 +50,8 @@ pub(super) fn is_weekday(word: &str) -> bool {
     )
 }
 
-/// The zone of an abbreviation, as PostgreSQL's default set has it. Some mean what the clocks of
-/// a place showed at the time.
+/// The zone of an abbreviation in PostgreSQL's default set. Some abbreviations follow the
+/// historical clocks of a place.
 pub fn abbreviated(word: &str) -> Option<TimeZone> {
     let place = match word {
         "msk" => "Europe/Moscow",
@@ -64,7 +64,8 @@ pub fn abbreviated(word: &str) -> Option<TimeZone> {
     TimeZone::named(place)
 }
 
-/// Seconds east of Greenwich of a time zone abbreviation, as PostgreSQL's default set.
+/// The offset of a time zone abbreviation in PostgreSQL's default set, in seconds east of
+/// Greenwich.
 fn abbreviation(word: &str) -> Option<i32> {
     let quarters = match word {
         "z" | "zulu" | "utc" | "ut" | "gmt" | "uct" | "wet" => 0,
@@ -100,14 +101,14 @@ fn abbreviation(word: &str) -> Option<i32> {
     Some(quarters * 900)
 }
 
-/// A unit of an interval, as months, days or nanoseconds per one.
+/// A unit of an interval in months, days or nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// So many months.
+    /// The number of months in the unit.
     Months(i64),
-    /// So many days.
+    /// The number of days in the unit.
     Days(i64),
-    /// So many nanoseconds.
+    /// The number of nanoseconds in the unit.
     Nanos(i64),
 }
 

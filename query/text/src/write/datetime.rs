@@ -1,4 +1,4 @@
-//! Dates, times and timestamps as ISO text.
+//! Writes dates, times and timestamps as ISO text.
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of};
 
@@ -7,7 +7,8 @@ use super::number::write_integer;
 /// Appends two digits.
 #[inline]
 fn push_two(value: i64, out: &mut Vec<u8>) {
-    // Callers pass 0 … 99; larger values only in hours of intervals, written elsewhere.
+    // Callers pass 0 … 99; larger values exist only in hours of intervals, which another function
+    // writes.
     let value = u8::try_from(value.rem_euclid(100)).unwrap_or(0);
     out.extend_from_slice(&[b'0' + value / 10, b'0' + value % 10]);
 }
@@ -68,8 +69,8 @@ pub fn write_time(seconds_of_day: i64, nanos: u32, out: &mut Vec<u8>) {
     write_fraction(nanos, out);
 }
 
-/// Appends a timestamp of the wall clock: `local_seconds` since 1970-01-01 00:00, and the
-/// zone's offset in seconds when it has one.
+/// Appends a timestamp in local time: `local_seconds` since 1970-01-01 00:00, and the zone's offset
+/// in seconds for types with a zone.
 #[inline]
 pub fn write_timestamp(
     local_seconds: i64,

@@ -1,6 +1,6 @@
-//! The elements of lists.
+//! The element ranges of lists.
 
-/// Where the elements of a list lie in its child.
+/// The positions of a list's elements in the list's child.
 #[derive(Debug)]
 pub(super) enum Extents<'a> {
     Offsets32(&'a [i32]),

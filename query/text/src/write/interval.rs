@@ -1,17 +1,17 @@
-//! Intervals as text, in the four styles of PostgreSQL.
+//! Writes intervals in PostgreSQL's four styles.
 
 use crate::style::IntervalStyle;
 
 use super::{datetime::write_fraction, number::write_integer};
 
-/// An interval: three parts that do not convert into each other.
+/// An interval: three parts without conversion between the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
     /// Months; a year is 12.
     pub months: i32,
     /// Days.
     pub days: i32,
-    /// Nanoseconds; beyond `i64` only from Arrow durations in coarse units.
+    /// Nanoseconds; values outside of `i64` come only from Arrow durations in coarse units.
     pub nanos: i128,
 }
 
@@ -118,7 +118,7 @@ fn verbose(interval: Interval, out: &mut Vec<u8>) {
         (whole(clock.minutes), "min"),
     ];
     out.push(b'@');
-    // The first part decides the sign; "ago" turns all parts around.
+    // The first part decides the sign; "ago" inverts all parts.
     let mut ago: Option<bool> = None;
     for (value, unit) in parts {
         if value == 0 {
@@ -167,7 +167,7 @@ fn sql_standard(interval: Interval, out: &mut Vec<u8>) {
         return;
     }
     if (negative && positive) || (has_year_month && has_day_time) {
-        // Every part carries its sign: the standard has no form for these.
+        // Every part has a sign: the standard has no form for such intervals.
         let sign = |negative: bool| if negative { b'-' } else { b'+' };
         out.push(sign(months < 0));
         year_month(months, out);

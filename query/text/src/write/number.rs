@@ -1,4 +1,4 @@
-//! Numbers as text.
+//! Writes numbers.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ pub fn write_decimal(unscaled: i128, scale: i8, out: &mut Vec<u8>) {
     write_decimal_digits(unscaled < 0, digits, scale, out);
 }
 
-/// Appends a decimal whose unscaled value is given as text, with `-` when it is negative.
+/// Appends a decimal from the text of its unscaled value, with `-` for a negative value.
 pub fn write_decimal_text(unscaled: &str, scale: i8, out: &mut Vec<u8>) {
     match unscaled.strip_prefix('-') {
         Some(digits) => write_decimal_digits(true, digits, scale, out),
@@ -77,8 +77,9 @@ pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a double that is a number of ten thousandths, as most measurements are; `false` for
-/// any other. A decimal of up to 15 digits belongs to one double alone, so it is the shortest.
+/// Appends a double that is a multiple of a ten thousandth, like most measurements; `false` for
+/// other doubles. A decimal of up to 15 digits belongs to exactly one double, so the decimal is the
+/// shortest.
 #[inline]
 fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     const PARTS: i64 = 10_000;
@@ -88,7 +89,7 @@ fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     }
     #[expect(clippy::cast_possible_truncation, reason = "below 10^15")]
     let scaled = (magnitude * 1e4 + 0.5) as i64;
-    // A quotient of two integers that a double holds is rounded as reading the decimal is.
+    // The quotient of two integers below 2^53 rounds exactly like the decimal's parse.
     #[expect(clippy::cast_precision_loss, reason = "below 10^15")]
     if scaled as f64 / 1e4 != magnitude {
         return false;
@@ -129,9 +130,9 @@ pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// The shortest text of a float that does not lie midway to its neighbour.
+/// The shortest text of a float that is not midway between two floats.
 fn off_midway(value: impl std::fmt::LowerExp, midway: &str, magnitude: f64, step: f64) -> String {
-    /// Decimals after the first digit with which every double reads back.
+    /// The decimals after the first digit that suffice for every double.
     const DECIMALS_MAX: usize = 16;
     let mut text = String::new();
     for decimals in significant_digits(midway)..=DECIMALS_MAX {
@@ -150,11 +151,12 @@ fn significant_digits(text: &str) -> usize {
     digits.trim_start_matches('0').trim_end_matches('0').len()
 }
 
-/// Whether the shortest text lies exactly midway between a float and its neighbour. It
-/// reads back as the even one of the two, but PostgreSQL takes one more digit then.
-/// `magnitude` is the float without its sign, `step` the distance to the next one.
+/// True if the shortest text lies exactly midway between a float and its neighbour. The text reads
+/// back as the even float of the two, but PostgreSQL writes one more digit in this case.
+/// `magnitude` is the float without its sign, `step` the distance to the next float.
 fn is_midway(text: &str, magnitude: f64, step: f64) -> bool {
-    // Only integers with spacing above 1 have so short a midpoint; beyond 10^38 nobody counts.
+    // Only integers with spacing above 1 have so short a midpoint; the check ignores floats from
+    // 10^38 on.
     if !(2.0..1e30).contains(&step) || magnitude >= 1e38 {
         return false;
     }
@@ -166,7 +168,7 @@ fn is_midway(text: &str, magnitude: f64, step: f64) -> bool {
     let Some(zeros) = exponent.checked_sub(fraction.len()) else { return false };
     let digits = format!("{whole}{fraction}{}", "0".repeat(zeros));
     let Ok(written) = digits.parse::<u128>() else { return false };
-    // Both are integers below 10^38.
+    // Both numbers are integers below 10^38.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     let (exact, step) = (magnitude as u128, step as u128);
     written.abs_diff(exact) * 2 == step
@@ -188,8 +190,8 @@ fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Lays out the digits of `text` (`12.5`, `1.25e-7`) as PostgreSQL does: with an exponent
-/// of at least two digits from `10^positional_max` on and below `10^-4`.
+/// Formats the digits of `text` (`12.5`, `1.25e-7`) like PostgreSQL: from `10^positional_max` on
+/// and below `10^-4` with an exponent of at least two digits.
 fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -251,7 +253,7 @@ fn write_rounded(value: f64, digits: i32, out: &mut Vec<u8>) {
     let digits = digits.max(1);
     let mut text = Vec::new();
     let decimals = usize::try_from(digits - 1).unwrap_or(0);
-    // Writing to a Vec does not fail.
+    // A write to a Vec never fails.
     let _ = write!(text, "{value:.decimals$e}");
     write_laid_out(&String::from_utf8_lossy(&text), digits, out);
 }

@@ -1,4 +1,4 @@
-//! One Arrow array, downcast once, as a source of text.
+//! One Arrow array, downcast once, for conversion to text.
 
 use arrow::{
     array::{
@@ -31,7 +31,7 @@ use crate::{
     calendar::{DAY_SECONDS, SECOND_NS, per_second},
 };
 
-/// An array and how to write its values.
+/// An array with the conversion of its values.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     nulls: Option<&'a NullBuffer>,
@@ -91,7 +91,7 @@ enum Kind<'a> {
         extents: Extents<'a>,
         child: Box<Source<'a>>,
     },
-    /// The catalog's vectors: numbers with blanks between.
+    /// The catalog's vectors: numbers with spaces between them.
     Vector {
         extents: Extents<'a>,
         child: Box<Source<'a>>,
@@ -102,7 +102,7 @@ enum Kind<'a> {
     },
 }
 
-/// Which value of a dictionary or of a run a row has.
+/// The index of a row's value in a dictionary or in runs.
 #[derive(Debug)]
 enum Keys<'a> {
     Int8(&'a [i8]),
@@ -147,7 +147,7 @@ impl Keys<'_> {
     }
 }
 
-/// Whole seconds (rounded down) and nanoseconds of a count of units.
+/// The whole seconds (rounded down) and the nanoseconds of a count of units.
 #[inline]
 fn split(value: i64, per_second: i64) -> (i64, u32) {
     let nanos = value.rem_euclid(per_second) * (SECOND_NS / per_second);
@@ -441,7 +441,8 @@ impl<'a> Source<'a> {
             Kind::Duration { values, per_second } => {
                 let value = value!(values);
                 let per_day = per_second * 86_400;
-                // So many days fit: they are fewer than the seconds of an i64.
+                // The number of days fits, because the number is smaller than the seconds of an
+                // i64.
                 let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
                 let rest = i128::from(value) - i128::from(days) * i128::from(per_day);
                 let nanos = style.interval_fraction(rest * i128::from(SECOND_NS / per_second));

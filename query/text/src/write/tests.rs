@@ -60,8 +60,8 @@ fn doubles_as_postgresql_lays_them_out() {
     }
 }
 
-/// The standard library's text is as short, too, and has no exponent. Of two that are as near it may
-/// be the other one.
+/// The standard library's text has the same length and no exponent. For two equally near texts, the
+/// standard library may choose the other text.
 #[test]
 fn doubles_are_as_short_as_can_be() {
     let mut state = 7_u64;
@@ -223,7 +223,7 @@ fn intervals_in_all_styles() {
         String::from_utf8(out).unwrap()
     };
     use IntervalStyle::{Iso8601, Postgres, PostgresVerbose, SqlStandard};
-    // Expected values were taken from PostgreSQL 15.
+    // The expected values are PostgreSQL 15's answers.
     assert_eq!(text(mixed, Postgres), "-1 years -2 mons +3 days 01:00:01.5");
     assert_eq!(text(mixed, PostgresVerbose), "@ 1 year 2 mons -3 days -1 hours -1.5 secs ago");
     assert_eq!(text(mixed, SqlStandard), "-1-2 +3 +1:00:01.5");

@@ -1,4 +1,4 @@
-//! Tests across modules: what is written is read back.
+//! Tests across modules: a read of a written value returns the value.
 
 #![allow(
     clippy::unwrap_used,

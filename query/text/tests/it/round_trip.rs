@@ -1,4 +1,4 @@
-//! Random values of every type, written and read again through each format and style.
+//! Random values of every type, written and read again in each format and style.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use proptest::prelude::*;
@@ -121,7 +121,7 @@ fn timestamp(bits: u64, precision: u8) -> String {
     let fraction = &format!(".{:09}", bits % 1_000_000_000)[..=usize::from(precision)];
     format!(
         "{:04}-{:02}-{:02} {:02}:{:02}:{:02}{}",
-        // The years that nanoseconds reach; any when they need not.
+        // For nanoseconds, only years within the range of nanoseconds.
         if precision == 9 { 1700 + bits % 500 } else { 1 + bits % 9998 },
         1 + bits / 7 % 12,
         1 + bits / 11 % 28,

@@ -1,4 +1,4 @@
-//! The types of columns that nothing is computed for.
+//! The types of result columns in emptied queries.
 
 use datafusion::sql::sqlparser::{
     ast::{
@@ -12,12 +12,12 @@ use datafusion::sql::sqlparser::{
 use super::{called, system_name, table_name};
 use crate::{functions::known_type, spec::system_table};
 
-/// The type of an expression over these system tables; text where it cannot be told.
+/// The type of an expression over these system tables; text if the type is unknown.
 pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
     known(expr, tables).unwrap_or(DataType::Text)
 }
 
-/// Beside other rows, an oid with a name is an oid.
+/// Beside other rows, an oid with a name becomes an oid.
 pub(super) fn among_others(item: &mut SelectItem) {
     if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
         && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
@@ -27,7 +27,7 @@ pub(super) fn among_others(item: &mut SelectItem) {
     }
 }
 
-/// The type of a name, as the catalogs write it.
+/// The type of a type name from the catalogs.
 fn named(name: &str) -> Option<DataType> {
     let (element, array) = match name.strip_suffix("[]") {
         Some(element) => (element, "[]"),
@@ -35,7 +35,7 @@ fn named(name: &str) -> Option<DataType> {
     };
     let text = match element {
         "char" => format!("\"char\"{array}"),
-        // Types that nothing is cast to.
+        // Types without casts.
         "inet" | "pg_lsn" | "anyarray" => return None,
         _ => name.to_string(),
     };

@@ -1,12 +1,12 @@
-//! Cuts ticks into cells within which nothing changes that a predicate looks at.
+//! Cuts ticks into cells; within a cell, no input of a predicate changes.
 //!
 //! ```text
 //!   day, Europe/Berlin    ──┬──────────┬─────────┬───────────▶ ticks
 //!                     midnight    midnight  (23 hours)
 //! ```
-//! While a zone's clocks keep their distance from UTC they run as the ticks do: its days,
-//! months and hours begin at constant instants of local time. A change of the clocks begins
-//! a cell, too.
+//! While a zone's offset from UTC is constant, the zone's clocks advance with the ticks: days,
+//! months and hours begin at constant instants of local time. A change of the offset also begins a
+//! cell.
 
 use stratalog_functions::CalendarUnit;
 use stratalog_model::{Tick, TickRange};
@@ -24,8 +24,8 @@ use super::{
 const SECOND: i128 = SECOND_NS as i128;
 const DAY: i128 = DAY_NS as i128;
 
-/// The first ticks of the cells of `range`, ascending; `None` when there are more than about
-/// `cells_max`.
+/// The first ticks of the cells of `range`, ascending; `None` for more than about `cells_max`
+/// cells.
 pub fn cells(
     axis: &Axis,
     leaves: &[Leaf],
@@ -84,14 +84,14 @@ fn stretches(zone: &TimeZone, first: i128, last: i128) -> Option<Vec<Stretch>> {
     Some(spans.iter().zip(ends.chain([last])).map(stretch).collect())
 }
 
-/// Where cells begin, in local time.
+/// The starts of cells, in local time.
 enum Begins<'a> {
     Each(CalendarUnit),
     At(&'a [i128]),
 }
 
 impl Begins<'_> {
-    /// The instants of a stretch after its first at which a cell begins.
+    /// The starts of cells in a stretch after the stretch's first instant.
     fn within(&self, stretch: &Stretch) -> Box<dyn Iterator<Item = i128> + '_> {
         let (from, to, east) = (stretch.from, stretch.to, stretch.east);
         match self {
@@ -126,7 +126,7 @@ fn next(unit: CalendarUnit, at: i128) -> i128 {
 
 /// The first day of the next month whose number is a multiple of `step`, from 0.
 fn next_month(day: i128, step: i64) -> i128 {
-    // Ticks reach no further than i64 days.
+    // Ticks never exceed i64 days.
     let Ok(day) = i64::try_from(day) else { return i128::MAX / DAY };
     let civil = civil_of(day);
     let months = civil.year * 12 + i64::from(civil.month) - 1;

@@ -1,4 +1,4 @@
-//! What a predicate looks at, of the tick column alone.
+//! The inputs of a predicate on the tick column alone.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::{
@@ -15,21 +15,21 @@ use super::super::{
 };
 use crate::rules::date_trunc;
 
-/// A part of a predicate with few values. It keeps its value:
+/// A part of a predicate with few values. The part keeps its value:
 #[derive(Debug, Clone, PartialEq)]
 pub enum Leaf {
     /// inside these ranges, and outside of them.
     Ticks(TickRanges),
     /// within a unit of the calendar of a zone.
     Unit {
-        /// Whose clocks count.
+        /// The time zone of the clocks.
         zone: TimeZone,
         /// The unit.
         unit: CalendarUnit,
     },
     /// between constant instants of the local time of a zone.
     Clock {
-        /// Whose clocks count.
+        /// The time zone of the clocks.
         zone: TimeZone,
         /// Local times, in nanoseconds since 1970.
         at: Vec<i128>,
@@ -37,14 +37,14 @@ pub enum Leaf {
 }
 
 impl Leaf {
-    /// Whether it is of the calendar, which plain comparisons are not.
+    /// True for a calendar part, false for a plain comparison.
     pub fn is_calendar(&self) -> bool {
         !matches!(self, Self::Ticks(_))
     }
 }
 
-/// Everything that `predicate` looks at, if its value is a function of the calendar of the
-/// tick column: it is constant where all of them are.
+/// All inputs of `predicate`, if its value is a function of the calendar of the tick column: the
+/// predicate is constant where all inputs are constant.
 pub fn leaves(definition: &ChronicleDefinition, predicate: &Expr) -> Option<Vec<Leaf>> {
     let tick = definition.tick()?;
     if predicate.column_refs().iter().any(|column| column.name != tick.name) {
@@ -61,7 +61,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Collects the leaves of an expression; `None` if it looks at something else.
+    /// Collects the leaves of an expression; `None` if the expression has another input.
     fn read(&mut self, expr: &Expr) -> Option<()> {
         if let Some(leaf) = self.leaf(expr) {
             self.leaves.push(leaf);
@@ -144,7 +144,8 @@ impl Reading<'_> {
         Some(Leaf::Unit { zone: self.clock(time)?.zone, unit })
     }
 
-    /// `time − (local − date_trunc(unit, local))`: how instants are cut to hours and less.
+    /// `time − (local − date_trunc(unit, local))`: the truncation of instants to hours and finer
+    /// units.
     fn cut_off(&self, time: &Expr, rest: &Expr) -> Option<Leaf> {
         let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) = rest else {
             return None;
@@ -160,7 +161,7 @@ impl Reading<'_> {
         matches!(&cut, Leaf::Unit { zone, .. } if *zone == local.zone).then_some(cut)
     }
 
-    /// The clocks that `expr` shows the time of, if it is the tick column in local time.
+    /// The clocks behind `expr`, if `expr` is the tick column in local time.
     fn clock(&self, expr: &Expr) -> Option<Clock> {
         if let Some(Axis::Time { unit_ns, .. }) = axis(self.definition, expr) {
             return Some(Clock { zone: TimeZone::UTC, unit_ns });
@@ -186,7 +187,7 @@ impl Reading<'_> {
     }
 }
 
-/// The tick column as the clocks of a zone show it.
+/// The tick column in the local time of a zone.
 struct Clock {
     zone: TimeZone,
     unit_ns: i128,
@@ -203,7 +204,7 @@ impl Clock {
             }
             let (count, unit, _) = timestamp(value)?;
             let ns = i128::from(count) * time_unit_ns(unit);
-            // It begins to be true at the constant, or right behind it.
+            // The comparison becomes true at the constant or directly after the constant.
             at.extend([ns, ns + 1]);
         }
         Some(Leaf::Clock { zone: self.zone, at })

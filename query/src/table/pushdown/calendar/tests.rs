@@ -17,7 +17,7 @@ use crate::{QuerySettings, service::base, table::provider::answers};
 /// 2000-01-01, in seconds.
 const MILLENNIUM: i64 = 946_684_800;
 
-/// A table whose filters can be looked at after planning.
+/// A table that keeps its filters readable after planning.
 #[derive(Debug)]
 struct Table(SchemaRef);
 
@@ -34,7 +34,7 @@ impl TableSource for Table {
     }
 }
 
-/// A chronicle in a session of a time zone.
+/// A chronicle in a session with a time zone.
 struct Fixture {
     state: SessionState,
     definition: ChronicleDefinition,
@@ -55,7 +55,7 @@ impl Fixture {
         Self::new(zone, "1s", ColumnType::TimestampTz { precision: 9 })
     }
 
-    /// The filters that the planner makes of a WHERE clause.
+    /// The planner's filters for a WHERE clause.
     fn filters(&self, sql: &str) -> Vec<Expr> {
         let schema = self.definition.arrow_schema();
         let columns = DFSchema::try_from_qualified_schema("t", &schema).unwrap();
@@ -88,7 +88,7 @@ impl Fixture {
         narrow(&self.definition, filters, within.into(), &evaluate)
     }
 
-    /// Ticks of these seconds since 1970.
+    /// The ticks between two times in seconds since 1970.
     fn ticks(&self, from: i64, to: i64) -> TickRange {
         let bound =
             |at: i64| self.definition.scale.bound_at_or_after(i128::from(at) * 1_000_000_000);
@@ -131,7 +131,7 @@ fn mondays_are_days_of_the_zone() {
     let berlin = Fixture::zoned("Europe/Berlin");
     let sundays = berlin.years("extract(isodow from time) = 7", 2012, 2013);
     let odd: Vec<i64> = seconds(&sundays).into_iter().filter(|length| *length != 86_400).collect();
-    // The days on which clocks change, and the first of January, which began in 2011.
+    // The days of clock changes, and 1 January; the local day began in 2011 UTC.
     assert_eq!(odd, [82_800, 82_800, 90_000]);
     let plain = ColumnType::Timestamp { precision: 9 };
     let plain = Fixture::new("Europe/Berlin", "1s", plain);
@@ -147,7 +147,7 @@ fn what_would_be_too_many_cells_is_narrowed_by_coarser_ones_first() {
     assert_eq!(utc.narrow(&utc.filters(nine), all), all.into());
     let ranges = utc.narrow(&utc.filters(&format!("{nine} AND extract(dow from time) = 1")), all);
     assert_eq!(seconds(&ranges), vec![3_600; 1_566]);
-    // 32,000 ranges would be more than they spare.
+    // 32,000 ranges would cost more than they save.
     let all = utc.ticks(year(1900), year(2079));
     assert_eq!(utc.narrow(&utc.filters("extract(day from time) % 2 = 0"), all), all.into());
 }

@@ -1,4 +1,4 @@
-//! Between which instants a time zone's clocks keep the same distance from UTC.
+//! Finds the spans between changes of a time zone's offset from UTC.
 
 use stratalog_text::{
     TimeZone,
@@ -14,16 +14,16 @@ pub struct Span {
     pub east: i64,
 }
 
-/// Seconds between looks at a zone's offset. No zone changes its clocks twice in so short a
-/// time (the shortest in the database is 6.96 days): a change between two looks is the only
-/// one there.
+/// Seconds between two reads of a zone's offset. No zone changes its clocks twice in so short a
+/// time (the shortest time in the database is 6.96 days), so at most one change lies between two
+/// reads.
 const LOOK_SECONDS: i64 = 6 * DAY_SECONDS;
 
-/// Most looks at one stretch of time: about 1,600 years.
+/// The maximum number of reads for one stretch of time: about 1,600 years.
 const LOOKS_MAX: i64 = 100_000;
 
-/// The spans of the instants `from..to`, in seconds since 1970; the first starts at `from`.
-/// `None` where there would be too much to look at.
+/// The spans of the instants `from..to`, in seconds since 1970; the first span starts at `from`.
+/// `None` if the stretch needs too many reads.
 pub fn spans(zone: &TimeZone, from: i64, to: i64) -> Option<Vec<Span>> {
     let east = |at: i64| i64::from(zone.offset_at(at));
     let mut last = Span { start: from, east: east(from) };
@@ -36,8 +36,8 @@ pub fn spans(zone: &TimeZone, from: i64, to: i64) -> Option<Vec<Span>> {
     }
     let (mut at, mut known) = (from, from);
     while at < to {
-        // Rules of years far ahead are those of other years: at the start of each there may
-        // be one more change.
+        // Years far ahead repeat the rules of other years: the start of each year may have one more
+        // change.
         let end = next_year(at).min(at + LOOK_SECONDS).min(to);
         for look in [at, end - 1] {
             if east(look) != last.east {
@@ -52,7 +52,7 @@ pub fn spans(zone: &TimeZone, from: i64, to: i64) -> Option<Vec<Span>> {
     Some(spans)
 }
 
-/// The first instant after `same` that is not the same; `changed` is not.
+/// The first instant after `same` where `is_same` is false; `changed` is such an instant.
 fn first_change(mut same: i64, mut changed: i64, is_same: impl Fn(i64) -> bool) -> i64 {
     while changed - same > 1 {
         let middle = same + (changed - same) / 2;

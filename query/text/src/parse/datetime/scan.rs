@@ -1,4 +1,4 @@
-//! The long way: every form of date and time that PostgreSQL reads and that is still in use.
+//! The slow path: all forms of date and time that PostgreSQL accepts and that are still in use.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -13,10 +13,10 @@ use crate::{
     style::DateOrder,
 };
 
-/// Julian days beyond this are out of every range.
+/// Julian days beyond this number are out of every range.
 const JULIAN_MAX: i64 = i32::MAX as i64 * 4;
 
-/// What has been read so far.
+/// The state of the scan.
 struct Scanner<'a> {
     text: &'a str,
     type_name: &'a str,
@@ -105,7 +105,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Digits that stand alone: a compact date or time, or a day or year beside a month's name.
+    /// Parses separate digits: a compact date or time, or a day or year next to a month name.
     fn lone_number(&mut self, digits: &[u8]) -> Result<()> {
         let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
         let length = digits.len();
@@ -119,7 +119,7 @@ impl<'a> Scanner<'a> {
             let year_length = match length {
                 8 => 4,
                 6 => 2,
-                // A day whose month's name follows.
+                // A day in front of the month name.
                 1 | 2 if self.day.is_none() => {
                     self.day = Some(self.number(digits)?);
                     return Ok(());
@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// `first` and two more parts, separated alike; one of them may be a month's name.
+    /// Parses `first` and two more parts with equal separators; one part may be a month name.
     fn date(&mut self, first: &'a [u8], separator: u8) -> Result<()> {
         if self.day_of_year(first)? {
             return Ok(());
@@ -192,7 +192,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Three digits after the separator that follows a year, if they end the date: the day of the
+    /// Three digits after the separator behind a year, at the end of the date, are the day of the
     /// year.
     fn day_of_year(&mut self, year: &[u8]) -> Result<bool> {
         let behind = self.rest.get(1..).unwrap_or_default();
@@ -211,7 +211,7 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// The rest of `HH:MM[:SS[.fraction]]`.
+    /// Parses the rest of `HH:MM[:SS[.fraction]]`.
     fn time(&mut self, hour: &[u8]) -> Result<()> {
         let hour = self.number(hour)?;
         self.take(1);
@@ -226,7 +226,7 @@ impl<'a> Scanner<'a> {
         self.set_clock(hour, minute, second)
     }
 
-    /// Sets the time, with the fraction that follows.
+    /// Sets the time with the fraction behind it.
     fn set_clock(&mut self, hour: i64, minute: i64, second: i64) -> Result<()> {
         let mut fraction = (0, false);
         if self.rest.first() == Some(&b'.') {
@@ -234,7 +234,7 @@ impl<'a> Scanner<'a> {
             let digits = self.take_while(|byte| byte.is_ascii_digit());
             fraction = fraction_nanos(digits).unwrap_or((0, false));
         }
-        // 60 seconds are read as the next minute, 24:00:00 as the next midnight.
+        // Second 60 means the next minute, and 24:00:00 means the next midnight.
         if hour > 24 || minute > 59 || second > 60 {
             return Err(field_overflow(self.text));
         }
@@ -327,7 +327,7 @@ impl<'a> Scanner<'a> {
         let mut name = String::from_utf8_lossy(raw).into_owned();
         let mut zone = TimeZone::named(&name);
         let (letters, offset) = name.split_at_checked(letters).unwrap_or((&name, ""));
-        // A zone of POSIX, whose offset lies west of Greenwich: GMT+8, UTC-3:30.
+        // A POSIX zone with an offset west of Greenwich: GMT+8, UTC-3:30.
         if zone.is_none() && letters.len() >= 3 && offset.starts_with(['+', '-']) {
             let minutes = self.take_while(|byte| byte.is_ascii_digit() || byte == b':');
             name.push_str(&String::from_utf8_lossy(minutes));
@@ -347,7 +347,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `-day-year` after the name of a month.
+    /// Parses `-day-year` after a month name.
     fn day_and_year(&mut self) -> Result<()> {
         self.take(1);
         let day = self.take_while(|byte| byte.is_ascii_digit());
@@ -360,7 +360,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Applies a word that is no zone name; `false` when it is not known.
+    /// Applies a word that is no zone name; `false` for an unknown word.
     fn known_word(&mut self, word: &str, next: Option<u8>) -> Result<bool> {
         match word {
             "t" if (self.has_date() || self.type_name == "time")
@@ -387,7 +387,7 @@ impl<'a> Scanner<'a> {
                     }
                 } else if let Some(zone) = words::abbreviated(word).filter(|_| self.clock.is_some())
                 {
-                    // "UTC+3" is a POSIX zone: a sign follows at once.
+                    // "UTC+3" is a POSIX zone: the sign follows directly.
                     self.place = Some(match zone {
                         TimeZone::Fixed { east_seconds } => Place::East(east_seconds),
                         named => Place::Zone(named),
@@ -455,7 +455,7 @@ impl<'a> Scanner<'a> {
             (false, ..=2) if year < 70 => year + 2000,
             (false, ..=2) => year + 1900,
             (false, _) if year > 0 => year,
-            // There is no year 0.
+            // Year 0 does not exist.
             _ => return Err(field_overflow(self.text)),
         };
         let year_max = if self.type_name == "date" { DATE_YEAR_MAX } else { TIMESTAMP_YEAR_MAX };
