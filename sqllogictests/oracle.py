@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs cases/*.slt against PostgreSQL 15, to verify or to regenerate their expected results.
 
-Stratalog follows PostgreSQL wherever its own documentation does not say otherwise, so what
-PostgreSQL answers is the expected result of every record that it can run. Records for which
-the two differ on purpose carry `skipif postgres`; their results are written by hand.
+Stratalog follows PostgreSQL except where its documentation says otherwise. Therefore PostgreSQL's
+answer is the expected result of every record that PostgreSQL can run. Records with an intended
+difference carry `skipif postgres`; their results are written by hand.
 
     oracle.py --dsn "host=127.0.0.1 port=5432 user=postgres" [--write] [FILE ...]
 
@@ -19,7 +19,7 @@ import psycopg
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# What PostgreSQL does not have: TimescaleDB's and our function, with its Monday origin.
+# A function missing in PostgreSQL: TimescaleDB's and Stratalog's `time_bucket`, with its Monday origin.
 PRELUDE = """
 CREATE FUNCTION time_bucket(width interval, at timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE AS $$ SELECT date_bin(width, at, timestamptz '2000-01-03 00:00:00+00') $$;
@@ -37,12 +37,12 @@ LETTERS = {
     1114: "P", 1184: "P",
 }
 
-# `WITH (granularity = …, collision = …)` at the end of CREATE TABLE is ours alone.
+# `WITH (granularity = …, collision = …)` at the end of CREATE TABLE is specific to Stratalog.
 OPTIONS = re.compile(r"\)\s*WITH\s*\([^()]*\)\s*;?\s*$", re.IGNORECASE | re.DOTALL)
 
 
 class Record:
-    """One record: the lines before its SQL, its SQL, and what is expected."""
+    """A record: the lines before its SQL, its SQL, and the expected result."""
 
     def __init__(self, line, prefix, header, sql, expected):
         self.line = line
@@ -88,7 +88,7 @@ def parse(text):
 
 
 def render(items):
-    """The file's text again."""
+    """The text of the file from its items."""
     lines = []
     for item in items:
         if isinstance(item, str):
@@ -104,7 +104,7 @@ def render(items):
 
 
 def value(raw):
-    """One cell as the runner renders it."""
+    """A cell as the runner renders it."""
     if raw is None:
         return "NULL"
     text = raw.decode("utf-8")
@@ -133,7 +133,7 @@ def execute(connection, sql):
 
 
 def check(record, connection, write):
-    """Problems of one record, as text; rewrites it under --write."""
+    """The problem of a record as text, or None; with `write`, rewrites the record."""
     code, message, letters, rows, affected = execute(connection, record.sql)
     words = record.header.split()
     if words[0] == "statement":
@@ -166,7 +166,7 @@ def check(record, connection, write):
 
 
 def run(path, dsn, write):
-    """(records, skipped, problems) of one file."""
+    """(records, skipped, problems) of a file."""
     name = "slt_" + re.sub(r"\W", "_", path.stem)
     with psycopg.connect(dsn, autocommit=True, dbname="postgres") as admin:
         admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

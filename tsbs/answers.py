@@ -1,21 +1,22 @@
-"""Whether two contenders gave the same answer to the same question."""
+"""Compares the answers of two contenders to the same query."""
 
 import tsbs
 
-# What dialects call the time of a row.
+# The name of the time column in each dialect.
 SAME_NAMES = {"timestamp": "time", "created_at": "time"}
-# Of a table of tags, where every table has a column for the time.
+# A column of the tags table: in Stratalog every table has a time column.
 OURS_ONLY = {"added"}
 
 
 def differences(query_type, ours, theirs):
-    """None when the same; otherwise what differs, in words. Rows may come in any order, sums may
-    differ in the order of their additions, and a dialect may name or order columns otherwise."""
+    """None if the answers are equal; otherwise a description of the difference. Rows may come in
+    any order, sums may add in another order, and a dialect may use other names or another order of
+    columns."""
     ours, theirs = tidied(ours), tidied(theirs)
     names, rows = ours
     their_names, their_rows = theirs
     if not rows and not their_rows:
-        # Not everybody names the columns of nothing.
+        # Some contenders omit column names if there are no rows.
         return None
     if sorted(names) == sorted(their_names) and len(set(names)) == len(names):
         places = [their_names.index(name) for name in names]
@@ -39,7 +40,8 @@ def tidied(answer):
 
 
 def rank(row):
-    """Orders rows by texts and times first, and by other numbers as far as these are sure to agree."""
+    """Sort key: texts and times first, then the other numbers, rounded to the digits that all
+    contenders agree on."""
     exact, about = [], []
     for value in row:
         if isinstance(value, (int, float)) and abs(value) < 1e9:

@@ -37,7 +37,7 @@ MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else path
 
 
 class Bench:
-    """The servers, the prepared data, and what was found."""
+    """The servers, the prepared data, and the results."""
 
     def __init__(self, arguments, directory):
         self.arguments = arguments
@@ -56,13 +56,13 @@ class Bench:
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
-        """Keeps a figure and prints it."""
+        """Records a figure and prints it."""
         figure = {"what": what, "value": value, "unit": unit, "target": target, "met": met, **more}
         self.figures.append(figure)
         print(line_of(figure), flush=True)
 
     def start(self):
-        """Both servers, if they do not run yet."""
+        """Starts both servers unless they are running."""
         for server in (self.ours, self.postgres):
             if server not in running:
                 server.start()
@@ -171,8 +171,8 @@ class Bench:
                 one.append(statistics.median(self.pgbench(self.ours, "stratalog", insert, 1, 1)[1]))
                 overwritten.append(bare.overwrite(seconds / 6))
                 one_peer.append(statistics.median(self.pgbench(self.postgres, "postgres", insert, 1, 1)[1]))
-        # Whatever else runs only adds to these, at times a tick of the scheduler, forty times
-        # the disk's own: the round that was disturbed least tells most.
+        # Other processes can only increase these times, sometimes by a scheduler tick, forty times the disk's own time:
+        # the least disturbed round is the most accurate.
         latency, disk, again, peer = (min(x) for x in (one, appended, overwritten, one_peer))
         self.note("INSERT, 1 connection, median of best round", latency, "ms", rounds=one)
         self.note("  4 KB appended to a file + fdatasync", disk, "ms", rounds=appended)
@@ -190,7 +190,7 @@ class Bench:
         program = built("journal", "bench", "-p", "stratalog-journal", "--bench", "journal", "--no-run")
         said = ""
         for _ in range(self.arguments.rounds):
-            # The filter leaves criterion's own samples out: what is in turns comes anyway.
+            # The filter excludes criterion's own samples; the section "in turns" always runs.
             done = subprocess.run([program, "--bench", "in turns only"], capture_output=True, text=True,
                                   env={**os.environ, "STRATALOG_BENCH_DIR": str(self.directory)})
             if done.returncode != 0:
@@ -275,7 +275,7 @@ class Bench:
         self.ours.start(600)
 
     def in_process(self, statements):
-        """Milliseconds of each statement, as `stratalog sql` tells them."""
+        """Milliseconds of each statement, as reported by `stratalog sql`."""
         path = self.directory / "statements.sql"
         path.write_text("\n".join(["\\timing on", *statements]))
         command = [str(stratalog_binary()), "sql", "--data-dir", str(self.ours.data_dir), "-f", str(path)]
@@ -369,7 +369,7 @@ def main():
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")
     arguments = parser.parse_args()
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-bench-", dir=arguments.directory))
-    # PostgreSQL runs as a user of its own when we are root, and writes to the same disk.
+    # PostgreSQL runs under another user if this process runs as root, and writes to the same disk.
     directory.chmod(0o711)
     details = machine(directory)
     print(f"{details['cpu']}, {details['cores']} cores, {details['memory_gb']} GB, {details['file_system']}")

@@ -1,4 +1,4 @@
-"""Medians as dots on a line of powers of ten, one line for each query type."""
+"""Medians as dots on a logarithmic scale, one line for each query type."""
 
 import math
 import statistics
@@ -42,7 +42,7 @@ def draw(results):
             continue
         parts.append(f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
                      f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#f0f0f0"/>')
-        # Ours last, so that it lies on top.
+        # Stratalog last, so that its dot lies on top.
         for label, value in sorted(dots.items(), key=lambda dot: dot[0] == "Stratalog"):
             parts.append(f'<circle cx="{place(value):.1f}" cy="{y}" r="5" fill="{COLOURS[label]}" fill-opacity="0.85">'
                          f'<title>{label}: {value:.2f} ms</title></circle>')

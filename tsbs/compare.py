@@ -21,7 +21,7 @@ from servers import stratalog_binary
 from turns import Contest
 
 START = datetime.datetime(2016, 1, 1)
-# Name of a use case, what TSBS calls it, and whether tags have a table of their own.
+# Name of a use case, TSBS's name, and true if tags have a separate table.
 USE_CASES = {"cpu-only": ("cpu-only", False), "cpu-only-tags": ("cpu-only", True), "iot": ("iot", True)}
 
 
@@ -101,11 +101,11 @@ class OneUseCase:
             self.long = [contender for contender in wanted if self.load(contender, longer, found)]
             longer.remove()
         for contender in self.contenders + self.long:
-            # Those that are not restarted run on.
+            # Contenders that are not restarted continue to run.
             if contender not in self.started:
                 contender.start()
                 self.started.append(contender)
-        # What a server does when it has started is done before anybody asks; of all of them.
+        # A pause, so that the background work after the start of all servers is finished before the first query.
         time.sleep(self.arguments.pause)
         end = START + datetime.timedelta(hours=self.arguments.hours)
         contest = Contest(self.contenders, dataset.texts, end, self.arguments.queries, self.arguments.checks, self.arguments.clients)
@@ -123,7 +123,7 @@ class OneUseCase:
         return found
 
     def load(self, contender, dataset, found):
-        """Loads one while no other one runs; whether it is there."""
+        """Loads a contender while no other contender runs; returns true on success."""
         try:
             if contender.wants_lines:
                 dataset.generate_lines()
@@ -188,11 +188,11 @@ def main():
     parser.add_argument("--seed", type=int, default=123)
     parser.add_argument("--keep", type=int, default=1, help="writes results/; 0 for not")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/var/tmp"), help="on the disk to measure")
-    # Also as make has them: SPAN_PEERS=questdb.
+    # Also in the syntax of make: SPAN_PEERS=questdb.
     words = [re.sub(r"^[A-Z_]+(?==)", lambda name: f"--{name[0].lower().replace('_', '-')}", word) for word in sys.argv[1:]]
     arguments = parser.parse_args(words)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-tsbs-", dir=arguments.directory))
-    # PostgreSQL runs as a user of its own when we are root, and reads and writes below it.
+    # PostgreSQL runs under another user if this process runs as root, and works below this directory.
     directory.chmod(0o755)
     stratalog_binary()
     details = machine(directory)

@@ -1,4 +1,4 @@
-"""TSBS's rows as files that databases load: COPY text of each table, and how the tables look."""
+"""TSBS's rows as files for loading: COPY text and columns of each table."""
 
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import zlib
 
 import tsbs
 
-# Rows of one COPY statement, as TSBS's own loader sends them.
+# Rows of a COPY statement, as in TSBS's own loader.
 BATCH_ROWS = 10_000
 
 TRUCK_TAGS = ["name", "fleet", "driver", "model", "device_version"]
@@ -18,14 +18,14 @@ TEXT, DOUBLE = "TEXT", "DOUBLE PRECISION"
 
 
 class Table:
-    """Name and columns; its rows are in `path` as COPY text."""
+    """Name and columns of a table; `path` has its rows as COPY text."""
 
     def __init__(self, name, columns, key, path):
         self.name, self.columns, self.key, self.path = name, columns, key, pathlib.Path(path)
         self.rows = 0
 
     def batches(self, first=0.0, last=1.0):
-        """COPY text of about BATCH_ROWS rows each; of a part of the file, in fractions of it."""
+        """COPY text in batches of about BATCH_ROWS rows; `first` and `last` select a part of the file, as fractions."""
         size = self.path.stat().st_size
         begin, end = int(size * first), int(size * last)
         batch = max(1, round(size / max(1, self.rows))) * BATCH_ROWS
@@ -44,7 +44,7 @@ def events(name, key, metrics, directory):
 
 
 class Dataset:
-    """Tables of one use case; `tagged` has the tags in a table of their own, as `--timescale-use-tags` wants."""
+    """The tables of a use case; `tagged` keeps the tags in a separate table, as `--timescale-use-tags` expects."""
 
     def __init__(self, use_case, tagged, tools, interval, directory):
         self.use_case, self.tagged, self.tools, self.interval = use_case, tagged, tools, interval
@@ -68,7 +68,7 @@ class Dataset:
         return sum(table.rows for table in self.tables)
 
     def generate(self):
-        """Writes the files; what stands in them is what the tool wrote, in its order."""
+        """Writes the files; their rows are the tool's rows in the original order."""
         process = subprocess.Popen(
             [self.tools.bin / "tsbs_generate_data", *self.tools.common, f"--timestamp-end={self.tools.end}",
              f"--log-interval={self.interval}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 20)
@@ -84,9 +84,9 @@ class Dataset:
         return self
 
     def write_tagged(self, stream):
-        """Rows with the number of their tags. As with TSBS's own loader a name's first row decides its
-        tags, though a later one has others (iot leaves out one at times). Rows without a name, which
-        that loader loses, get tags without a name."""
+        """Writes rows with the number of their tags. As in TSBS's own loader, the first row of a name decides its
+        tags, even if later rows differ (iot sometimes omits a tag). TSBS's loader loses rows without a name; here
+        these rows get tags without a name."""
         files = {table.name.encode(): (table, open(table.path, "wb", buffering=1 << 20)) for table in self.tables}
         tag_file, ids, by_name, times, pending = open(self.tags.path, "wb"), {}, {}, {}, None
         for line in stream:
@@ -124,12 +124,12 @@ class Dataset:
             lines.generate(self.tools, self.lines, interval=self.interval)
 
     def remove(self):
-        """What is only for loading."""
+        """Deletes the files that are needed only for loading."""
         for path in (self.lines, *(table.path for table in self.tables)):
             path.unlink(missing_ok=True)
 
     def fingerprint(self):
-        """Of the rows: whether two runs had the same ones."""
+        """A hash of the rows: equal for two runs with the same rows."""
         found = 0
         for table in self.tables:
             with open(table.path, "rb") as file:

@@ -1,4 +1,4 @@
-"""The bare disk: what a write and fdatasync take without anybody's log."""
+"""The bare disk: the time of a write and fdatasync without any log."""
 
 import os
 import statistics
@@ -6,8 +6,8 @@ import time
 
 
 class BareWrites:
-    """What the disk alone takes for a block and fdatasync, in files that stay until the end:
-    deleting them would give the disk something else to do."""
+    """Measures a block write and fdatasync on the disk alone. The files stay until the end,
+    because deleting them would cause further disk work."""
 
     SIZE = 64 << 20
 
@@ -30,12 +30,12 @@ class BareWrites:
             path.unlink()
 
     def append(self, seconds):
-        """Median in ms of a write at the end of a file and fdatasync."""
+        """Median in ms of a write at the end of a file, with fdatasync."""
         self.end, median = self.timed(self.appended, self.end, seconds, 1 << 40)
         return median
 
     def overwrite(self, seconds):
-        """The same where blocks were written before."""
+        """Median in ms of a write over existing blocks, with fdatasync."""
         self.at, median = self.timed(self.overwritten, self.at, seconds, self.SIZE)
         return median
 

@@ -1,4 +1,4 @@
-"""What the other doors reach: Arrow Flight in and out, ADBC against the wire, and many connections."""
+"""The speed of the other protocols: Arrow Flight in and out, ADBC compared with the wire, and many connections."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ from measures import percentile
 
 ROWS, BATCH_ROWS = 2_000_000, 10_000
 CONNECTIONS, SECONDS = 1_000, 20
-# Batches that are sent before an acknowledgement is waited for.
+# Batches sent ahead of their acknowledgements.
 AHEAD = 32
 
 
 class DoorBench:
-    """Each by itself, on a server without other clients."""
+    """Each protocol alone, on a server without other clients."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -36,7 +36,7 @@ class DoorBench:
         asyncio.run(self.connections())
 
     def batches(self, rows):
-        """Rows as TSBS has them, series by series in dictionaries as agents send them."""
+        """TSBS's rows, one series after another, with dictionaries, as agents send them."""
         scale = self.bench.arguments.scale
         schema = pyarrow.schema(
             [("time", pyarrow.timestamp("ns", "UTC")), ("hostname", pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))]
@@ -71,7 +71,7 @@ class DoorBench:
             self.bench.note(f"Flight DoPut, {durability}", rate, "rows/s", f">= {target:.0f}", rate >= target, rounds=rates)
 
     def send(self, batches, durability):
-        """One call, whose acknowledgements are read while batches are sent."""
+        """One call; the acknowledgements are read while batches are sent."""
         wish = json.dumps({"durability": durability}).encode()
         with pyarrow.flight.connect(self.url) as client:
             writer, answers = client.do_put(pyarrow.flight.FlightDescriptor.for_path("doors"), batches[0].schema)
@@ -94,7 +94,7 @@ class DoorBench:
                 reading.join()
 
     def get(self):
-        """Ten columns of all rows, out of memory."""
+        """Reads ten columns of all rows from memory."""
         columns = ", ".join(["time", *tsbs.METRICS[:9]])
         rates = []
         with pyarrow.flight.connect(self.url) as client:
@@ -108,7 +108,7 @@ class DoorBench:
         self.bench.note("Flight DoGet, 10 columns from memory", rate, "GB/s", ">= 1", rate >= 1, rounds=rates)
 
     def adbc(self, connection):
-        """Many whole rows through ADBC, and over the protocol of PostgreSQL."""
+        """Reads many whole rows through ADBC, and over the PostgreSQL protocol."""
         from adbc_driver_flightsql import dbapi
 
         sql = "SELECT * FROM doors WHERE usage_user > 78"
@@ -130,7 +130,7 @@ class DoorBench:
         self.bench.note("  wire of PostgreSQL, binary, libpq", statistics.median(wire) * 1000, "ms", rounds=wire)
 
     async def connections(self):
-        """Each sends a line a second over HTTP, and waits for the acknowledgement from disk."""
+        """Each connection sends a line per second over HTTP and waits for the durable acknowledgement."""
         port, found = self.bench.ours.http_port, []
         head = "POST /write?db=many HTTP/1.1\r\nHost: stratalog\r\nContent-Length: {}\r\n\r\n{}"
 

@@ -1,7 +1,7 @@
 """ChronoLog's own time-series kernel: min, max and avg of ranges of 4 MB of events of 4 KB, in each tier.
 
-Beside PostgreSQL with an index on the time, in turns over the same ranges. And how the cost of an aggregate
-grows with its range, where events are in stories.
+Compared with PostgreSQL with an index on the time, in turns over the same ranges. Also measures the growth
+of an aggregate's cost with its range, for events in stories.
 """
 
 import datetime
@@ -24,9 +24,9 @@ from servers import Stratalog, running  # noqa: E402
 EVENT_BYTES = 4096
 RANGE_EVENTS = 4 * (1 << 20) // EVENT_BYTES
 FIRST = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
-# Events are so far apart.
+# The interval between events.
 STEP = datetime.timedelta(milliseconds=10)
-# Events of one COPY statement.
+# Events of a COPY statement.
 BATCH = 1024
 TABLE = "CREATE TABLE events (time TIMESTAMPTZ NOT NULL PRIMARY KEY, value DOUBLE PRECISION, payload BYTEA)"
 KERNEL = "SELECT min(value), max(value), avg(value) FROM events WHERE time >= %s AND time < %s"
@@ -34,7 +34,7 @@ FIND = "SELECT time, value, payload FROM events WHERE time >= %s AND time < %s"
 
 
 class EventBench:
-    """Uses the figures, the folder and the PostgreSQL of a `Bench`."""
+    """Uses the results, the folder and the PostgreSQL of a `Bench`."""
 
     def __init__(self, bench):
         self.bench, self.note, self.arguments = bench, bench.note, bench.arguments
@@ -45,7 +45,7 @@ class EventBench:
         print(f"{events} events of {EVENT_BYTES} bytes; ranges of {RANGE_EVENTS}", flush=True)
         self.random, self.events = random.Random(1), events
         directory = self.bench.directory / "events"
-        # All of it stays in memory until it is moved.
+        # Everything stays in memory until it is moved explicitly.
         self.server = Stratalog(directory, "--memory-bytes-max", "60%", "--backlog-bytes-max", "0",
                                 "--journal-bytes-high", "1TiB")
         self.server.start(600)
@@ -67,7 +67,7 @@ class EventBench:
             self.server.kill()
 
     def load(self, connections):
-        """The same events to each, in turns."""
+        """Loads the same events into each contender, in turns."""
         for connection in connections.values():
             connection.execute("DROP TABLE IF EXISTS events")
             connection.execute(TABLE)
@@ -82,7 +82,7 @@ class EventBench:
             self.note(f"{name}, events of 4 KB by COPY", self.events * EVENT_BYTES / 1e6 / seconds, "MB/s")
 
     def range(self, events):
-        """Some of so many events, which begin anywhere."""
+        """A range of `events` events with a random start."""
         first = self.random.randrange(self.events - events + 1)
         return FIRST + STEP * first, FIRST + STEP * (first + events)
 
@@ -97,7 +97,7 @@ class EventBench:
                     answers.append(connection.execute(query, ends, binary=True).fetchall())
                     times.append((time.monotonic() - began) * 1000)
                 same(*answers)
-                # What is asked first is planned, and read from files.
+                # The first queries include planning and file reads, so they are not counted.
                 if turn >= 10:
                     mine.append(times[0])
                     theirs.append(times[1])

@@ -1,4 +1,4 @@
-"""Line protocol by TSBS's own loaders, as they are: into us, and into QuestDB beside us."""
+"""Line protocol from TSBS's unmodified loaders: into Stratalog, compared with QuestDB."""
 
 import json
 import os
@@ -23,7 +23,7 @@ SUMS = "SELECT count(*), " + ", ".join(f"sum({metric})" for metric in tsbs.METRI
 
 
 def generate(tools, path, kind="influx", interval="10s"):
-    """Writes TSBS's data as line protocol; returns how many lines."""
+    """Writes TSBS's data as line protocol; returns the number of lines."""
     common = [flag if not flag.startswith("--format") else f"--format={kind}" for flag in tools.common]
     with open(path, "wb") as out:
         subprocess.run([tools.bin / "tsbs_generate_data", *common, f"--timestamp-end={tools.end}", f"--log-interval={interval}"],
@@ -33,13 +33,13 @@ def generate(tools, path, kind="influx", interval="10s"):
 
 
 def load_tcp(tools, path, http_port, ilp_port, workers=2):
-    """Rows a second that the loader of QuestDB says."""
+    """Rows per second, as reported by the QuestDB loader."""
     return loaded([tools.bin / "tsbs_load_questdb", f"--file={path}", f"--workers={workers}", "--reporting-period=0s",
                    f"--url=http://127.0.0.1:{http_port}/", f"--ilp-bind-to=127.0.0.1:{ilp_port}"])
 
 
 def load_http(tools, path, http_port, database="benchmark", workers=2, gzip=False):
-    """Rows a second that the loader of InfluxDB says."""
+    """Rows per second, as reported by the InfluxDB loader."""
     return loaded([tools.bin / "tsbs_load_influx", f"--file={path}", f"--workers={workers}", "--reporting-period=0s",
                    f"--urls=http://127.0.0.1:{http_port}", f"--db-name={database}", f"--gzip={str(gzip).lower()}"])
 
@@ -53,7 +53,7 @@ def loaded(command):
 
 
 def wanted(path):
-    """Count and sums of the file's own lines."""
+    """Count and sums of the lines in the file."""
     count, sums = 0, [0] * len(tsbs.METRICS)
     number = re.compile(rb"=(\d+)i")
     with open(path, "rb") as lines:
@@ -65,7 +65,7 @@ def wanted(path):
 
 
 def settled(connection, table, count, seconds=120):
-    """Waits until a table has all rows: TCP has no acknowledgement."""
+    """Waits until a table has all rows, because TCP has no acknowledgement."""
     deadline = time.monotonic() + seconds
     while True:
         stored = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -75,7 +75,7 @@ def settled(connection, table, count, seconds=120):
 
 
 def smoke(tools, server, directory):
-    """Both loaders into a server; problems."""
+    """Runs both loaders against a server; returns the problems."""
     path = directory / "lines"
     count = generate(tools, path, interval="60s")
     problems, expected = [], wanted(path)
@@ -92,7 +92,7 @@ def smoke(tools, server, directory):
 
 
 class QuestDb:
-    """A QuestDB of Maven's, on free ports."""
+    """A QuestDB from Maven, on free ports."""
 
     def __init__(self, directory, http_port, ilp_port, pg_port):
         self.directory, self.http_port, self.ilp_port = pathlib.Path(directory), http_port, ilp_port
@@ -106,7 +106,7 @@ class QuestDb:
         self.process = subprocess.Popen(
             [*dying_with_us("TERM"), "java", "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", self.directory / "db"],
             stdout=self.log, stderr=subprocess.STDOUT, env={**os.environ, **self.environment})
-        # A virtual machine on busy cores takes its time.
+        # A JVM on busy cores starts slowly.
         deadline = time.monotonic() + 300
         while True:
             try:

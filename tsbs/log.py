@@ -22,7 +22,7 @@ def say(*words):
 
 
 def beside(arguments, directory, document):
-    """Ours and the peers that can be had, measured."""
+    """Measures Stratalog and the available peers side by side."""
     logs = [Stratalog(directory / "stratalog")]
     for name in arguments.peers:
         try:

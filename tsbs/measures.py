@@ -1,4 +1,4 @@
-"""What benchmarks have in common: the machine, times, and how figures are shown and kept."""
+"""Common helpers of the benchmarks: the machine, times, and printing and storing of results."""
 
 import datetime
 import json
@@ -22,7 +22,7 @@ def timed(work):
 
 
 def built(name, *words):
-    """The program of that name, which cargo builds by these words when it is not there yet."""
+    """The path of a program; builds it with cargo and these arguments if it is missing."""
     done = subprocess.run(["cargo", *words, "--locked", "--message-format=json"], cwd=ROOT, capture_output=True, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     found = [each["executable"] for each in messages if each.get("executable") and each["target"]["name"] == name]
@@ -32,7 +32,7 @@ def built(name, *words):
 
 
 def resident_bytes(process):
-    """Memory of a process that is in RAM."""
+    """Resident memory of a process."""
     for line in pathlib.Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -40,7 +40,7 @@ def resident_bytes(process):
 
 
 def drop_caches():
-    """Whether the page cache could be emptied."""
+    """Empties the page cache; returns true on success."""
     try:
         pathlib.Path("/proc/sys/vm/drop_caches").write_text("1\n")
         return True
@@ -57,14 +57,14 @@ def shown(value):
 
 
 def line_of(figure):
-    """One line of a table that fits 80 columns."""
+    """A figure as a table line of at most 80 columns."""
     verdict = {None: "", True: "met", False: "MISSED"}[figure["met"]]
     return (f"  {figure['what']:46} {shown(figure['value']):>9} {figure['unit']:7}"
             f"{figure['target'] or '':>9} {verdict}").rstrip()
 
 
 def machine(directory):
-    """What the figures depend on."""
+    """The properties of the machine that affect the results."""
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     memory = next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemTotal"))
     file_system = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True).stdout.strip()

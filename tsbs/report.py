@@ -1,4 +1,4 @@
-"""What a comparison found, as lines, as a page, as JSON and as a chart."""
+"""The results of a comparison, as lines, as a page, as JSON and as a chart."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from measures import RESULTS, percentile, results_name
 
 
 def line(figures):
-    """One query type on one line."""
+    """The results of a query type as a line."""
     parts = [f"{label} {shown(statistics.median(ms))}" for label, ms in figures["ms"].items() if ms]
     ratio = to_best_peer(figures)
     verdict = f"DIFFERS from {', '.join(sorted({each['with'] for each in figures['differences']}))}" if figures["differences"] else ""
@@ -30,21 +30,21 @@ def is_peer(label):
 
 
 def to_best_peer(figures):
-    """Our median in times of the best peer's."""
+    """Stratalog's median divided by the best peer's median."""
     ours = figures["ms"].get("Stratalog")
     peers = [statistics.median(ms) for label, ms in figures["ms"].items() if is_peer(label) and ms]
     return statistics.median(ours) / min(peers) if ours and peers else None
 
 
 def finish(results, details, keep):
-    """Prints and writes everything; the exit code."""
+    """Prints and writes everything; returns the exit code."""
     page = pages(results, details)
     print("\n".join(page))
     if keep:
         name = results_name(details)
         RESULTS.mkdir(exist_ok=True)
         document = json.dumps({"machine": details, **results}, indent=1)
-        # Lists of numbers on one line each.
+        # Puts lists of numbers on a single line.
         document = re.sub(r"\[\s+([-0-9.,e\s]+?)\s+\]", lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", document)
         (RESULTS / f"{name}.json").write_text(document + "\n")
         (RESULTS / f"{name}.svg").write_text(chart.draw(results))

@@ -1,4 +1,4 @@
-"""Many series: TSBS's rows of very many hosts, three of each, in turns with QuestDB."""
+"""Many series: TSBS's rows of a large number of hosts, three rows of each, in turns with QuestDB."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ LAST_QUESTDB = "SELECT count(), sum(usage_user) FROM (cpu LATEST ON timestamp PA
 
 
 class SeriesBench:
-    """Loading, and queries of one series and of the last row of all."""
+    """Loading, queries of single series, and queries of the last row of all series."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -71,7 +71,7 @@ class SeriesBench:
 
     @staticmethod
     def ask(kept, ask, hosts, tick, last, tier=None):
-        """Keeps medians in ms, the first answer apart; returns all answers."""
+        """Records medians in ms, with the first answer separate; returns all answers."""
         told = []
 
         def timed(what, statements):

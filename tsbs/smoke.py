@@ -18,12 +18,12 @@ from servers import Stratalog  # noqa: E402
 
 START = "2016-01-01T00:00:00Z"
 
-# Query types whose answers differ by design, in values alone: docs/sql/differences.md.
+# Query types with intentionally different values: docs/sql/differences.md.
 DIFFERENT = {"daily-activity": "the sum of a bigint is a bigint, and so is its quotient"}
 
 
 class Part:
-    """One use case in both servers."""
+    """A use case on both servers."""
 
     def __init__(self, use_case, tagged, arguments, directory):
         self.use_case, self.tagged, self.count = use_case, tagged, arguments.queries
@@ -36,7 +36,7 @@ class Part:
         self.dataset = Dataset(use_case, tagged, self.tools, arguments.interval, self.directory / "rows")
 
     def run(self):
-        """(problems, how many types failed)"""
+        """Returns (problems, number of failed types)."""
         self.dataset.generate()
         # Some rows in each tier.
         ours = Ours(self.dataset, self.directory / "ours", fresh=True)
@@ -59,7 +59,7 @@ class Part:
         return problems, failed
 
     def compare(self, query_type, ours, theirs):
-        """Problems of one query type, and how many rows were compared."""
+        """The problems of a query type, and the number of compared rows."""
         path = self.directory / f"{query_type}.queries"
         self.tools.generate_queries(query_type, self.count, path, self.tagged)
         problems, rows = [], 0
@@ -84,20 +84,20 @@ class Part:
                     f"{self.name}, {query_type}: {answer['query']}\n  {len(got)} rows: {first_of(got, wanted)}\n"
                     f"  PostgreSQL: {len(wanted)} rows: {first_of(wanted, got)}"
                 )
-        # Several workers at a time, with the tool's own statistics.
+        # Several concurrent workers, with the tool's own statistics.
         report = self.tools.run_queries(path, ours.port, "stratalog", "stratalog", responses=False, workers=4)
         if f"Run complete after {self.count} queries" not in report:
             problems.append(f"{query_type}: with 4 workers: {report}")
         return problems, rows
 
     def same_text(self, query_type, path):
-        """`--timescale-use-tags` makes no difference for iot."""
+        """`--timescale-use-tags` does not change the iot queries."""
         other = path.with_suffix(".other")
         self.tools.generate_queries(query_type, self.count, other, not self.tagged)
         return path.read_bytes() == other.read_bytes()
 
     def tidied(self, query_type, rows):
-        """Rows in a comparable order, without our table's own column."""
+        """Rows in a comparable order, without the time column of Stratalog's tags table."""
         rows = [{name: number(value) for name, value in row.items() if name not in OURS_ONLY} for row in rows]
         if self.use_case == "iot" or query_type in tsbs.UNORDERED:
             return sorted(rows, key=lambda row: rank(row.values()))
@@ -105,7 +105,7 @@ class Part:
 
 
 def number(value):
-    """The tool prints what PostgreSQL calls numeric as text."""
+    """The tool prints PostgreSQL's numeric as text."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--types", nargs="*", default=tsbs.QUERY_TYPES + tsbs.IOT_QUERY_TYPES)
     arguments = parser.parse_args()
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-tsbs-"))
-    # PostgreSQL runs as a user of its own when we are root.
+    # PostgreSQL runs under another user if this process runs as root.
     directory.chmod(0o755)
     problems, failed, types = [], 0, 0
     try:
@@ -136,7 +136,7 @@ def main():
             problems += found
             failed += without
             types += len(part.types)
-        # The loaders want tables that are not there.
+        # The loaders require that their tables do not exist.
         with Stratalog(directory / "lines-data") as ours:
             tools = tsbs.Tools(arguments.scale, START, "2016-01-02T02:00:00Z")
             found, rows = line_loaders.smoke(tools, ours, directory)

@@ -1,4 +1,4 @@
-"""The texts of queries: as TSBS's generator writes them in each dialect, all with the same parameters."""
+"""The texts of queries from TSBS's generator, in each dialect, all with the same parameters."""
 
 import datetime
 import json
@@ -10,24 +10,24 @@ import tsbs
 TIME = re.compile(r"'(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?)(?: \+0000|Z)?'")
 HOST = re.compile(r"host_\d+")
 
-# These read a span of time that does not grow with the table.
+# Query types with a fixed time range, independent of the size of the table.
 FIXED_RANGE = [name for name in tsbs.QUERY_TYPES if name not in ("lastpoint", "groupby-orderby-limit")]
 
 
 class Texts:
-    """Asks the generator once for each dialect and query type."""
+    """Runs the generator once for each dialect and query type."""
 
     def __init__(self, tools, tagged, directory):
         self.tools, self.tagged, self.directory = tools, tagged, directory
         self.samples = {}
 
     def ours(self, query_type, count):
-        """TSBS's text for TimescaleDB, `count` times with other parameters; None when its span or its
-        number of hosts is more than there is."""
+        """`count` texts of TSBS for TimescaleDB with different parameters; None if the data is too short
+        or has too few hosts."""
         return self.generate("timescaledb", query_type, count)
 
     def get(self, kind, query_type):
-        """One text in another dialect, with whatever parameters; None where the generator has none."""
+        """A text in another dialect, with arbitrary parameters; None if the generator has none."""
         if (kind, query_type) not in self.samples:
             self.samples[kind, query_type] = (self.generate(kind, query_type, 1) or [None])[0]
         return self.samples[kind, query_type]
@@ -53,12 +53,13 @@ def times(text):
 
 
 def whole_seconds(at):
-    """For a column of whole seconds: what is at or after `at`, or before, is so of the next whole one."""
+    """Rounds up to whole seconds: for a column of whole seconds, the comparison with `at` gives the same
+    rows."""
     return (at + datetime.timedelta(microseconds=999_999)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def with_parameters(text, ours, time_form):
-    """`text` with the hosts and times of our text, in the order in which they stand there."""
+    """`text` with the hosts and times of Stratalog's text, in the order of their positions."""
     ours_hosts, ours_times = hosts(ours), times(ours)
     if (len(HOST.findall(text)), len(TIME.findall(text))) != (len(ours_hosts), len(ours_times)):
         raise RuntimeError(f"other parameters than in {ours}: {text}")

@@ -1,6 +1,6 @@
-"""What the tiers cost and give: ingest while events move, bytes per row, scans, opening, replay.
+"""The costs and benefits of the tiers: ingest while events move, bytes per row, scans, opening, replay.
 
-TSBS's cpu-only rows, one day of `--tier-scale` hosts at ten seconds, over and over with another date.
+TSBS's cpu-only rows: a day of `--tier-scale` hosts at ten seconds, repeated with other dates.
 """
 
 import datetime
@@ -22,21 +22,21 @@ from measures import drop_caches, percentile, resident_bytes, timed  # noqa: E40
 from servers import Stratalog  # noqa: E402
 
 FIRST_DAY = datetime.date(2016, 1, 1)
-# Rows of one COPY statement, as TSBS's own loader sends them.
+# Rows of a COPY statement, as in TSBS's own loader.
 BATCH_ROWS = 10_000
 MIB = 1 << 20
-# What a server may hold in memory while it is fed.
+# Memory limits of the server during ingest.
 BUDGETS = {"memory-bytes-max": 1024 * MIB, "query-memory-bytes-max": 512 * MIB, "backlog-bytes-max": 256 * MIB}
-# What a process has besides: code, stacks, an allocator's slack, buffers of the wire and of the journal.
+# Allowance for other memory of the process: code, stacks, allocator overhead, buffers of the wire and of the journal.
 BESIDE = 256 * MIB
 HOUR_OF_A_HOST = "SELECT max(usage_user) FROM cpu WHERE hostname = 'host_7' AND time < '2016-01-01 01:00:00+00'"
-# Of one slice of time: no story has fewer, where it has as many.
+# Minimal rows of a story within a slice of time, if the slice has as many.
 STORY_ROWS = 262_144
 STORY_SCAN = "SELECT sum(usage_user) FROM cpu"
 
 
 class Day:
-    """One day of rows as batches of COPY text, in memory: sent again with any other date."""
+    """A day of rows as batches of COPY text, in memory: can be sent again with any other date."""
 
     def __init__(self, scale):
         tools = tsbs.Tools(scale, f"{FIRST_DAY}T00:00:00Z", f"{FIRST_DAY + datetime.timedelta(days=1)}T00:00:00Z")
@@ -51,7 +51,7 @@ class Day:
         self.batches.append(b"".join(lines))
 
     def on(self, day):
-        """The batches of the n-th day."""
+        """The batches of day number `day`."""
         date = str(FIRST_DAY + datetime.timedelta(days=day)).encode()
         own = str(FIRST_DAY).encode() + b" "
         for batch in self.batches:
@@ -59,7 +59,7 @@ class Day:
 
 
 class Feed:
-    """Rows sent for some seconds by two connections, and what was seen meanwhile."""
+    """Rows sent by two connections for some seconds, with measurements meanwhile."""
 
     CONNECTIONS = 2
 
@@ -89,7 +89,7 @@ class Feed:
         return self
 
     def batches(self):
-        """Day after day, each batch to one of the connections."""
+        """Sends day after day, each batch to one of the connections."""
         taking = threading.Lock()
         each = (batch for number in range(10_000) for batch in self.day.on(number))
 
@@ -113,7 +113,7 @@ class Feed:
         self.ended.append(time.monotonic())
 
     def watch(self, senders, began):
-        """Memory, journal, and how long a small query takes, twice a second."""
+        """Records memory, journal, and the latency of a small query, twice a second."""
         mark = (began, 0)
         with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
             while any(thread.is_alive() for thread in senders):
@@ -134,7 +134,7 @@ class Feed:
 
 
 class TierBench:
-    """Uses the figures and the folder of a `Bench`."""
+    """Uses the results and the folder of a `Bench`."""
 
     def __init__(self, bench):
         self.note, self.arguments = bench.note, bench.arguments
@@ -169,7 +169,7 @@ class TierBench:
     # Ingest
 
     def journal_only(self, day):
-        """Rows per second while nothing moves: memory for all of it."""
+        """Rows per second without moves: everything stays in memory."""
         server = self.server("alone", memory_bytes_max="60%", journal_bytes_high="1TiB")
         feed = Feed(server, day).run(self.arguments.alone_seconds)
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
@@ -252,7 +252,7 @@ class TierBench:
         return size / rows
 
     def scan(self, server, answer):
-        """Best of several: milliseconds of the sum of a column."""
+        """The best of several runs: milliseconds of the sum of a column."""
         found = []
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             for _ in range(self.arguments.rounds * 3):
@@ -278,7 +278,7 @@ class TierBench:
             found[what] = time.monotonic() - began
             if what == "with":
                 server.stop(seconds=600)
-        # What lies within the noise is told as if a start took no other time.
+        # A difference within the noise counts as 5 % of the time without the index.
         speed = size / 1e6 / max(found["without"] - found["with"], found["without"] / 20)
         self.note("index of tablets rebuilt, at least", speed, "MB/s", ">= 100", speed >= 100, seconds=found)
 
@@ -291,8 +291,8 @@ class TierBench:
     # Replay
 
     def bench_replay(self, server, rows, bytes_per_row):
-        """Ranges of time that hold so many megabytes of stories, all columns. The whole is what
-        a client gets of events, about, in text."""
+        """Ranges of time with a given number of megabytes of stories, all columns. The total is approximately the
+        amount of text that a client receives for the events."""
         event_bytes = sum(len(batch) for batch in self.day.batches) / rows
         per_second = rows / 86400
         columns = ", ".join([f"count({tag})" for tag in tsbs.TAGS] + [f"sum({metric})" for metric in tsbs.METRICS])

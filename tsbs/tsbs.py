@@ -1,4 +1,4 @@
-"""TSBS: its pinned tools, its data as our tables, its queries."""
+"""TSBS: its pinned tools, its data as Stratalog tables, its queries."""
 
 import datetime
 import json
@@ -14,23 +14,23 @@ TAGS = ["hostname", "region", "datacenter", "rack", "os", "arch", "team", "servi
 METRICS = ["usage_user", "usage_system", "usage_idle", "usage_nice", "usage_iowait",
            "usage_irq", "usage_softirq", "usage_steal", "usage_guest", "usage_guest_nice"]
 
-# What the generator produces for cpu-only.
+# The query types of the generator for cpu-only.
 QUERY_TYPES = ["single-groupby-1-1-1", "single-groupby-1-1-12", "single-groupby-1-8-1",
                "single-groupby-5-1-1", "single-groupby-5-1-12", "single-groupby-5-8-1",
                "cpu-max-all-1", "cpu-max-all-8", "cpu-max-all-32-24",
                "double-groupby-1", "double-groupby-5", "double-groupby-all",
                "high-cpu-1", "high-cpu-all", "lastpoint", "groupby-orderby-limit"]
 
-# Its queries do not fix the order of these types' rows.
+# Query types without a fixed order of rows.
 UNORDERED = {"high-cpu-1", "high-cpu-all"}
 
-# And for iot: the same with and without `--timescale-use-tags`.
+# The query types for iot, the same with and without `--timescale-use-tags`.
 IOT_QUERY_TYPES = ["last-loc", "single-last-loc", "low-fuel", "high-load", "stationary-trucks",
                    "long-driving-sessions", "long-daily-sessions", "avg-vs-projected-fuel-consumption",
                    "avg-daily-driving-duration", "avg-daily-driving-session", "avg-load",
                    "daily-activity", "breakdown-frequency"]
 
-# For a server that has no time_bucket.
+# For servers without time_bucket.
 TIME_BUCKET_FOR_POSTGRES = """
 CREATE FUNCTION time_bucket(width interval, at timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -49,7 +49,7 @@ def table(name="cpu", ours=True):
 
 
 class Tools:
-    """The installed tools, and the data set that they are asked for."""
+    """The installed tools, and the parameters of the data set."""
 
     def __init__(self, scale, start, end, seed=123, use_case="cpu-only"):
         done = subprocess.run([HERE / "install"], check=True, stdout=subprocess.PIPE, text=True)
@@ -59,7 +59,7 @@ class Tools:
         self.end = end
 
     def client(self):
-        """The program of `client/`, built when it is not yet."""
+        """The program of `client/`; built if missing."""
         sources = sorted((HERE / "client").glob("*.go"))
         program = self.bin / f"client-{zlib.crc32(b''.join(path.read_bytes() for path in sources))}"
         if not program.exists():
@@ -78,7 +78,7 @@ class Tools:
             raise RuntimeError("tsbs_generate_data failed")
 
     def generate_queries(self, query_type, count, path, use_tags=False, kind="timescaledb"):
-        # The queries' interval must not begin before the data's and ends one second later.
+        # The interval of the queries must not begin before the data, and ends one second later.
         end = datetime.datetime.fromisoformat(self.end.replace("Z", "+00:00"))
         end = (end + datetime.timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         common = [flag if not flag.startswith("--format") else f"--format={kind}" for flag in self.common]
@@ -91,7 +91,7 @@ class Tools:
             )
 
     def run_queries(self, path, port, user, database, responses, workers=1):
-        """Runs the unmodified query tool; its results, or its report."""
+        """Runs the unmodified query tool; returns its results, or its report."""
         command = [self.bin / "tsbs_run_queries_timescaledb", f"--file={path}", "--hosts=127.0.0.1",
                    f"--port={port}", f"--user={user}", f"--db-name={database}",
                    "--postgres=sslmode=disable", f"--workers={workers}", "--print-interval=0"]
@@ -146,7 +146,7 @@ def parse_responses(text):
 
 
 def same(left, right):
-    """Equality of two answers, with floats equal to nine digits: sums may differ in order."""
+    """Compares two answers, with floats equal to nine digits: sums may add in another order."""
     if isinstance(left, float) or isinstance(right, float):
         return left == right or (
             isinstance(left, (int, float)) and isinstance(right, (int, float))
@@ -167,7 +167,7 @@ def ordered(query_type, rows):
 
 
 def copy_into(dsn, statements, lines, name="cpu"):
-    """Runs `statements`, then COPYs `lines`; the number of rows."""
+    """Runs `statements`, then COPYs `lines`; returns the number of rows."""
     import psycopg
 
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""Queries in turns: every contender gets the same ones, each waits while another one works."""
+"""Queries in turns: every contender gets the same queries, and all others wait meanwhile."""
 
 import statistics
 
@@ -6,23 +6,23 @@ from answers import differences
 from measures import percentile
 from texts import times
 
-# Turns into which the queries of a type are split.
+# The number of turns for the queries of a type.
 TURNS = 4
-# Of a rate with several clients: for so long at least one query per client runs.
+# Duration of a rate measurement with several clients; each client runs at least one query.
 RATE_SECONDS = 1.0
 
 
 class Contest:
-    """Contenders with the same rows (or, where it makes no difference, more of them)."""
+    """Contenders with the same rows; some may have more rows if the result stays the same."""
 
     def __init__(self, contenders, texts, end, queries, checks, clients):
-        # `end`: of the data. With more of it, a query beyond has more rows.
+        # `end`: the end of the data. A contender with more data would return more rows for a query beyond it.
         self.contenders, self.texts, self.end = contenders, texts, end
         self.queries, self.checks, self.clients = queries, checks, clients
 
     def run(self, query_type, beside=()):
-        """The figures of one type, {"type", "ms": {label: [...]}, "differences", "failures", "clients"};
-        None when this data has no such queries. `beside` takes part, too."""
+        """The results of a type, {"type", "ms": {label: [...]}, "differences", "failures", "clients"}; None if the
+        data allows no such queries. `beside` also takes part."""
         ours = self.texts.ours(query_type, self.checks + self.queries)
         if ours is None:
             return None
@@ -49,7 +49,7 @@ class Contest:
         return found
 
     def check(self, found, taking, texts, beside):
-        """Answers to the first texts, which are not measured; they also warm up whoever needs that."""
+        """Compares the answers to the first texts, without measuring; also warms up the contenders."""
         for at in range(self.checks):
             answers = {}
             for contender in taking:
@@ -75,7 +75,7 @@ class Contest:
     def take_turns(self, found, taking, texts):
         each = max(1, -(-self.queries // TURNS))
         for turn, begin in enumerate(range(self.checks, self.checks + self.queries, each)):
-            # Nobody always comes after the same one.
+            # The order rotates, so that no contender always follows the same contender.
             order = taking[turn % len(taking):] + taking[:turn % len(taking)] if taking else []
             for contender in order:
                 part = texts[contender.label][begin:begin + each]

@@ -1,4 +1,5 @@
-"""What the wire costs: rows out, point reads, single-row INSERTs, connections. PostgreSQL takes turns with us."""
+"""The cost of the wire: rows out, point reads, single-row INSERTs, connections. PostgreSQL takes turns with
+Stratalog."""
 
 import pathlib
 import resource
@@ -17,14 +18,14 @@ ROWS, HOSTS = 428_000, 100
 METRICS = 10
 COLUMNS = ", ".join(f"v{n} DOUBLE PRECISION" for n in range(METRICS))
 TABLE = f"CREATE TABLE wide (time TIMESTAMPTZ NOT NULL, host TEXT NOT NULL, {COLUMNS}, PRIMARY KEY (host, time))"
-# Every host has a row a second; values have a few digits, as measurements do.
+# Every host has a row per second; values have a few digits, like measurements.
 FILL = ("INSERT INTO wide SELECT timestamptz '2024-01-01 00:00:00+00' + (n / {hosts}) * interval '1 second', "
         "'host_' || (n % {hosts}), {values} FROM generate_series(0, {rows} - 1) AS series(n)").format(
             hosts=HOSTS, rows=ROWS,
             values=", ".join(f"((n * {7 + metric} + {metric}) % 10000)::float8 / 100" for metric in range(METRICS)))
 EVERYTHING = "SELECT * FROM wide"
 IDLE = 5_000
-# After these a connection has let go of what it does not need.
+# After this time a connection has released its unneeded memory.
 QUIET_SECONDS = 8
 
 
@@ -35,7 +36,7 @@ class WireBench:
         self.bench = bench
 
     def run(self):
-        # Each idle connection has a socket here as well.
+        # Each idle connection also needs a socket in this process.
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * IDLE)), hard))
         self.ours, self.theirs = self.bench.ours, self.bench.postgres
@@ -76,7 +77,7 @@ class WireBench:
             self.bench.note(f"rows out, {form}, first row", first, "ms", "<= 20", first <= 20)
 
     def read_all(self, server, message):
-        """(milliseconds to the first bytes, milliseconds to the end) of an answer that is read and thrown away."""
+        """(milliseconds to the first bytes, milliseconds to the end) of an answer, which is read and discarded."""
         with self.connect(server) as wire:
             buffer, tail, first = bytearray(1 << 20), b"", None
             began = time.perf_counter()
@@ -136,7 +137,7 @@ class WireBench:
 
 
 def binary(sql):
-    """The messages that ask for all columns in binary, by the extended protocol."""
+    """The messages of the extended protocol that request all columns in binary."""
     return b"".join([
         packet(b"P", b"\0" + sql.encode() + b"\0" + struct.pack("!H", 0)),
         packet(b"B", b"\0\0" + struct.pack("!HHHH", 0, 0, 1, 1)),

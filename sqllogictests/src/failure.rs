@@ -1,8 +1,8 @@
-//! A statement that failed.
+//! Failures of statements.
 
 use std::fmt;
 
-/// What a client is told about a statement that failed, shown as `SQLSTATE: message`.
+/// The error of a failed statement, displayed as `SQLSTATE: message`.
 #[derive(Debug, Clone)]
 pub struct Failure {
     sqlstate: String,
@@ -10,12 +10,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of our own: a server that does not start, a record that takes too long.
+    /// A failure of the test driver: a server that does not start, a record that takes too long.
     pub fn of_harness(message: impl Into<String>) -> Self {
         Self { sqlstate: "-----".to_string(), message: message.into() }
     }
 
-    /// Its five characters; `-----` when the server said nothing.
+    /// The five-character SQLSTATE; `-----` without an answer of the server.
     pub fn sqlstate(&self) -> &str {
         &self.sqlstate
     }

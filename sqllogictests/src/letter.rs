@@ -1,9 +1,9 @@
-//! The letters that stand for column types in `query` records.
+//! The letters for column types in `query` records.
 
 use arrow::datatypes::{DataType, Field};
 use stratalog_model::ColumnType;
 
-/// A column type as a record's header names it.
+/// A column type in a record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letter {
     /// `B`
@@ -71,8 +71,7 @@ impl sqllogictest::ColumnType for Letter {
     }
 }
 
-/// Whether the columns are as many as the record says, and of its types where both are
-/// known.
+/// True if the number of columns matches the record, and the types match wherever both are known.
 #[expect(clippy::ptr_arg, reason = "the signature that sqllogictest's runner takes")]
 pub fn letters_match(actual: &Vec<Letter>, expected: &Vec<Letter>) -> bool {
     actual.len() == expected.len()

@@ -1,4 +1,4 @@
-//! The ways in which a file's statements reach a database.
+//! The ways to send a file's statements to a database.
 
 pub mod in_process;
 pub mod tiers;
@@ -12,29 +12,29 @@ use sqllogictest::{AsyncDB, DBOutput};
 use self::tiers::{Mover, Moves};
 use crate::{Failure, Letter};
 
-/// Longest time that one record may take.
+/// Timeout of a record.
 const RECORD_SECONDS_MAX: u64 = 60;
 
-/// One way. Files run in each; `skipif` and `onlyif` know the labels.
+/// A way to run the files. Every file runs in each mode; `skipif` and `onlyif` use the labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Through a session of the query service, in this process.
     InProcess,
     /// Through a server's Postgres port.
     Wire,
-    /// In this process; whatever was committed moves into a lower tier after each statement.
+    /// In this process; after each statement the committed events move into a lower tier.
     Tier(Moves),
 }
 
 impl Mode {
-    /// Every mode; `seed` decides what happens by chance.
+    /// Every mode; `seed` determines the random choices.
     pub fn all(seed: u64) -> [Mode; 5] {
         let moved = [Moves::Tablet, Moves::Story, Moves::Mixed { seed }].map(Mode::Tier);
         let [tablet, story, mixed] = moved;
         [Mode::InProcess, Mode::Wire, tablet, story, mixed]
     }
 
-    /// Its name, in reports and on the command line.
+    /// The name in reports and on the command line.
     pub fn label(self) -> &'static str {
         match self {
             Mode::InProcess => "in-process",
@@ -43,7 +43,7 @@ impl Mode {
         }
     }
 
-    /// Where events are: `onlyif journal` is for records that show it.
+    /// The tier of the events: `onlyif journal` marks records that depend on the tier.
     pub fn tier(self) -> &'static str {
         match self {
             Mode::InProcess | Mode::Wire => "journal",
@@ -51,7 +51,7 @@ impl Mode {
         }
     }
 
-    /// What must be given to make the same happen again; `None` where nothing is left to chance.
+    /// The seed for reproducing a run; `None` without random choices.
     pub fn seed(self) -> Option<u64> {
         match self {
             Mode::Tier(Moves::Mixed { seed }) => Some(seed),
@@ -59,10 +59,10 @@ impl Mode {
         }
     }
 
-    /// A database of this mode, kept in `directory`.
+    /// Opens a database of this mode in `directory`.
     ///
     /// # Errors
-    /// When the database or its server does not start.
+    /// If the database or its server does not start.
     pub async fn open(self, directory: &Path) -> Result<Database, Failure> {
         Ok(match self {
             Mode::InProcess => Database::InProcess(in_process::Instance::open(directory).await?),
@@ -76,19 +76,19 @@ impl Mode {
     }
 }
 
-/// An open database. Close it before its directory goes.
+/// An open database. Close it before deleting its directory.
 #[derive(Debug)]
 pub enum Database {
     /// In this process.
     InProcess(in_process::Instance),
-    /// Behind a port.
+    /// Through a Postgres port.
     Wire(wire::Instance),
-    /// In this process, with what moves its events.
+    /// In this process, with a mover for its events.
     Tier(in_process::Instance, Arc<Mover>),
 }
 
 impl Database {
-    /// A new connection, with settings of its own.
+    /// A new connection with separate settings.
     pub async fn connect(&self) -> Result<Connection, Failure> {
         Ok(match self {
             Database::InProcess(instance) => Connection::InProcess(instance.connect()?),
@@ -108,14 +108,14 @@ impl Database {
     }
 }
 
-/// One connection, as the runner drives it.
+/// A connection, as used by the runner.
 #[derive(Debug)]
 pub enum Connection {
     /// A session.
     InProcess(in_process::Client),
     /// A socket.
     Wire(wire::Client),
-    /// A session, and what moves events after its statements.
+    /// A session, and a mover that runs after each statement.
     Tier(in_process::Client, Arc<Mover>),
 }
 
@@ -164,7 +164,7 @@ impl AsyncDB for Connection {
     }
 }
 
-/// A value as results show it: NULL, empty text and line ends made visible.
+/// A value in the format of results: NULL, empty text and line ends become visible.
 pub(crate) fn shown(value: Option<&str>) -> String {
     match value {
         None => "NULL".to_string(),

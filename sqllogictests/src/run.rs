@@ -1,4 +1,4 @@
-//! Running the records of one file.
+//! Runs the records of a file.
 
 use std::{fmt, path::Path};
 
@@ -6,16 +6,16 @@ use sqllogictest::{Record, Runner, parse_file};
 
 use crate::{Connection, Failure, Letter, Mode, letter::letters_match};
 
-/// What happened to the records of one or more files.
+/// The results of the records of one or more files.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Files run.
     pub files: usize,
-    /// Statements and queries that did as expected.
+    /// Statements and queries with the expected result.
     pub passed: usize,
-    /// Statements and queries left out, by a condition or a skip list.
+    /// Statements and queries skipped by a condition or a skip list.
     pub skipped: usize,
-    /// What differed, each with its file, line and SQL.
+    /// The differences, each with its file, line and SQL.
     pub failures: Vec<String>,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs a file in a mode, in a database directory of its own. A record that fails does not
-/// stop the file: the ones after it tell more.
+/// Runs a file in a mode, with a new database directory. A failed record does not stop the file,
+/// because the later records give further information.
 ///
 /// # Errors
-/// When the file cannot be read or the database does not open or close.
+/// If the file cannot be read or the database does not open or close.
 pub async fn run_file(path: &Path, mode: Mode) -> Result<Report, Failure> {
     let records: Vec<Record<Letter>> = parse_file(path)
         .map_err(|error| Failure::of_harness(format!("{}: {error}", path.display())))?;
@@ -63,7 +63,7 @@ pub async fn run_file(path: &Path, mode: Mode) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Runs records over connections that `connect` makes.
+/// Runs records over connections from `connect`.
 async fn run_records<F>(
     records: Vec<Record<Letter>>,
     mode: Mode,

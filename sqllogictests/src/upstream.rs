@@ -1,9 +1,9 @@
-//! DataFusion's own `.slt` files, run through our sessions.
+//! DataFusion's own `.slt` files, run through Stratalog's sessions.
 //!
-//! What DataFusion computes is tested by DataFusion; what is tested here is that our
-//! sessions, types, catalog and rewrites do not change it. The files come from the crate
-//! `datafusion-sqllogictest`, which `upstream/Cargo.toml` names and cargo fetches.
-//! `upstream/list.txt` says which files run, and which records do not and why.
+//! DataFusion tests its own computations; the tests here check that Stratalog's sessions, types,
+//! catalog and rewrites do not change the results. The files come from the crate
+//! `datafusion-sqllogictest`: `upstream/Cargo.toml` names the crate and cargo fetches it.
+//! `upstream/list.txt` lists the files to run, and the skipped records with their reasons.
 
 pub mod list;
 pub mod locate;
@@ -24,7 +24,7 @@ use crate::{Failure, Letter, Report, mode::in_process};
 /// Runs every listed file whose path is `wanted`.
 ///
 /// # Errors
-/// When the files cannot be found or the list cannot be read.
+/// If the files cannot be found or the list cannot be read.
 pub async fn run(wanted: impl Fn(&Path) -> bool) -> Result<Report, Failure> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("upstream");
     let list = List::read(&folder.join("list.txt"))?;
@@ -49,7 +49,7 @@ async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failur
     let mut report = Report { files: 1, ..Report::default() };
     let mut runner = Runner::new(async || instance.connect().map(UpstreamSession::new));
     runner.with_normalizer(|value| without_utc(value.trim_end()));
-    // Tables and views that were not made, because their statements were left out.
+    // Tables and views that do not exist, because their statements were skipped.
     let mut absent: Vec<String> = Vec::new();
     for record in records {
         let record = insert_as_statement(any_error(record));
@@ -82,7 +82,7 @@ async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failur
     Ok(report)
 }
 
-/// Where DataFusion's message is expected, any error will do: ours are PostgreSQL's.
+/// Accepts any error where DataFusion's message is expected: Stratalog's messages are PostgreSQL's.
 fn any_error(mut record: Record<Letter>) -> Record<Letter> {
     match &mut record {
         Record::Statement { expected: StatementExpect::Error(error), .. }
@@ -94,8 +94,8 @@ fn any_error(mut record: Record<Letter>) -> Record<Letter> {
     record
 }
 
-/// Times without the `Z` of UTC: what is a timestamp there is often a timestamptz here, and
-/// it is the instant that counts.
+/// Times without the `Z` of UTC: a timestamp in DataFusion is often a timestamptz in Stratalog, and
+/// only the instant is compared.
 fn without_utc(row: &str) -> String {
     let cut = |word: &str| match word.strip_suffix('Z') {
         Some(time) if time.contains('T') && time.contains(':') => time.to_string(),
@@ -104,7 +104,7 @@ fn without_utc(row: &str) -> String {
     row.split(' ').map(cut).collect::<Vec<_>>().join(" ")
 }
 
-/// INSERT answers with a tag here, and with a row of the count there.
+/// INSERT answers with a command tag in Stratalog, and with a count row in DataFusion.
 fn insert_as_statement(record: Record<Letter>) -> Record<Letter> {
     match record {
         Record::Query {
@@ -122,14 +122,14 @@ fn insert_as_statement(record: Record<Letter>) -> Record<Letter> {
     }
 }
 
-/// Whether the whole query says the order of its rows; files do not always say `rowsort`
-/// where it does not.
+/// True if the outer query orders its rows; some files omit `rowsort` although their query does
+/// not.
 fn orders_rows(sql: &str) -> bool {
     let end = sql.rfind(')').unwrap_or(0);
     sql.get(end..).is_some_and(|end| end.to_ascii_lowercase().contains("order by"))
 }
 
-/// The same rows as often.
+/// Compares the rows as multisets, in any order.
 fn in_any_order(normalizer: Normalizer, actual: &[Vec<String>], expected: &[String]) -> bool {
     if default_validator(normalizer, actual, expected) {
         return true;

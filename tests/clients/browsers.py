@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium, and web pages that report what they could do."""
+"""A real browser, Debian's Chromium, and web pages that report the requests that succeeded."""
 
 import contextlib
 import http.server
@@ -24,7 +24,7 @@ def program():
 
 
 class Site:
-    """A web site on a loopback port, with one page whose script ends with `report(…)`."""
+    """A web site on a loopback port, with a page whose script ends with `report(…)`."""
 
     def __init__(self):
         self.reports = queue.Queue()
@@ -96,7 +96,7 @@ const form = (url, fields, type) => new Promise((done) => {
 
 @contextlib.contextmanager
 def browsing(url, *flags):
-    """Chromium on a page, with a profile of its own, until the block ends."""
+    """Chromium on a page, with a new profile, until the end of the block."""
     profile = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-chromium-"))
     log = open(profile / "log", "wb")
     command = [*dying_with_us("KILL"), program(), *FLAGS, *flags, f"--user-data-dir={profile}", url]
@@ -111,7 +111,7 @@ def browsing(url, *flags):
 
 
 def reported(site, script, host="127.0.0.1", seconds=60):
-    """What a page of the site reports; `host` is a name that the browser resolves to this machine."""
+    """The report of a page of the site; `host` is a name that the browser resolves to this machine."""
     site.script = script
     rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
     with browsing(f"http://{host}:{site.port}/", rules):
@@ -119,7 +119,7 @@ def reported(site, script, host="127.0.0.1", seconds=60):
 
 
 def shown(url, *flags):
-    """The page of a URL, as the browser has it."""
+    """The page of a URL, as rendered by the browser."""
     profile = tempfile.mkdtemp(prefix="stratalog-chromium-")
     rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
     try:

@@ -1,7 +1,7 @@
-"""Fixtures: one server for the tests that only speak SQL, and helpers for the others.
+"""Fixtures: a shared server for the tests that only use SQL, and helpers for the other tests.
 
-CLIENT_TESTS_AGAINST=postgres runs the tests that both must pass against PostgreSQL: a check
-of the tests themselves. Tests of ours alone are marked `ours`.
+CLIENT_TESTS_AGAINST=postgres runs the common tests against PostgreSQL, to check the tests themselves.
+Tests only for Stratalog have the mark `ours`.
 """
 
 import itertools
@@ -17,8 +17,8 @@ import servers
 from servers import Postgres, Stratalog
 
 AGAINST_POSTGRES = os.environ.get("CLIENT_TESTS_AGAINST") == "postgres"
-# Tests of what clients need and the server does not have yet, a line each: `test_file.py::test_name[case]`.
-# One that passes is an error: its line goes; unless ` ?` behind it says that it passes at times.
+# Tests of missing features, a line each: `test_file.py::test_name[case]`. A listed test that passes is an
+# error: remove its line. A ` ?` at the end of the line marks a test that passes sometimes.
 NOT_YET = pathlib.Path(__file__).with_name("not_yet.txt")
 names = itertools.count()
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def scratch():
-    """A directory on a real file system, gone after the run."""
+    """A directory on a real file system, deleted after the run."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-clients-"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -67,7 +67,7 @@ def postgres():
 
 @pytest.fixture(autouse=True)
 def nothing_left_running():
-    """A test that fails halfway leaves no server behind."""
+    """Stops servers that a failed test left running."""
     before = list(servers.running)
     yield
     servers.stop_all(besides=before)
@@ -81,11 +81,11 @@ def connection(server):
 
 @pytest.fixture
 def table():
-    """A name that no other test uses."""
+    """A unique table name."""
     return f"t{next(names)}"
 
 
 @pytest.fixture
 def directory(scratch):
-    """A directory for one server of a test's own."""
+    """A directory for the server of a single test."""
     return scratch / f"d{next(names)}"

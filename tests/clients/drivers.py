@@ -1,4 +1,4 @@
-"""What the tests of Python's drivers share."""
+"""Common helpers of the tests of Python drivers."""
 
 import datetime as dt
 

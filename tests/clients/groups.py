@@ -8,7 +8,7 @@ V2 = pathlib.Path("/sys/fs/cgroup")
 
 
 class MemoryGroup:
-    """A control group below our own, with a limit of memory. `reason` says why there is none."""
+    """A control group below the present group, with a memory limit. `reason` explains why none is available."""
 
     def __init__(self, bytes_max):
         self.reason = None
@@ -31,11 +31,11 @@ class MemoryGroup:
             self.reason = f"no control group can be made: {error}"
 
     def wrapper(self):
-        """What to put before a command that runs in the group."""
+        """The command prefix that runs a command in the group."""
         return ["sh", "-c", f'echo $$ > {self.path}/cgroup.procs && exec "$@"', "sh"]
 
     def killed(self):
-        """Processes that the system ended for want of memory."""
+        """Number of processes killed for lack of memory."""
         for name in ("memory.events", "memory.oom_control"):
             try:
                 words = (line.split() for line in (self.path / name).read_text().splitlines())
@@ -45,11 +45,11 @@ class MemoryGroup:
         return 0
 
     def peak(self):
-        """The most bytes that were in use."""
+        """Peak memory in bytes."""
         return int((self.path / self.peak_file).read_text())
 
     def close(self):
-        """Removes the group; its processes have ended."""
+        """Removes the group after its processes have ended."""
         try:
             self.path.rmdir()
         except OSError:

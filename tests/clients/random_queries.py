@@ -1,4 +1,4 @@
-"""Random tables and random queries over them, in SQL that means the same everywhere."""
+"""Random tables and random queries, in SQL with the same meaning on every server."""
 
 import random
 
@@ -13,7 +13,7 @@ ZONES = ["UTC", "Europe/Berlin", "Asia/Kolkata", "America/St_Johns"]
 
 
 class Generator:
-    """Everything is decided by the seed."""
+    """The seed determines every choice."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -47,7 +47,7 @@ class Generator:
         return f"timestamptz '{day} {hour}:{below(60):02d}:{below(60):02d}+00'"
 
     def condition(self, depth=0):
-        """A condition on the one table of a query."""
+        """A condition on the single table of a query."""
         pick, below, time = self.random.choice, self.random.randrange, self.time
         kind = below(24)
         if depth < 3 and kind < 5:

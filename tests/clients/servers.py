@@ -1,4 +1,4 @@
-"""Starts the servers that tests and benchmarks talk to: Stratalog, PostgreSQL as oracle, an object store."""
+"""Starts the servers for tests and benchmarks: Stratalog, PostgreSQL as oracle, an object store."""
 
 import atexit
 import os
@@ -13,35 +13,36 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Servers that were started and not stopped.
+# Running servers.
 running = []
 
 
 def stop_all(besides=()):
-    """Ends every server that runs, but for some: after a test that failed halfway."""
+    """Stops all running servers except `besides`: cleanup after a failed test."""
     for server in [server for server in running if server not in besides]:
         server.kill()
 
 
 atexit.register(stop_all)
-# `kill` ends us as Ctrl-C does: with everything cleaned up.
+# Handle SIGTERM like Ctrl-C, with a complete cleanup.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def dying_with_us(how):
-    """What to put before a command so that it does not outlive us, however we end."""
+    """The command prefix that ends a command together with this process, for any cause of the end."""
     return ["setpriv", "--pdeathsig", how] if shutil.which("setpriv") else []
 
 
 def free_port():
-    """A TCP port that nothing listens on now."""
+    """A free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def wait_for_port(port, process, seconds):
-    """Returns once something accepts on `port`; raises when `process` ends or time runs out."""
+    """Waits until a process accepts connections on `port`; raises an error if `process` ends or the timeout
+    expires."""
     deadline = time.monotonic() + seconds
     while True:
         if process is not None and process.poll() is not None:
@@ -56,7 +57,7 @@ def wait_for_port(port, process, seconds):
 
 
 def stratalog_binary():
-    """The binary under test: $STRATALOG_BIN, or what cargo built last."""
+    """The binary under test: $STRATALOG_BIN, or cargo's last build."""
     if "STRATALOG_BIN" in os.environ:
         return pathlib.Path(os.environ["STRATALOG_BIN"])
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -111,7 +112,7 @@ class Stratalog:
             env={**os.environ, **self.environment},
         )
         running.append(self)
-        # It listens before it has recovered; the line "ready" comes after.
+        # The server listens before its recovery is complete; the line "ready" follows later.
         deadline = time.monotonic() + seconds
         while not self._ready():
             if self.process.poll() is not None:
@@ -125,7 +126,7 @@ class Stratalog:
         return f"process {self.process.pid}\n" in self.output()
 
     def start_failing(self, seconds=60):
-        """Starts a server that must refuse; returns its exit status and what it said."""
+        """Starts a server that must fail; returns its exit status and its output."""
         done = subprocess.run(
             self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
             env={**os.environ, **self.environment},
@@ -133,7 +134,7 @@ class Stratalog:
         return done.returncode, done.stdout + done.stderr
 
     def stop(self, how=signal.SIGTERM, seconds=60):
-        """Ends the server and returns its exit status."""
+        """Stops the server and returns its exit status."""
         if self.process is None:
             return None
         if self.process.poll() is None:
@@ -149,7 +150,7 @@ class Stratalog:
         return status
 
     def ended(self):
-        """Forgets a process that has ended."""
+        """Removes an ended process from the list."""
         self.log.close()
         self.process = None
         if self in running:
@@ -180,7 +181,7 @@ class Stratalog:
 
 
 class Postgres:
-    """A PostgreSQL cluster of its own, on a loopback port."""
+    """A new PostgreSQL cluster on a loopback port."""
 
     def __init__(self, directory=None, settings=None):
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="stratalog-postgres-"))
@@ -202,7 +203,7 @@ class Postgres:
 
     @staticmethod
     def _user():
-        """PostgreSQL refuses to run as root: another user does then."""
+        """The user that runs PostgreSQL: PostgreSQL refuses to run as root."""
         if os.geteuid() != 0:
             return {}
         return {"user": "postgres", "group": "postgres", "extra_groups": []}
@@ -247,7 +248,7 @@ class Postgres:
             time.sleep(0.05)
 
     def stop(self, how=signal.SIGINT):
-        """Ends the server; its directory goes, too, when it was not given."""
+        """Stops the server; deletes its directory unless the caller gave it."""
         if self not in running:
             return
         running.remove(self)
@@ -260,7 +261,7 @@ class Postgres:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def kill(self):
-        """At once, and all of its processes: SIGQUIT, which leaves none behind."""
+        """Kills the server and all its processes immediately: SIGQUIT leaves no process behind."""
         self.stop(signal.SIGQUIT)
 
     def dsn(self, **more):
@@ -287,8 +288,9 @@ class ObjectStore:
 
     @staticmethod
     def _program():
-        """Where the server lies; it is installed the first time. RuntimeError says why it cannot be."""
-        # `environment` finds the Go that `scripts/setup` put aside.
+        """The path of the server program; installs the program at first use. Raises RuntimeError with the reason
+        if that fails."""
+        # `environment` finds the Go installation of `scripts/setup`.
         script = "source scripts/environment; exec storage/story/tests/s3-server"
         done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=600)
         if done.returncode != 0:
@@ -296,7 +298,7 @@ class ObjectStore:
         return done.stdout.strip()
 
     def environment(self):
-        """What a client of it needs in its environment."""
+        """The environment variables for a client."""
         return {
             "AWS_ACCESS_KEY_ID": "story",
             "AWS_SECRET_ACCESS_KEY": "teller",
@@ -316,7 +318,7 @@ class ObjectStore:
         return self
 
     def kill(self):
-        """At once; `start` brings it back on the same port with all it had."""
+        """Kills the server immediately; `start` restarts it on the same port with all its data."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

@@ -1,8 +1,7 @@
-"""What other tools read in stories, and what the server answers, in one form to compare them by.
+"""The contents of stories as read by other tools, and the server's answers, in a common form for comparison.
 
-Everything becomes Arrow: moments as whole numbers (of nanoseconds, or of microseconds where a type
-has no more: these reach further), floats as their bits, so that equal means equal to the bit, and
-NaN equals NaN.
+Everything becomes Arrow. Times become whole numbers of nanoseconds, or of microseconds for types with only
+microseconds and a wider range. Floats become their bits, so that equality is bitwise and NaN equals NaN.
 """
 
 import datetime
@@ -22,7 +21,7 @@ INTERVAL = pa.struct([("months", pa.int64()), ("days", pa.int64()), ("nanosecond
 
 
 def files(folder):
-    """The stories below a folder, in the order of their numbers."""
+    """The stories below a folder, in numeric order."""
     return sorted(folder.glob("*/*.parquet"))
 
 
@@ -57,7 +56,7 @@ def nanoseconds_of_day(text):
 
 
 def days(text):
-    """Days since 1970, of any year from 1 on."""
+    """Days since 1970, for any year from 1 on."""
     return datetime.date.fromisoformat(text).toordinal() - datetime.date(1970, 1, 1).toordinal()
 
 
@@ -133,7 +132,7 @@ def server_answers(connection, table, columns):
 
 
 def in_unit(values, sql_type):
-    """Moments, which come in nanoseconds, in the unit that they are compared in."""
+    """Converts times from nanoseconds to the unit of the comparison."""
     factor = unit_ns(sql_type)
     if factor == 1:
         return values
@@ -144,12 +143,12 @@ def in_unit(values, sql_type):
 # ---------------------------------------------------------------- the form to compare by
 
 def unit_ns(sql_type):
-    """The unit that moments of a type are compared in."""
+    """The unit in which times of a type are compared."""
     return 1000 if re.match(r"timestamp(tz)?\([036]\)", sql_type) else 1
 
 
 def form(sql_type):
-    """The Arrow type that a column is compared in."""
+    """The Arrow type in which a column is compared."""
     if sql_type.endswith("[]"):
         return pa.list_(form(sql_type[:-2]))
     if sql_type.startswith("numeric"):
@@ -161,13 +160,13 @@ def form(sql_type):
 
 
 def in_form(array, sql_type):
-    """What a tool made of a column, as `form` has it."""
+    """Converts a column read by a tool to the type of `form`."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if sql_type.endswith("[]"):
-        # Flat, so that gaps under NULLs do not count.
+        # Flattened, so that gaps under NULLs do not matter.
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
         offsets, end = [], 0
         for length, there in zip(lengths, array.is_valid().to_pylist(), strict=True):
@@ -200,7 +199,7 @@ def in_form(array, sql_type):
 
 
 def differences(read, answered, columns):
-    """Where a tool's rows are not what the server answers, a line each; nothing when they are equal."""
+    """The differences between a tool's rows and the server's answers, a line each; empty if equal."""
     read = read.sort_by("_seq")
     if read.num_rows != answered.num_rows:
         return [f"{read.num_rows} rows are read, {answered.num_rows} answered"]

@@ -1,4 +1,4 @@
-"""What the tests of tiers do with a server's tables."""
+"""Helpers for tests of tiers on a server's tables."""
 
 import time
 
@@ -11,7 +11,7 @@ KEYED = "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, host TEXT NOT NULL, v BIGINT
 
 
 def moment(nanoseconds):
-    """A time as SQL takes it, with all nine digits."""
+    """A time as an SQL literal, with all nine digits."""
     seconds, part = divmod(nanoseconds, 10**9)
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds)) + f".{part:09}+00"
 

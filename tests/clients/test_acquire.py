@@ -1,4 +1,4 @@
-"""Acquisitions (F8-F11) by psycopg: several connections, one that breaks, a restart, lines over HTTP."""
+"""Acquisitions (F8-F11) with psycopg: several connections, a broken connection, a restart, lines over HTTP."""
 
 import datetime
 import json
@@ -171,7 +171,7 @@ def test_f104_subscribers_are_not_locked_out(server, connection, made):
         assert connection.execute(standings).fetchall() == [("held",), ("reading",)]
         connection.execute(f"INSERT INTO {made} VALUES ('2024-01-04', 4)")
         assert json.loads(told(answer)["data"])["v"] == 4
-    # The server hears of it with what it tells next.
+    # The server notices the broken connection at its next message.
     connection.execute(f"INSERT INTO {made} VALUES ('2024-01-05', 5)")
     eventually(lambda: connection.execute(standings).fetchall() == [("held",)], 60)
 

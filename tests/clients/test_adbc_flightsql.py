@@ -1,4 +1,4 @@
-"""The ADBC driver of Flight SQL, by the driver manager's API, pandas, Polars and DuckDB."""
+"""The ADBC driver of Flight SQL, through the driver manager's API, pandas, Polars and DuckDB."""
 
 import datetime
 import decimal
@@ -26,7 +26,7 @@ numbers = itertools.count()
 
 @pytest.fixture()
 def names():
-    """Makes names of tables that are not there."""
+    """Generates unused table names."""
     return lambda: f"flight{next(numbers)}"
 
 
@@ -38,7 +38,7 @@ def connection(server):
 
 @pytest.fixture()
 def table(connection, names):
-    """A table with a few rows; its name."""
+    """Creates a table with a few rows; returns its name."""
     name = names()
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name} (time timestamptz, host text, v double precision, PRIMARY KEY (host, time))")
@@ -88,7 +88,7 @@ def test_errors_have_their_words_and_state(connection):
     for sql, says in (("SELEC 1", "syntax"), ("SELECT nope", "nope"), ("SELECT 1/0", "division by zero"), ("SELECT 1; SELECT 2", "one at a time")):
         with pytest.raises(adbc_driver_manager.Error, match=says):
             fetched(connection, sql)
-    # The connection goes on.
+    # The connection stays usable.
     assert fetched(connection, "SELECT 1") == [(1,)]
 
 
@@ -101,7 +101,7 @@ def test_parameters_of_one_row_and_of_many(connection, table, marks):
         cursor.executemany(f"INSERT INTO {table} (time, host, v) VALUES ({first}, 'many', {second})",
                            [(datetime.datetime(2025, 1, 1, 0, 0, second, tzinfo=UTC), float(second)) for second in range(50)])
     assert fetched(connection, f"SELECT count(*), sum(v) FROM {table} WHERE host = 'many'") == [(50, 1225.0)]
-    # All of a batch or nothing: the last row's key is taken.
+    # A batch is atomic: the key of the last row exists already.
     with connection.cursor() as cursor, pytest.raises(adbc_driver_manager.Error, match="duplicate key"):
         cursor.executemany(f"INSERT INTO {table} (time, host, v) VALUES ({first}, 'none', {second})",
                            [(datetime.datetime(2026, 1, 1, tzinfo=UTC), 1.0)] * 2)
@@ -249,7 +249,7 @@ def test_pandas_polars_and_duckdb_keep_types_and_nulls(connection, names):
 
 
 def test_rows_are_read_where_they_were_written(connection, table, server):
-    """Read-your-writes from one door to another."""
+    """Read-your-writes across protocols."""
     with psycopg.connect(server.dsn(), autocommit=True) as postgres:
         for n in range(20):
             with connection.cursor() as cursor:

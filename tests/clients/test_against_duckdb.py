@@ -1,6 +1,6 @@
-"""Aggregates that storage tells, compared with DuckDB's over the same rows, in every tier state.
+"""Aggregates answered by storage, compared with DuckDB's aggregates over the same rows, in every tier.
 
-Storage tells them from cells, from runs of rows and from events in memory; `AGGREGATES_OFF` makes the same query
+Storage computes them from cells, from runs of rows and from events in memory; `AGGREGATES_OFF` makes the same query
 read rows. STRATALOG_SEEDS=N..M chooses other random tables.
 """
 
@@ -35,7 +35,7 @@ def value(chosen, of):
     if case < 0.06:
         return None
     if of == "double precision":
-        # Sums of eighths are exact, in whatever order they are added.
+        # Sums of eighths are exact in any order.
         return float(chosen.choice(["nan", "inf", "-inf"])) if case < 0.062 else whole / 8
     if of == "bigint" and case < 0.1:
         return chosen.choice([2**62, -(2**62), 2**63 - 1])
@@ -43,12 +43,12 @@ def value(chosen, of):
 
 
 class Table:
-    """The same rows here and there."""
+    """The same rows in Stratalog and DuckDB."""
 
     def __init__(self, ours, duck, chosen):
         self.ours, self.duck, self.chosen = ours, duck, chosen
         self.until = 0
-        # Series that report often have long runs, and so have cells.
+        # Frequently reporting series have long runs, and therefore cells.
         self.hosts = [f"h{number}" for number in range(chosen.choice([2, 5, 40]))]
         self.step = chosen.choice([1, 10, 30])
         columns = ", ".join(f"{name} {of}" for name, of in COLUMNS.items())
@@ -66,7 +66,7 @@ class Table:
         elif case < 0.35:
             self.ours.execute("CALL stratalog.compact('m')")
         elif case < 0.42 and self.until > 0:
-            # Events go from the beginning or the end.
+            # Deletes events at the beginning or at the end.
             part = self.chosen.randint(0, self.until // 8)
             before = self.chosen.random() < 0.5
             self.delete(f"time < '{self.time(part)}'" if before else f"time >= '{self.time(self.until - part)}'")
@@ -105,7 +105,7 @@ class Table:
 
 
 def query(chosen, table):
-    """The same question in both dialects: what is grouped by, what is wanted, which rows."""
+    """A query in both dialects: grouping, aggregates, condition."""
     groups, theirs = [], []
     for key in ("host", "zone"):
         if chosen.random() < 0.35:
@@ -124,7 +124,7 @@ def query(chosen, table):
     for _ in range(chosen.randint(1, 4)):
         name = chosen.choice(list(COLUMNS))
         function = chosen.choice(["count", "min", "max", "sum", "avg"])
-        # Sums of bigints may leave the range of bigint, and means over rows are of doubles.
+        # Sums of bigints may exceed the range of bigint, and means computed from rows use doubles.
         if function in ("sum", "avg") and name in ("r", "b"):
             function = "max"
         if function == "avg":
@@ -161,7 +161,7 @@ def plain(cell):
         case datetime.datetime():
             return plain(cell.timestamp())
         case float():
-            # A mean of whole numbers is numeric here, and a double there.
+            # A mean of whole numbers is numeric in Stratalog, and a double in DuckDB.
             return f"{cell + 0.0:.12g}"
     return cell
 
@@ -172,7 +172,7 @@ def rows_of(fetched, groups):
 
 
 def over_rows(sql):
-    """The same, such that storage cannot tell it: of a table under a condition that no scan carries out."""
+    """The same query over a table under a condition that no scan evaluates, so that storage cannot answer it."""
     return sql.replace(" FROM m", " FROM (SELECT * FROM m WHERE coalesce(i, 0) + random() < 1e9) m", 1)
 
 

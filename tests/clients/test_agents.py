@@ -1,4 +1,4 @@
-"""Clients and agents of other products, unmodified, that write lines: InfluxDB's, QuestDB's, Glances."""
+"""Unmodified clients and agents of other products that write lines: InfluxDB's, QuestDB's, Glances."""
 
 import datetime
 import shutil
@@ -40,7 +40,7 @@ def eventually(postgres, sql, wanted, seconds=30):
 
 
 def test_influxdb_3_writes_over_http_and_reads_over_flight(server, table):
-    # Its client has one address for both: writes go to the HTTP port, queries to Flight's.
+    # The client has a single address: the test sends writes to the HTTP port and queries to Flight's port.
     database = f"three_{table}"
     with influxdb_client_3.InfluxDBClient3(
         host=f"http://127.0.0.1:{server.http_port}", database=database, token="any",
@@ -90,7 +90,7 @@ def test_glances_sends_what_it_measures(server, postgres, table, scratch):
     conf.write_text(f"[influxdb2]\nhost=127.0.0.1\nport={server.http_port}\nprotocol=http\norg=any\nbucket={bucket}\ntoken=any\ninterval=1\n")
     program = shutil.which("glances", path=str(pathlib_of(sys.executable))) or "glances"
     output = scratch / "glances.log"
-    # Glances may wait five minutes for its own threads at its end: the test ends the process.
+    # At its end Glances may wait up to five minutes for its threads: the test ends the process.
     with open(output, "wb") as log:
         agent = subprocess.Popen([program, "-C", str(conf), "--export", "influxdb2", "--quiet", "--time", "1"], stdout=log, stderr=log)
     try:

@@ -298,7 +298,7 @@ async def test_codecs(opened, table):
 
 @connected
 async def test_types_that_are_looked_up(opened, table):
-    """What the driver knows no oid for is asked of pg_type, recursively."""
+    """The driver looks up types with unknown oids in pg_type, recursively."""
     assert await opened.fetchval("SELECT ARRAY[DATE '2024-01-01']") == [dt.date(2024, 1, 1)]
     assert await opened.fetchval("SELECT relkind FROM pg_class WHERE relname = 'pg_class'") == b"r"
     assert await opened.fetchval("SELECT ARRAY['public'::name]") == ["public"]

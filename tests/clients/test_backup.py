@@ -1,4 +1,4 @@
-"""Backups while a server runs: over psql, to a folder and to an object store, and what they restore."""
+"""Backups of a running server: with psql, to a folder and to an object store, and restores."""
 
 import http.server
 import os
@@ -32,7 +32,7 @@ def psql(server, statement):
 
 
 def append(connection, first, last):
-    """One statement."""
+    """Appends in a single statement."""
     connection.execute("INSERT INTO t SELECT '2025-01-01'::timestamptz + n * INTERVAL '1 second', 'h' || n % 5, n "
                        f"FROM generate_series({first}, {last}) AS n")
 
@@ -80,7 +80,7 @@ def test_backup_by_psql_while_rows_come(tmp_path):
         program("restore", "--from", place, "--backup", name, "--data-dir", target)
         with Stratalog(target) as restored, connect(restored) as connection:
             count, total, _ = connection.execute(SUMS).fetchone()
-            # All of what was acknowledged, and whole statements only.
+            # All acknowledged rows, and only whole statements.
             assert count % 1000 == 0 and before <= count // 1000 <= after, name
             assert total == count * (count + 1) // 2
 
@@ -99,10 +99,10 @@ def test_backup_to_an_object_store(tmp_path):
                 assert first[1] == first[3] > 5
                 append(connection, 31_001, 31_010)
                 second = connection.execute(f"CALL stratalog.backup('{place}')").fetchone()
-                # Stories and tablets are not sent again.
+                # Stories and tablets are not copied again.
                 assert second[3] < second[1] and second[0] > first[0]
                 latest = connection.execute(SUMS).fetchone()
-        # With stories in the directory, and in another place of the store.
+        # With stories in the directory, and at another place of the store.
         program("restore", "--from", place, "--backup", first[0], "--data-dir", tmp_path / "one", environment=environment)
         with Stratalog(tmp_path / "one") as restored, connect(restored) as connection:
             assert connection.execute(SUMS).fetchone() == expected
@@ -111,7 +111,7 @@ def test_backup_to_an_object_store(tmp_path):
         with Stratalog(tmp_path / "two", "--story-url", stories, environment=environment) as restored:
             with connect(restored) as connection:
                 assert connection.execute(SUMS).fetchone() == latest
-        # A directory whose stories are in the store, without a server.
+        # A directory without a server, with its stories in the store.
         program("backup", "--data-dir", tmp_path / "two", "--story-url", stories, "--to", place, environment=environment)
         said = program("backups", "--from", place, "--keep", "1", environment=environment)
         assert said.startswith("removed 2 backups")
@@ -140,7 +140,7 @@ def test_a_client_makes_backups_only_where_the_operator_allows(tmp_path):
     for folder in (listed, other):
         folder.mkdir()
     (listed / "link").symlink_to(other)
-    # No credentials: object_store would ask the metadata service, whose address answers here.
+    # Without credentials object_store would ask the metadata service, at an address that answers on this machine.
     environment = {name: "" for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))}
     flags = ["--backup-urls", f"{listed}, s3://lake/backups"]
     with Stratalog(tmp_path / "data", *flags, environment=environment) as server, connect(server) as connection:

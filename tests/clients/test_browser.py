@@ -1,4 +1,5 @@
-"""What a web page can make a browser do with a server on the same machine: nothing, unless a setting allows it."""
+"""Attacks of a web page on a server on the same machine, through the browser: all fail, unless a setting allows
+them."""
 
 import json
 
@@ -10,7 +11,7 @@ from servers import Stratalog
 
 pytestmark = pytest.mark.ours
 
-# Each way in which a page can make a browser send something, against each route that could change anything.
+# Every kind of request that a page can make, against every route with side effects.
 ATTACK = """
 const base = "http://HOST:HTTP";
 const drop = "DROP TABLE victim";
@@ -67,7 +68,8 @@ def attack(server, host):
 
 @pytest.mark.parametrize("page, target", [
     ("attacker.example", "127.0.0.1"), ("attacker.example", "localhost"), ("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"),
-    # The page's own name comes to mean this machine: the browser takes the server for the page's.
+    # DNS rebinding: the page's own name resolves to this machine, so the browser treats the server as the page's
+    # origin.
     ("attacker.example", "attacker.example"),
 ])
 def test_a_page_changes_nothing(tmp_path, page, target):
@@ -76,7 +78,7 @@ def test_a_page_changes_nothing(tmp_path, page, target):
             prepare(connection)
             made = browsers.reported(site, attack(server, target), page)
             assert "failed" not in made, made
-            # Nothing can be read, and nothing loads.
+            # Nothing is readable, and nothing loads.
             assert made["read"].keys() == {"error"} and made["json"].keys() == {"error"}, made
             assert made["image"] == made["image_exec"] == "error"
             untouched(connection)
@@ -115,7 +117,7 @@ def test_a_page_whose_origin_is_listed_may_use_the_server(tmp_path):
             assert made["create"]["status"] == made["insert"]["status"] == 200, made
             assert json.loads(made["select"]["text"]) == [{"v": 7}]
             assert made["drop"]["status"] == 400 and "25006" in made["drop"]["text"]
-            # A form could send that: a page that means it says so by its content type.
+            # A form can send such a request: an intended request must have the right content type.
             assert made["plain"]["status"] == 415
             with psycopg.connect(server.dsn(), autocommit=True) as connection:
                 assert connection.execute("SELECT v FROM t").fetchall() == [(7,)]

@@ -1,4 +1,4 @@
-"""CALL stratalog.check() by psql: the parts of a server that goes on, and damage as rows."""
+"""CALL stratalog.check() with psql: parts of a running server, and damage as rows."""
 
 import os
 import subprocess
@@ -75,6 +75,6 @@ def test_stories_in_an_object_store(directory):
         done = check()
         assert done.returncode == 1 and story.name in done.stdout, done.stdout + done.stderr
         bucket.kill()
-        # What cannot be reached is not damaged.
+        # Unreachable parts are not damaged.
         done = check()
         assert done.returncode == 7 and "damaged" not in done.stdout, done.stdout + done.stderr

@@ -1,5 +1,5 @@
-"""The machine's clock jumps under a running server: what it gives out as the time never goes back, nothing is
-lost, and the server goes on (F23, CL-8)."""
+"""The machine's clock jumps under a running server: the server's time never goes back, no data is lost, and the
+server continues (F23, CL-8)."""
 
 import datetime
 import os
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.ours
 LIBRARIES = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 SECOND, HOUR, YEARS = 1, 3600, 10 * 8766 * 3600
 DAY = 24 * HOUR
-# A jump that is longer is not followed before it is accepted: clock_jump_ms_max.
+# Longer jumps are only followed after they are accepted: clock_jump_ms_max.
 FOLLOWED = 300
 
 
 class MovedClock:
-    """A server whose wall clock, and only that, is off by what a file says."""
+    """A server whose wall clock alone is shifted by the offset in a file."""
 
     def __init__(self, directory, *flags):
         assert LIBRARIES, "libfaketime is not installed: run scripts/setup test"
@@ -40,13 +40,13 @@ class MovedClock:
         self.server.start()
 
     def restart(self, seconds, end="kill"):
-        """Ends the server, moves the clock, and starts it again."""
+        """Stops the server, moves the clock, and starts the server again."""
         getattr(self.server, end)()
         self.move(seconds)
         self.server.start()
 
     def command(self, *words):
-        """`stratalog` with the moved clock; returns its exit status and what it said."""
+        """Runs `stratalog` with the moved clock; returns its exit status and output."""
         done = subprocess.run(
             [str(stratalog_binary()), *words, "--data-dir", str(self.server.data_dir)],
             capture_output=True, text=True, timeout=60, env={**os.environ, **self.server.environment},
@@ -67,7 +67,7 @@ def one(connection, sql):
 
 
 def micros(connection):
-    """What the server gives out: microseconds since 1970."""
+    """The server's time: microseconds since 1970."""
     return one(connection, "SELECT (extract(epoch FROM time) * 1000000)::bigint FROM stratalog.clock")
 
 
@@ -79,7 +79,7 @@ def until(condition, seconds=10):
 
 
 def fill(connection, rows):
-    """Rows by the server's clock, one statement each: their times are given in this order."""
+    """Inserts rows with the server's clock, a statement each: their times ascend in this order."""
     for _ in range(rows):
         connection.execute("INSERT INTO events (n) SELECT count(*) FROM events")
 
@@ -112,7 +112,7 @@ def test_f23_a_jump_under_a_running_server(directory, jump):
         assert (held > 0) == (jump > FOLLOWED)
         assert (len(alarms) > 0) == (abs(jump) > FOLLOWED), alarms
         check(connection, 10)
-    # Neither a crash nor a stop takes time back, or forgets what is held.
+    # Neither a crash nor a stop moves time back or loses the held time.
     for end in (moved.server.kill, moved.server.stop):
         end()
         moved.server.start()
@@ -189,10 +189,10 @@ def test_f23_a_start_ten_days_ahead_deletes_nothing(directory):
         assert "accept_clock_jump" in alarms(connection)[0]
         checks = requests.get(f"http://127.0.0.1:{moved.server.http_port}/health", timeout=10).json()["checks"]
         assert "accept_clock_jump" in checks[0]["message"]
-        # The grapher looks at retention once a second.
+        # The grapher checks retention every second.
         time.sleep(4)
         check(connection, 5)
-    # The clock is set right: retention goes by it, and time is still ahead.
+    # The clock is correct again: retention uses it, while the server's time is still ahead.
     moved.restart(0)
     with moved.connect() as connection:
         assert micros(connection) - began >= 9 * DAY * 10**6
@@ -201,7 +201,7 @@ def test_f23_a_start_ten_days_ahead_deletes_nothing(directory):
         time.sleep(3)
         check(connection, 5)
         fill(connection, 1)
-    # While a server runs, there is no correction.
+    # No correction while a server runs.
     status, said = moved.command("clock", "--correct")
     assert (status, "in use" in said) == (4, True), said
     moved.server.stop()
@@ -274,7 +274,7 @@ def test_f23_a_start_outside_of_time_is_refused(directory, seconds, what):
     with moved.connect() as connection:
         connection.execute("CREATE TABLE events (n BIGINT)")
         fill(connection, 5)
-    # Under a running server, too, nothing breaks. Plans note when they begin, which they cannot before 1970.
+    # A running server survives too. Plans record their start time, which must not lie before 1970.
     moved.move(seconds)
     with moved.connect() as connection:
         if seconds < 0:

@@ -1,4 +1,4 @@
-"""psycopg 3: COPY IN and OUT, and every way in which its data can be wrong."""
+"""psycopg 3: COPY IN and OUT, and every error in the data."""
 
 import datetime as dt
 import os

@@ -1,12 +1,12 @@
-"""COPY's options, in every form, right and wrong: errors and data are PostgreSQL's."""
+"""COPY's options in every valid and invalid form: errors and data equal PostgreSQL's."""
 
 import psycopg
 import pytest
 
-# Text first: where a delimiter is not the one of the data, that is what is wrong.
+# Text columns first: a wrong delimiter then causes an error about the delimiter, not about a value.
 COLUMNS = "a text, b text, time timestamptz NOT NULL"
 
-# What stands behind STDIN and STDOUT.
+# The options behind STDIN and STDOUT.
 OPTIONS = """
 (FORMAT csv)
 (FORMAT CSV, HEADER)
@@ -110,7 +110,7 @@ def pair(server, postgres):
 
 
 def said(connection, sql, data=None):
-    """What a COPY gives; or its error."""
+    """The result of a COPY, or its error."""
     try:
         with connection.cursor() as cursor:
             with cursor.copy(sql) as copy:
@@ -120,7 +120,7 @@ def said(connection, sql, data=None):
             return cursor.rowcount
     except psycopg.Error as error:
         connection.rollback()
-        # A syntax error's text is the parser's own.
+        # The text of a syntax error depends on the parser.
         return error.sqlstate, None if error.sqlstate == "42601" else error.diag.message_primary
 
 
@@ -150,7 +150,7 @@ def test_data_in_latin1_comes_in_and_goes_out(pair):
         with each.cursor().copy("COPY copied (a, b) TO STDOUT (ENCODING 'latin1', FORMAT csv)") as copy:
             assert b"".join(bytes(part) for part in copy) == b"caf\xe9,\xfcber\n"
         each.execute("DELETE FROM copied")
-    # A character that it lacks.
+    # A character missing in the encoding.
     sql = "COPY (SELECT '5 \u20ac' AS a) TO STDOUT (ENCODING 'latin1')"
     assert said(pair[0], sql) == said(pair[1], sql)
 

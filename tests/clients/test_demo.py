@@ -1,4 +1,4 @@
-"""`stratalog demo`, with few rows: it ends well, fits a terminal, and leaves nothing behind."""
+"""`stratalog demo` with few rows: it succeeds, fits a terminal, and leaves nothing behind."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def processes(said):
 def test_from_start_to_end(tmp_path):
     said, errors = start(tmp_path).communicate(timeout=120)
     assert errors == ""
-    # The program's own path is as long as it is.
+    # The length of the program's path varies.
     lines = said.replace(str(stratalog_binary()), "stratalog").splitlines()
     assert not [line for line in lines if len(line) > 80]
     assert "40,320 rows of 21 columns" in said and "unchanged" in said and "psql -h" in said
@@ -78,7 +78,7 @@ def test_kept(tmp_path):
             os.kill(pid, 0)
         except ProcessLookupError:
             break
-        # Nobody waits for it in a container without an init process: a zombie has ended, too.
+        # A container without an init process never reaps zombies: a zombie counts as ended.
         with open(f"/proc/{pid}/stat") as stat:
             if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
                 break

@@ -1,4 +1,4 @@
-"""The pages of docs/clients: their examples do what they say, in their order."""
+"""The pages of docs/clients: their examples work as documented, in order."""
 
 import pathlib
 import re
@@ -25,7 +25,7 @@ def test_examples(server, page):
             continue
         done = subprocess.run(["sh", "-e", "-c", code], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
-    # One program a page: later examples use what earlier ones made.
+    # One program per page: later examples use the results of earlier examples.
     if python:
         done = subprocess.run([sys.executable, "-c", "\n".join(python)], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr

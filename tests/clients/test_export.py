@@ -1,4 +1,4 @@
-"""`stratalog export`: what it writes is what import reads back, and what other tools read."""
+"""`stratalog export`: import and other tools can read its files."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ours
 
 ROWS = 3_000
 ALL = {"time": "timestamptz", "host": "text", "n": "bigint", **COLUMNS}
-# Parquet has no type for them: they are written as text.
+# Parquet lacks these types: export writes text.
 TEXTS = [name for name, sql_type in COLUMNS.items() if sql_type.startswith("interval")]
 ODD = ["", '"', "a,b", "a\nb", "a\r\nb", "\\N", "\\.", "NULL", "null", "\t", " x ", "é", "'", "--", "{}"]
 
@@ -48,7 +48,7 @@ def create(connection, table):
 
 @pytest.fixture(scope="module")
 def filled(scratch):
-    """A server with a table of all types in all tiers, how to connect to it, and what it answers."""
+    """A server with a table of all types in all tiers, its connection parameters, and its answers."""
     with Stratalog(scratch / "exported") as server, connect(server) as connection:
         create(connection, "t")
         connection.execute("CREATE TABLE odd (time TIMESTAMPTZ NOT NULL, s TEXT, s2 TEXT)")
@@ -63,7 +63,7 @@ def filled(scratch):
 
 
 def without_json_nulls(column):
-    """NDJSON has one null for that of SQL and that of JSON: it is read as the former."""
+    """NDJSON has a single null for SQL NULL and JSON null: it is read as SQL NULL."""
     bare = lambda value: None if value == "null" else [bare(item) for item in value] if isinstance(value, list) else value
     return pa.chunked_array([pa.array([bare(value) for value in column.to_pylist()], column.type)])
 

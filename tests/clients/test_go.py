@@ -11,7 +11,7 @@ NAMES = [name.split(".", 1)[1] for name in languages.names("go", "*_test.go", r"
 
 @pytest.fixture(scope="module")
 def found(server):
-    # `environment` finds the Go that `scripts/setup` put aside.
+    # `environment` finds the Go installation of `scripts/setup`.
     script = f"source {languages.HERE.parents[1]}/scripts/environment; exec go test -count=1 -json -timeout 120s ."
     out, errors = languages.run(["bash", "-c", script], server, cwd=languages.HERE / "go")
     found, said = {}, {}

@@ -1,4 +1,4 @@
-"""HTTP, by what everybody has: curl's requests, written out."""
+"""HTTP with a universal client: curl's requests, written out."""
 
 import datetime
 import gzip
@@ -50,7 +50,7 @@ def test_lines_make_tables_and_columns(server, postgres, table):
     rows = postgres.execute(f"SELECT host, region, usage, count, big, ok, note, time FROM {table} ORDER BY host").fetchall()
     when = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     assert rows == [("a", "eu", 1.5, 3, 7, True, 'two "words"', when), ("b", "", 2.0, None, None, None, None, when)]
-    # A new field is a new column; the same key takes the place of the row.
+    # A new field adds a column; a row with an existing key is replaced.
     assert write(server, f"{table},host=b usage=3,more=1i 1704067200000000000\n")[0] == 204
     assert postgres.execute(f"SELECT usage, more FROM {table} WHERE host = 'b'").fetchall() == [(3.0, 1)]
     keys = postgres.execute("SELECT column_name FROM information_schema.key_column_usage WHERE table_name = %s ORDER BY ordinal_position",
@@ -132,7 +132,7 @@ def test_too_many_columns_are_refused(server, postgres, table):
 
 def test_a_tag_that_the_key_lacks_joins_it(server, postgres, table):
     assert write(server, f"{table},a=1 v=1i 1\n")[0] == 204
-    # The same time and a, without and with b: two series.
+    # The same time and the same `a`, without and with `b`: two series.
     assert write(server, f"{table},a=1 v=2i 2\n{table},a=1,b=2 v=3i 2\n{table},b=2 v=4i 2\n")[0] == 204
     assert write(server, f"{table},a=1 v=5i 1\n{table},a=1,b=2,c=3 v=6i 1\n")[0] == 204
     rows = postgres.execute(f"SELECT a, b, c, v FROM {table} ORDER BY time, v").fetchall()
@@ -148,7 +148,7 @@ def test_a_tag_of_a_table_without_a_key_is_refused(server, postgres, table):
 
 
 def test_a_tag_of_a_column_outside_of_the_key_is_refused(server, postgres, table):
-    # As a tag it would have two series replace each other.
+    # As a tag, `region` would make rows of two series replace each other.
     assert write(server, f'{table},host=a region="x" 1\n')[0] == 204
     status, _, body = write(server, f"{table},host=a,region=eu v=1 2\n{table},host=a v=2 2\n")
     assert status == 400 and "not part of the key" in body.decode()
@@ -267,7 +267,7 @@ def test_sql_with_parameters_and_errors(server, table):
 
 
 def test_numbers_keep_their_digits(server, table):
-    """CL-10: no door rounds a value."""
+    """CL-10: no protocol rounds a value."""
     def ask(sql, params=()):
         body = json.dumps({"sql": sql}).removesuffix("}") + f', "params": [{", ".join(params)}]}}'
         headers = {"Content-Type": "application/json"}
@@ -339,7 +339,7 @@ def eventually(postgres, sql, wanted, seconds=20):
 def test_lines_over_tcp(server, postgres, table, pieces):
     count = 300 if pieces == 7 else 50_000
     data = "".join(f"{table},host=h{n % 10} v={n}i {n}\n" for n in range(count)).encode()
-    # The server hangs up when all is stored.
+    # The server closes the connection after storing everything.
     assert tcp(server, data, pieces) == b""
     assert postgres.execute(f"SELECT count(*), sum(v) FROM {table}").fetchone() == (count, count * (count - 1) // 2)
 

@@ -1,4 +1,4 @@
-"""The doors of HTTP and line protocol against those who knock wrongly, too often, or not at all."""
+"""HTTP and line protocol with clients that send wrong requests, too many requests, or nothing."""
 
 import concurrent.futures
 import gzip
@@ -24,7 +24,7 @@ def postgres(server):
 
 
 def raw(port, data, seconds=10):
-    """All that comes back for some bytes."""
+    """The whole answer to some bytes."""
     with socket.create_connection(("127.0.0.1", port), seconds) as line:
         line.settimeout(seconds)
         line.sendall(data)
@@ -55,7 +55,7 @@ def test_hosts(server):
     assert request(server, [("Host", "localhost"), ("Host", "evil.example")])[0] == 400
     assert request(server, [("Host", "user@localhost")])[0] == 400
     assert request(server, [("Host", "localhost")], path="http://evil.example/api/sql?q=SELECT+1")[0] == 403
-    # Before HTTP/1.1 there was no Host.
+    # HTTP/1.0 has no Host header.
     assert b"200 OK" in raw(port, b"GET /ping?verbose=true HTTP/1.0\r\n\r\n")
 
 
@@ -81,7 +81,7 @@ def test_a_browsers_write_has_a_form_of_its_own(server, table):
     assert request(server, own, line, "POST", "/write")[0] == 415
     assert request(server, [*own, ("Content-Type", "application/octet-stream")], line, "POST", "/write")[0] == 204
     assert request(server, [*own, ("X-Requested-With", "x")], line, "POST", "/write")[0] == 204
-    # Who is no browser goes on as before.
+    # Clients other than browsers are unaffected.
     for kind in ["text/plain", "application/x-www-form-urlencoded"]:
         assert request(server, [own[0], ("Content-Type", kind)], line, "POST", "/write")[0] == 204
 
@@ -101,7 +101,7 @@ def test_get_only_reads(server, postgres, table, path):
         assert status == 400 and b"read" in body, (statement, status, body)
         if "exec" not in path:
             assert json.loads(body)["sqlstate"] == "25006", (statement, body)
-    # Nothing but a query can be explained, by whichever method.
+    # Only queries can be explained, with any method.
     explained = f"EXPLAIN ANALYZE INSERT INTO {table} VALUES (now(), 1)"
     for method in ("GET", "POST"):
         status, _, body = ask(server, path + urllib.parse.quote(explained), b"" if method == "POST" else None, method)
@@ -160,7 +160,7 @@ def test_a_line_that_its_table_refuses_is_refused_alone(server, postgres, table)
     assert all("same key and time" in error["error_message"] for error in told["data"])
     assert postgres.execute(f"SELECT host, v FROM {table} ORDER BY host, v").fetchall() == [("a", 1), ("a", 5), ("b", 3)]
     assert postgres.execute(f"SELECT count(*) FROM {table}_x").fetchone() == (2,)
-    # All collide, and each version says so in its own words.
+    # All lines collide, and each API version reports the collision in its own format.
     for path, key in (("/write", "error"), ("/api/v2/write?bucket=public", "message")):
         status, _, body = write(server, f"{table},host=a v=9i {at}\n{table},host=b v=9i {at}\n", path)
         assert status == 400 and "line 1" in json.loads(body)[key] and "dropped=2" in json.loads(body)[key], body
@@ -170,7 +170,7 @@ def test_a_line_that_its_table_refuses_is_refused_alone(server, postgres, table)
 
 def test_lines_out_of_range_are_refused_alone(server, postgres, table):
     postgres.execute(f"CREATE TABLE {table} (time timestamptz, v int) WITH (time_source = 'client')")
-    # Nothing is accepted from before the session of requests began.
+    # Starts the session of requests: events from before its start are refused.
     assert write(server, f"{table}_before v=1 1\n")[0] == 204
     now = time.time_ns()
     good = "".join(f"{table} v={n}i {now + n * 1000}\n" for n in range(200))
@@ -209,7 +209,7 @@ def test_lines_that_pad_rows_are_refused_before_they_fill_the_memory(tmp_path):
         assert set(statuses) <= {400, 413, 429, 503}, statuses
         assert ask(server, "/health")[0] == 200 and server.alive()
         assert memory_bytes(server) - before < 2_100 << 20
-        # A request that pads little is stored as ever.
+        # A request with little padding is stored as before.
         assert write(server, "".join(f"m_e f{n % 20}=1 {n}\n" for n in range(20_000)))[0] == 204
 
 
@@ -246,7 +246,7 @@ def test_silent_connections_keep_nobody_out(tmp_path):
     with Stratalog(tmp_path / "data", "--connections-max", "20") as server:
         ports = (server.http_port, server.ilp_port, server.flight_port, server.port)
         silent = [socket.create_connection(("127.0.0.1", port), 10) for port in ports for _ in range(120)]
-        # Some have begun something, and do not go on.
+        # Some connections have begun a request and then stay silent.
         for line in silent[:120:3]:
             line.sendall(b"GET /he")
         begun = time.monotonic()
@@ -266,7 +266,8 @@ def test_silent_connections_keep_nobody_out(tmp_path):
 
 
 def test_half_lines_leave_when_others_come(tmp_path):
-    """A connection that is silent for half a minute leaves when its place is wanted, with the lines that it sent."""
+    """A connection that is silent for half a minute is closed if another client needs its place; its lines are
+    stored."""
     with Stratalog(tmp_path / "data", "--connections-max", "10") as server:
         half = [socket.create_connection(("127.0.0.1", server.ilp_port), 10) for _ in range(10)]
         for number, line in enumerate(half):
@@ -308,14 +309,14 @@ def test_lines_of_one_request_with_one_time_are_one_row(server, postgres, table)
     lines = (f"{table},host=a x=1i 1\n{table},host=b x=2i 1\n{table},host=a y=3i 1\n{table},host=a x=4i 2\n{table},host=a y=5i,x=6i 1\n"
              f"{table} y=7i 1\n{table} x=8i 1\n")
     assert write(server, lines)[0] == 204
-    # Times are nanoseconds apart, which an epoch of microseconds does not tell.
+    # The times differ by nanoseconds, which an epoch in microseconds cannot express.
     rows = (f"SELECT host, x, y, CASE time WHEN '1970-01-01 00:00:00.000000001Z' THEN 1 WHEN '1970-01-01 00:00:00.000000002Z' THEN 2 END"
             f" FROM {table} ORDER BY 1, 4")
     assert postgres.execute(rows).fetchall() == [("", 8, 7, 1), ("a", 6, 5, 1), ("a", 4, None, 2), ("b", 2, None, 1)]
     # Another request replaces the row.
     assert write(server, f"{table},host=a x=9i 1\n")[0] == 204
     assert postgres.execute(rows).fetchall()[1] == ("a", 9, None, 1)
-    # Tables that keep every row keep every line.
+    # Tables that keep every row also keep every line.
     postgres.execute(f"CREATE TABLE {table}_all (time timestamptz, x int, y int) WITH (collision = 'all')")
     assert write(server, f"{table}_all x=1i 1\n{table}_all y=2i 1\n")[0] == 204
     assert postgres.execute(f"SELECT count(*) FROM {table}_all").fetchone() == (2,)

@@ -1,4 +1,4 @@
-"""A server in 2 GB of memory, and clients that ask for more (CL-10)."""
+"""A server with 2 GB of memory, and clients that request more (CL-10)."""
 
 import socket
 import threading
@@ -55,9 +55,9 @@ HOSTILE = [
     "SELECT array_agg(g) FROM generate_series(1, 1000000000) g",
 ]
 
-# One at a time: eight of these at once take more than the server gives back in time.
+# Run one at a time: eight of these statements together take more memory than the server frees in time.
 ALONE = [
-    # Elements of an array share a text until a function copies them.
+    # The elements of an array share a text until a function copies them.
     "SELECT array_fill(repeat('x', 1000000), array[5000]) IS NULL",
     *(f"SELECT {call.format('array_fill(repeat($$x$$, 1000000), array[3000])')}" for call in (
         "length({}::text)", "length(array_to_string({}, ','))", "cardinality(array_distinct({}))",
@@ -102,7 +102,7 @@ def small(scratch, group):
 
 
 class Watch:
-    """Asks `SELECT 1` all the time, and remembers the longest wait."""
+    """Asks `SELECT 1` continuously, and records the longest wait."""
 
     def __init__(self, server):
         self.server, self.longest, self.failed, self.ends = server, 0.0, None, threading.Event()
@@ -131,7 +131,7 @@ class Watch:
 
 
 def refused(server, sql, allowed=("53200", "54000", "53100", "57014")):
-    """Runs a statement, which may be refused; its SQLSTATE, or None."""
+    """Runs a statement that may be refused; returns its SQLSTATE, or None."""
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute("SET statement_timeout = '20s'")
         try:
@@ -218,7 +218,7 @@ def test_half_messages_and_rows_of_many_clients(small, group):
 
 
 def quietly(wire, data):
-    """Sends to a server that may close, or not read."""
+    """Sends to a server that may close the connection or not read."""
     try:
         wire.send(data)
     except OSError:
@@ -271,7 +271,7 @@ def test_answers_of_flight_that_nobody_reads(small, group):
             cursor.execute("SELECT repeat('x', 1000000) AS s FROM generate_series(1, 2000)")
             held.append(cursor.fetch_record_batch().read_next_batch().num_rows)
         except Exception as error:
-            # A refusal is an answer.
+            # A refusal is a valid answer.
             held.append(error)
 
     with Watch(small):
@@ -283,7 +283,7 @@ def test_answers_of_flight_that_nobody_reads(small, group):
     assert small.alive()
     for thread in threads:
         thread.join(timeout=10)
-    # Statements before their connections: the driver's finalizers would raise errors later.
+    # Close statements before their connections: otherwise the driver's finalizers raise errors later.
     for one in reversed(held):
         if hasattr(one, "close"):
             one.close()
@@ -307,7 +307,7 @@ def test_parameters_of_a_large_request(small, group):
 
 
 def test_messages_of_flight_without_a_login(small, group):
-    """Calls over HTTP/2 by hand would be long: the client library sends one large message in each."""
+    """Raw HTTP/2 calls would be long: the client library sends a large message in each call instead."""
     flight = pytest.importorskip("pyarrow.flight")
 
     def call():

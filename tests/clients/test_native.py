@@ -144,7 +144,7 @@ def test_f14_record_one_many_pipelined(events, connection):
     assert (event.payload, event.gsn, event.tick) == (b"42", gsns[42], ticks[42])
     assert event.time_ns == events.base_ns + event.tick
     assert events.flush() == 100
-    # To everybody else it is a table.
+    # For other clients a chronicle is an ordinary table.
     sql = f"SELECT count(*), max(_tick) FROM {events.name}"
     assert connection.execute(sql).fetchone() == (100, ticks[-1])
     assert "payload=b'42'" in repr(event) and f"tick={ticks[0]}" in repr(receipts[0])
@@ -196,7 +196,7 @@ def test_f104_subscribe(log, events):
     assert texts(itertools.islice(all_of_it, 4)) == ["a", "b", "long enough", "c"]
     assert texts(itertools.islice(behind, 2)) == ["b", "c"]
     assert texts(itertools.islice(live, 2)) == ["long enough", "c"]
-    # A thread that waits holds no other one up.
+    # A waiting thread does not block other threads.
     timer = threading.Timer(0.2, events.record, (b"later",))
     timer.start()
     assert live.next(20).payload == b"later"
@@ -243,14 +243,14 @@ def test_asyncio(server, table):
                 assert texts([event async for event in await events.replay()]) == [str(n) for n in range(50)]
                 assert (await events.read_record(receipts[0].gsn)).payload == b"3"
                 seen = []
-                # Waits that are cancelled lose nothing.
+                # Cancelled waits lose no event.
                 while len(seen) < 50:
                     try:
                         seen.append(await asyncio.wait_for(live.next(), 0.0005))
                     except asyncio.TimeoutError:
                         continue
                 assert texts(seen) == [str(n) for n in range(50)]
-                # Others go on while one waits.
+                # Other tasks continue during a wait.
                 waiting = asyncio.ensure_future(live.next())
                 await events.record(b"last")
                 assert (await waiting).payload == b"last"
@@ -354,7 +354,7 @@ def test_killed_amid_asyncio(directory):
 
 
 def test_the_package_is_typed():
-    """What is declared is there, and the two interfaces are alike."""
+    """All declared methods exist, and both interfaces match."""
     assert (pathlib.Path(stratalog.__file__).parent / "py.typed").exists()
     assert os.path.exists(pathlib.Path(stratalog.__file__).parent / "_native.pyi")
     for name in stratalog.__all__:

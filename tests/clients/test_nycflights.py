@@ -1,4 +1,4 @@
-"""A real data set by \\copy and by `stratalog import`; analytical queries compared with PostgreSQL."""
+"""A real data set, loaded with \\copy and with `stratalog import`; analytical queries compared with PostgreSQL."""
 
 import decimal
 import subprocess
@@ -49,7 +49,7 @@ def copied(server, files):
 
 
 def same(left, right):
-    """Equal, with numbers equal to nine digits: sums and averages may add in another order."""
+    """Equal, with numbers compared to nine digits: sums and averages may add in another order."""
     if isinstance(left, (float, decimal.Decimal)) or isinstance(right, (float, decimal.Decimal)):
         if left is None or right is None:
             return left is right

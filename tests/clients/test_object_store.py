@@ -1,4 +1,4 @@
-"""Stories in an object store: S3 as versitygw speaks it."""
+"""Stories in an object store: S3, provided by versitygw."""
 
 import random
 import time
@@ -18,7 +18,7 @@ HOSTS = ["alpha", "beta", "Gamma", "δέλτα", "eps'ilon", "zeta \"z\"", ""]
 
 
 def append(connection, first, last):
-    """Events newer than all others, a minute apart."""
+    """Appends events newer than all others, a minute apart."""
     connection.execute("INSERT INTO t SELECT '2025-01-01'::timestamptz + n * INTERVAL '1 minute', 'new', n "
                        f"FROM generate_series({first}, {last}) AS n")
 
@@ -57,7 +57,7 @@ def test_stories_in_an_object_store(directory, tmp_path):
         store.kill()
         newer = "SELECT count(*), sum(v) FROM t WHERE time >= '2025-01-01'"
         with connect(server) as connection:
-            # What does not need the store goes on, at once.
+            # Operations without the store continue immediately.
             start = time.monotonic()
             append(connection, 201, 300)
             connection.execute("INSERT INTO other VALUES (now(), 1)")
@@ -74,7 +74,7 @@ def test_stories_in_an_object_store(directory, tmp_path):
             assert state in ("08006", "58030"), (state, message)
             assert ".parquet" in message, message
             assert one(connection, "SELECT count(*) FROM stratalog.moves WHERE state = 'failed' AND error <> ''") >= 1
-            # The connection and the rest are as they were.
+            # The connection and all other data are unaffected.
             assert connection.execute(newer).fetchall() == [(400, 80_200)]
 
         store.start()
@@ -90,7 +90,7 @@ def test_stories_in_an_object_store(directory, tmp_path):
         with connect(server) as connection:
             assert tiers(connection) == {"story": 10_400}
             assert connection.execute(f"{everything_sql} WHERE time < '2025-01-01'").fetchall() == expected
-        # What no version names is gone: what a failed move left, and what was merged.
+        # Files without a reference in any version are deleted: remains of a failed move, and merged files.
         kept = {"/".join(path.parts[-2:]) for path in (store.directory / "lake").glob("some/prefix/*/*.parquet")}
         assert kept == {"/".join(file.split("/")[-2:]) for file in named}
 
@@ -108,7 +108,7 @@ def test_a_start_without_the_store_or_its_password(directory, tmp_path):
             connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, n INT)")
             connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
         connection.execute("CALL stratalog.compact('cold')")
-    # Whatever is not in the store is there without it.
+    # Data outside of the store is readable without the store.
     server = Stratalog(directory, *flags, environment=store.environment())
     server.start(90)
     with connect(server) as connection:
@@ -137,7 +137,7 @@ def test_a_prefix_belongs_to_one_directory(directory, tmp_path):
         assert status != 0 and "those of another data directory" in said and "s3://lake/mine/owner" in said
         with Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
             assert one(connection, "SELECT n FROM t") == 1
-        # Who is sure of it takes it.
+        # Deleting the owner file hands the folder over to another server.
         (store.directory / "lake" / "mine" / "owner").unlink()
         with Stratalog(tmp_path / "other", *flags, environment=store.environment()) as server:
             assert server.alive()
@@ -165,7 +165,7 @@ def test_wide_events_are_read_from_an_object_store_a_few_at_a_time(directory, tm
                  ([moment(START_NS + number * MINUTE_NS), payload] for number, payload in enumerate(payloads)))
             connection.execute("CALL stratalog.compact('t')")
             assert tiers(connection) == {"story": count}
-        # Nothing of it is in memory any more.
+        # After the kill, the server's memory is empty.
         server.kill()
         server.start()
         with connect(server) as connection:

@@ -66,7 +66,7 @@ def test_the_index_is_the_time(connection, engine, table, frame):
 
 @pytest.mark.ours
 def test_an_index_of_its_own(engine, table, frame):
-    """pandas' default, index=True, asks for CREATE INDEX."""
+    """pandas' default, index=True, sends CREATE INDEX."""
     frame.set_index("time").to_sql(table, engine)
     assert pd.read_sql(sa.text(f"SELECT count(*) AS n FROM {table}"), engine).n[0] == len(frame)
 
@@ -109,7 +109,7 @@ def test_times_without_a_zone(engine, table):
 
 @pytest.mark.ours
 def test_a_frame_without_time_is_given_one(engine, table):
-    """CREATE TABLE without a time column adds one, filled by the clock."""
+    """CREATE TABLE without a time column adds a time column, filled by the clock."""
     before = dt.datetime.now(dt.timezone.utc)
     pd.DataFrame({"v": [1, 2, 3]}).to_sql(table, engine, index=False)
     found = pd.read_sql(f"SELECT time, v FROM {table} ORDER BY v", engine)

@@ -1,4 +1,4 @@
-"""pg_dump, unmodified: rows leave and come back, to PostgreSQL and to us."""
+"""Unmodified pg_dump: dumps rows and restores them, to PostgreSQL and to Stratalog."""
 
 import contextlib
 import re
@@ -79,7 +79,7 @@ def test_a_dump_of_postgresql_is_restored(server, postgres, table):
     psql(server, "-c", f"DROP TABLE {table}")
 
 
-# A table of each option, and of each kind of key: name, columns, options, rows.
+# A table for each option and for each kind of key: name, columns, options, rows.
 DUMPED = [
     ("plain", PLAIN, "", ROWS),
     ("keyed", KEYED, "", ROWS),
@@ -119,7 +119,7 @@ DUMPED = [
 
 
 def without_tokens(dump):
-    """Each dump has a random word that psql is restricted with."""
+    """Removes the random word with which each dump restricts psql."""
     return [line for line in dump.splitlines() if not line.startswith(("\\restrict", "\\unrestrict"))]
 
 
@@ -163,7 +163,7 @@ def test_a_full_dump_is_restored_whole(server, dumped, way, tmp_path):
     assert (psql(server, "-d", restored, "-At", "-c", shown).stdout == psql(server, *login, "-At", "-c", shown).stdout)
     described = psql(server, "-d", restored, "-c", "\\d keyed").stdout
     assert '"keyed_pkey" PRIMARY KEY' in described
-    # The rules of then go on.
+    # The restored tables keep their rules.
     for name, sqlstate in [("keyed", "23505"), ("served", "428C9"), ("served_keyed", "428C9"), ("sent", "SL001")]:
         rows = ROWS if name == "keyed" else "('2024-01-01 00:00+00', 'a')"
         done = psql(server, "-d", restored, "-v", "VERBOSITY=sqlstate", "-c", f"INSERT INTO {name} VALUES {rows}", check=False)
@@ -181,7 +181,7 @@ def test_times_of_the_server_are_restored_into_a_new_table_alone(server, table):
     assert psql(server, "-At", "-c", sealed).stdout == "f\n"
     done = psql(server, "-v", "VERBOSITY=verbose", stdin=copy, check=False)
     assert "428C9" in done.stderr and "never had a row" in done.stderr
-    # Deleted rows have been there.
+    # A table whose rows were deleted does not count as new.
     psql(server, "-c", f"DELETE FROM {table}")
     assert "428C9" in psql(server, "-v", "VERBOSITY=verbose", stdin=copy, check=False).stderr
     psql(server, stdin=f"COPY {table} (v) FROM stdin;\n3\n\\.\n")
@@ -206,7 +206,7 @@ def test_a_key_that_a_dump_adds_afterwards_is_added(server, postgres, table, res
         before = contents(postgres, table, AS_POSTGRES)
     psql(server, *restore, stdin=dump)
     assert contents(server, table) == before
-    # What the two servers say of themselves, and the settings that a dump begins with, may differ.
+    # The servers' version comments and the initial settings of a dump may differ.
     told = re.compile(r"^(--.*|SET .*|SELECT pg_catalog.set_config.*|)$")
     said = [[line for line in without_tokens(text) if not told.match(line)] for text in (pg_dump(server, *form), dump)]
     assert said[0] == said[1]

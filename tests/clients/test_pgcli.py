@@ -34,7 +34,7 @@ log_level = INFO
 
 
 def pgcli(server, directory, *arguments):
-    """Command and environment of pgcli with settings of its own."""
+    """Command and environment of pgcli with isolated settings."""
     settings = directory / "config"
     settings.write_text(SETTINGS.format(log=directory / "log"))
     program = pathlib.Path(sys.executable).with_name("pgcli")
@@ -44,7 +44,7 @@ def pgcli(server, directory, *arguments):
 
 
 class Terminal:
-    """pgcli with a screen of its own."""
+    """pgcli with its own screen."""
 
     def __init__(self, server, directory):
         self.screen, theirs = pty.openpty()
@@ -56,7 +56,7 @@ class Terminal:
         os.close(theirs)
 
     def expect(self, pattern, seconds=30):
-        """Waits until the screen has shown it; forgets what came before."""
+        """Waits for a pattern on the screen; discards the earlier output."""
         deadline = time.monotonic() + seconds
         while not (found := re.search(pattern, self.seen)):
             assert time.monotonic() < deadline and self.process.poll() is None, (pattern, self.seen[-3000:])
@@ -115,7 +115,7 @@ def test_a_session(terminal, filled):
 
 
 def test_what_completion_asks_for(server, filled):
-    """The queries that pgcli sends behind the prompt, and what it then proposes."""
+    """The completion queries of pgcli, and the resulting suggestions."""
     words = address(server)
     executor = PGExecute(words["database"], words["user"], "", words["host"], str(words["port"]), None)
     assert filled in [name for _, name in executor.tables()]

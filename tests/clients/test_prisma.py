@@ -36,7 +36,7 @@ def squeezed(text):
 
 @pytest.fixture
 def pulled(server, scratch, connection):
-    """What Prisma prints of a schema with two tables."""
+    """Prisma's output for a schema with two tables."""
     connection.execute(f"CREATE SCHEMA {SCHEMA}")
     connection.execute(
         f"CREATE TABLE {SCHEMA}.cpu (time TIMESTAMPTZ(6) NOT NULL, host TEXT NOT NULL, usage DOUBLE PRECISION DEFAULT 1.5, "
@@ -46,7 +46,7 @@ def pulled(server, scratch, connection):
     connection.execute(f"CREATE TABLE {SCHEMA}.plain (time TIMESTAMP(6) NOT NULL, v INT)")
     connection.execute(f"COMMENT ON TABLE {SCHEMA}.cpu IS 'processors'")
     place = languages.laid_out("prisma", scratch)
-    # Introspection runs none of the engines that Prisma downloads, but looks whether they are there.
+    # Introspection runs none of Prisma's downloaded engines, but checks that they exist.
     yield languages.run(
         ["node", "node_modules/prisma/build/index.js", "db", "pull", "--print"], server, cwd=place, PULLED_SCHEMA=SCHEMA,
         CHECKPOINT_DISABLE="1", PRISMA_HIDE_UPDATE_MESSAGE="1", PRISMA_QUERY_ENGINE_LIBRARY=str(place / "package.json"))
@@ -60,5 +60,5 @@ def test_tables_become_models(pulled):
     assert "model cpu {" in out, out + errors
     model = out[out.index("model cpu {"):]
     assert squeezed(model[:model.index("\n}") + 2]) == squeezed(MODELS)
-    # Without a key there is nothing that Prisma could address a row by.
+    # Without a key Prisma cannot address a row.
     assert "does not contain a valid unique identifier" in out and "model plain {" in out and "@@ignore" in out

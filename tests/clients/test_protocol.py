@@ -1,4 +1,5 @@
-"""Malformed start-up packets and messages: the sender is told or dropped, and nobody else notices."""
+"""Malformed start-up packets and messages: the sender gets an error or is disconnected, and other clients are
+unaffected."""
 
 import random
 import socket
@@ -16,7 +17,7 @@ NAMES = {"user": "postgres", "database": "postgres"} if AGAINST_POSTGRES else {}
 
 @pytest.fixture(autouse=True)
 def others_notice_nothing(server):
-    """A connection that was open before, and one that comes after, work."""
+    """An older connection and a new connection both work."""
     with psycopg.connect(server.dsn(), autocommit=True) as before:
         yield
         assert before.execute("SELECT 1").fetchone() == (1,)
@@ -111,7 +112,7 @@ def test_message(server, name):
     with Wire(server.port, seconds=15) as wire:
         wire.startup(**NAMES).ready()
         wire.send(MESSAGES[name])
-        # Either an error and the connection goes on, or an error and it ends.
+        # Either an error and the connection stays open, or an error and the connection ends.
         wire.send(packet(b"X"))
         wire.until_closed()
 
@@ -129,7 +130,7 @@ def test_message(server, name):
 def test_errors_of_the_extended_protocol(server, name, messages, sqlstate):
     with Wire(server.port) as wire:
         wire.startup(**NAMES).ready()
-        # What follows the error is skipped until Sync.
+        # After the error, messages are skipped until Sync.
         wire.send(messages, packet(b"P", b"\0SELECT 1\0\0\0"), packet(b"B", b"\0\0\0\0\0\0\0\0"),
                   packet(b"E", b"\0\0\0\0\0"), packet(b"S"))
         answer = wire.ready()

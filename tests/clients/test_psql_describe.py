@@ -1,4 +1,4 @@
-"""psql's describing commands and helpers: beside PostgreSQL's answers for an equal table."""
+"""psql's describing commands and helpers, compared with PostgreSQL's answers for an equal table."""
 
 import contextlib
 import csv
@@ -22,7 +22,7 @@ AS_POSTGRES = ("-U", "postgres", "-d", "postgres")
 
 @contextlib.contextmanager
 def table_on_both(server, postgres, table):
-    """Makes the table on both servers; runs psql on both: what ours says, what PostgreSQL says."""
+    """Creates the table on both servers and runs psql on both: Stratalog's output, PostgreSQL's output."""
     sides = ((server, ()), (postgres, AS_POSTGRES))
 
     def both(*arguments, **more):
@@ -56,7 +56,7 @@ def both_scripts(described, tmp_path, script):
 
 
 def listed(done, *left_out):
-    """The rows of a list as dictionaries, without columns that differ by nature."""
+    """The rows of a list as dictionaries, without columns that always differ."""
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     return [{key: value for key, value in row.items() if key not in left_out} for row in rows]
 

@@ -18,7 +18,7 @@ from drivers import COLUMNS, START, at, filled  # noqa: F401, a fixture
 
 @pytest.fixture
 def block(server):
-    """A connection that is not in autocommit."""
+    """A connection without autocommit."""
     with psycopg.connect(server.dsn()) as opened:
         yield opened
         opened.rollback()
@@ -308,7 +308,7 @@ def test_parameters_that_are_conditions_and_ends_of_slices(connection):
 
 
 def test_deferrable_is_a_name_behind_begin(connection):
-    """Statements of one message: the mode ends with its statement."""
+    """Several statements in a message: the mode ends with its statement."""
     connection.execute("BEGIN DEFERRABLE; SELECT 1; COMMIT")
     cursor = connection.execute("BEGIN; SELECT deferrable, 2 FROM (SELECT 1 AS deferrable) q; COMMIT")
     cursor.nextset()

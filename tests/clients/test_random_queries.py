@@ -1,6 +1,6 @@
-"""Random queries answer as PostgreSQL does, before and after the server was killed.
+"""Random queries get the same answers as in PostgreSQL, before and after the server is killed.
 
-CLIENT_TESTS_SEED chooses the seed, CLIENT_TESTS_QUERIES how many queries.
+CLIENT_TESTS_SEED chooses the seed, CLIENT_TESTS_QUERIES the number of queries.
 """
 
 import decimal
@@ -26,7 +26,7 @@ def fill(connection, statements):
 
 
 def plain(value):
-    """Numbers to nine digits: sums and averages may add in another order."""
+    """Rounds numbers to nine digits: sums and averages may add in another order."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
@@ -35,7 +35,7 @@ def plain(value):
 
 
 def answer(connection, query):
-    """The rows, in their order where the query has one; or what the error says."""
+    """The rows, in order if the query orders them; or the error."""
     try:
         rows = connection.execute(query).fetchall()
     except psycopg.Error as error:
@@ -50,7 +50,7 @@ def compare(ours, theirs, queries, zone):
         connection.execute(f"SET TimeZone = '{zone}'")
     for query in queries:
         wanted = answer(theirs, query)
-        # What fails there may succeed here: which rows are looked at first is open.
+        # A query that fails in PostgreSQL may succeed in Stratalog: the order of evaluation is open.
         if isinstance(wanted, list) and answer(ours, query) != wanted:
             differing.append(f"{query}\n  ours: {str(answer(ours, query))[:300]}\n  theirs: {str(wanted)[:300]}")
     assert not differing, f"seed {SEED}, {len(differing)} differ, among them\n" + "\n".join(differing[:5])

@@ -1,4 +1,4 @@
-"""The server around SQL: directories that are not ours, damage, two servers, full disks and budgets, restarts."""
+"""Server operation: foreign directories, damage, two servers, full disks and budgets, restarts."""
 
 import os
 import random
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.ours
 
 
 def fill(server, rows, start=0, table="t", text=""):
-    """COPYs rows whose `n` counts from `start`."""
+    """COPYs rows with `n` ascending from `start`."""
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} (time TIMESTAMPTZ NOT NULL, n INT NOT NULL, x TEXT, PRIMARY KEY (n, time))")
         with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
@@ -146,12 +146,12 @@ def test_unknown_and_bad_settings(directory):
         server.start()
 
 
-# The smallest that hold a frame of the largest size.
+# The smallest segments that hold a frame of the maximal size.
 SMALL_SEGMENTS = ["--segment-bytes", str(17 << 20)]
 
 
 def damaged(directory, rows=60_000):
-    """A stopped server with several journal segments, and those segments."""
+    """A stopped server with several journal segments, and the segments."""
     server = Stratalog(directory, *SMALL_SEGMENTS).start()
     for start in range(0, rows, 5000):
         fill(server, 5000, start=start, text="%0900d " % random.randrange(10**12))
@@ -169,7 +169,7 @@ def test_bit_flip(directory):
     status, said = server.start_failing()
     assert status != 0, "damage in the middle of the journal must not be passed over"
     assert victim.name in said and "offset" in said.lower(), said
-    # The same byte set right again makes everything readable.
+    # Restoring the byte makes everything readable again.
     flip(victim, offset)
     server.start()
     assert contents(server) == list(range(60_000))
@@ -265,7 +265,7 @@ def test_disk_full(small_disk):
             error = full
             break
     assert error is not None and error.sqlstate == "53100", error
-    # Nothing but that request failed.
+    # Only this request failed.
     assert server.alive()
     assert contents(server) == list(range(stored))
     assert shutil.disk_usage(small_disk).free > 4 << 20
@@ -274,7 +274,7 @@ def test_disk_full(small_disk):
             for n in range(1_000_000, 1_100_000):
                 connection.execute("INSERT INTO t VALUES ('2024-01-01', %s, %s)", (n, text))
         stored_rows = connection.execute("SELECT count(*) FROM t").fetchone()[0]
-    # With room again it goes on, without a restart.
+    # After space is freed the server continues, without a restart.
     ballast.unlink()
     deadline = time.monotonic() + 20
     while True:
@@ -294,16 +294,16 @@ def test_disk_full(small_disk):
 def test_budget_full(directory):
     server = Stratalog(directory, "--memory-bytes-max", str(24 << 20)).start()
     text = "y" * 500
-    # Events move into tablets when memory is short: more is stored than there is memory for.
+    # When memory is short, events move into tablets: more is stored than fits into memory.
     stored = 0
     while stored < 100_000:
         fill(server, 2000, start=stored, text=text)
         stored += 2000
-    # One statement that needs more than there is: what it has sent cannot move before it commits.
+    # A statement that needs more memory than available: its rows cannot move before the commit.
     with pytest.raises(psycopg.Error) as error:
         fill(server, 100_000, start=stored, text=text)
     assert error.value.sqlstate == "53200", error.value
-    # It has gone as a whole, and given its memory back.
+    # The statement was undone as a whole, and its memory was freed.
     fill(server, 2000, start=stored, text=text)
     stored += 2000
     assert contents(server) == list(range(stored))

@@ -125,7 +125,7 @@ def test_a_block_left_open_is_ended_and_gives_its_keys_back(server, connection):
         assert holder.execute("SELECT 1").fetchone() == (1,)
         holder.execute("BEGIN")
         holder.execute(row)
-        # Waits for the holder's fate, and finds the key free.
+        # Waits for the end of the holder's transaction, and finds the key free.
         connection.execute(row.replace(", 1)", ", 2)"))
         with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout) as ended:
             holder.execute("SELECT 1")

@@ -1,4 +1,4 @@
-"""SQLAlchemy, 2 here and 1.4 by test_sqlalchemy_14.py: reflection, Core, ORM, sessions, by each driver."""
+"""SQLAlchemy 2 (1.4 in test_sqlalchemy_14.py): reflection, Core, ORM, sessions, with each driver."""
 
 import asyncio
 import decimal

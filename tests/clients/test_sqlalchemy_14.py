@@ -1,4 +1,4 @@
-"""SQLAlchemy 1.4, which pandas no longer takes: the tests of test_sqlalchemy.py in a Python of its own."""
+"""SQLAlchemy 1.4, no longer supported by pandas: the tests of test_sqlalchemy.py in a separate Python."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
-"""Stories, the Parquet files of the cold tier: what other tools read in them, the same answers before
-and after every move, and retention."""
+"""Stories, the Parquet files of the cold tier: readable by other tools, with the same answers before and after every
+move, and retention."""
 
 import contextlib
 import decimal
@@ -27,7 +27,7 @@ STEP_NS = 5 * 10**9 + 7  # odd nanoseconds, that a microsecond does not hold
 ROWS = 50_000
 HOSTS = ["alpha", "beta", "Gamma", "δέλτα", "eps'ilon", "zeta \"z\"", ""]
 
-# Some values of every type, as COPY takes them; each column is NULL in one row of nine.
+# Some values of every type in COPY's format; each column is NULL in one row of nine.
 TYPES = {
     "boolean": ["true", "false"],
     "smallint": ["0", "-1", "32767", "-32768"],
@@ -55,7 +55,7 @@ TYPES = {
     "uuid": [str(uuid.UUID(int=0)), "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", str(uuid.UUID(int=2**128 - 1))],
     "jsonb": ['{"b": [1, 2.5, null, true], "a": {"c": "ü"}}', "[]", '"text"', "12", "null"],
 }
-# Arrays of every type: empty, with a NULL, with values of the type that need no escape.
+# Arrays of every type: empty, with a NULL, with values that need no escape.
 ARRAYS = {f"{of}[]": ["{}", "{NULL}", "{" + ",".join(f'"{value}"' for value in values[:3]) + ",NULL}"]
           for of, values in TYPES.items() if of not in ("bytea", "jsonb")}
 ARRAYS |= {"bytea[]": ["{}", r'{"\\x00ff",NULL,"\\x"}']}
@@ -75,7 +75,7 @@ def everything(numbers):
 
 @pytest.fixture(scope="module")
 def of_all_types(scratch):
-    """A server with a table that went through what tables go through, and the columns it has then."""
+    """A server with a table that has been through all operations on tables, and its final columns."""
     chance = random.Random(8)
     with Stratalog(scratch / "alltypes") as server, connect(server) as connection:
         types = ", ".join(f"{name} {sql_type}" for name, sql_type in COLUMNS.items())
@@ -92,7 +92,7 @@ def of_all_types(scratch):
         newer = everything(n for n in numbers[ROWS // 2 :] if n not in late)
         copy(connection, "t", columns, ([*row, row[2] % 5 or None] for row in newer))
         connection.execute("CALL stratalog.flush('t')")
-        # Late events, and some that take the place of others.
+        # Late events, and events that replace other events.
         shuffled = sorted(late) + chance.sample(numbers, 500)
         chance.shuffle(shuffled)
         copy(connection, "t", columns, ([*row, -1] for row in everything(shuffled)))
@@ -143,8 +143,8 @@ def test_a_tool_reads_what_the_server_answers(of_all_types, tool):
 
 
 def as_stored(answered, paths):
-    """A story from before a column was added does not have it, and the server answers its DEFAULT:
-    that is checked, and NULL put in its place, as a reader of several stories has it."""
+    """Fills in a column that was added after a story: the story lacks the column, and the server answers its
+    DEFAULT. The function checks the DEFAULT and replaces it with NULL, the value for a reader of several stories."""
     older = [path for path in paths if "added" not in pq.read_schema(path).names]
     assert older and len(older) < len(paths)
     stored = {seq for path in older for seq in pq.read_table(path, columns=["_seq"])["_seq"].to_pylist()}
@@ -171,7 +171,7 @@ def test_a_rename_touches_no_file(of_all_types):
 
 
 def field_ids(path):
-    """The ids of a story's columns, by name."""
+    """The column ids of a story, by name."""
     return {field.name: field.metadata[b"PARQUET:field_id"] for field in pq.read_schema(path)}
 
 
@@ -205,7 +205,7 @@ def answers(connection):
 
 @contextlib.contextmanager
 def asking_all_the_time(server, expected):
-    """Asks in the background, and fails when an answer is another one."""
+    """Queries in the background, and fails if an answer changes."""
     stop, wrong, asked = threading.Event(), [], []
 
     def ask():
@@ -263,13 +263,13 @@ def test_the_same_answers_in_every_tier(directory):
                 assert tiers(connection) == {tier: len(rows)}
                 assert answers(connection) == expected, (tier, restarted)
                 plan = "\n".join(line for (line,) in connection.execute("EXPLAIN ANALYZE SELECT sum(v) FROM t"))
-                # Cells tell of stories what the rows add up to.
+                # For stories, cells provide the sums of the rows.
                 read = r"story_cells_used=[1-9]" if tier == "story" else rf"{tier}_parts_read=[1-9].*\b{tier}_rows_read=20\."
                 assert re.search(rf"\b{read}", plan), plan
                 for other in {"journal", "tablet", "story"} - {tier}:
                     assert f"{other}_rows_read" not in plan, plan
 
-    # Some in every tier: stories, tablets, the journal; the answers are those of one tier again.
+    # Some rows in every tier: stories, tablets, the journal; the answers equal the answers of a single tier.
     with connect(server) as connection:
         connection.execute("DELETE FROM t")
         third = len(numbers) // 3
@@ -280,7 +280,7 @@ def test_the_same_answers_in_every_tier(directory):
         assert tiers(connection) == {"story": third, "tablet": third, "journal": len(rows) - 2 * third}
         found = answers(connection)
         for query in QUERIES:
-            # Rows came in another order.
+            # The rows came in another order.
             if "_seq" not in query:
                 assert found[query] == expected[query], query
     server.stop()
@@ -313,7 +313,7 @@ def test_retention(directory):
         assert one(connection, "SELECT min(time) > now() - INTERVAL '25 hours' FROM t")
         assert one(connection, "SELECT count(*) FROM t WHERE time > now() - INTERVAL '30 minutes'") == 1_000
 
-        # Old and new in one story: the rows go, and the file stays for the others.
+        # Old and new rows in one story: the old rows go, and the file stays for the new rows.
         connection.execute("ALTER TABLE t SET (retention = 'off')")
         connection.execute(insert.format("4 days"))
         connection.execute("CALL stratalog.compact('t')")

@@ -1,4 +1,4 @@
-"""The log by position, as psycopg and an HTTP client see it: SUBSCRIBE, TRIM, AFTER GSN, read_record."""
+"""The log by position, with psycopg and an HTTP client: SUBSCRIBE, TRIM, AFTER GSN, read_record."""
 
 import json
 import threading
@@ -96,7 +96,7 @@ def test_a_writer_comes_after_what_it_was_told_of(server, connection, events):
 
 
 def told(answer):
-    """The next server-sent event, as its fields; a comment is none."""
+    """The fields of the next server-sent event; comments are skipped."""
     fields = {}
     for line in answer:
         line = line.decode().rstrip("\n")
@@ -126,7 +126,7 @@ def test_server_sent_events(server, connection, events):
         third = told(answer)
         assert third["id"] == str(gsn)
         assert json.loads(third["data"]) == {"_gsn": gsn, "time": "2024-01-03 00:00:00+00", "v": 3}
-    # A browser that comes again.
+    # A reconnecting browser.
     with follow(server, last=first["id"], table=events) as answer:
         assert json.loads(told(answer)["data"])["v"] == 2
     connection.execute(f"TRIM {events} BEFORE GSN {gsn}")

@@ -1,4 +1,4 @@
-"""Prometheus that writes remotely, OpenTelemetry's exporters, and requests that they would not send."""
+"""Prometheus remote write, OpenTelemetry's exporters, and requests that neither of them sends."""
 
 import gzip
 import json
@@ -46,7 +46,7 @@ def field(number, payload):
 
 
 def series(labels, samples):
-    """A series with labels in the order in which they are given."""
+    """A series with labels in the given order."""
     body = b"".join(field(1, field(1, name.encode()) + field(2, value.encode())) for name, value in labels.items())
     for value, at_ms in samples:
         body += field(2, b"\x09" + struct.pack("<d", value) + b"\x10" + varint(at_ms))
@@ -54,7 +54,7 @@ def series(labels, samples):
 
 
 def snappy(body):
-    """The block format, without any compression."""
+    """Snappy's block format, without any compression."""
     out = varint(len(body))
     for at in range(0, len(body), 60):
         piece = body[at:at + 60]
@@ -93,14 +93,14 @@ remote_write:
         for schema, of in ((each, "up"), (one, "samples")):
             up = "" if of == "up" else "WHERE metric = 'up'"
             eventually(postgres, f"SELECT count(DISTINCT job), min(value), count(*) >= 6 FROM {schema}.{of} {up}", (2, 1.0, True), 60)
-        # Its other metrics have labels that `up` does not have: all of them are columns.
+        # Its other metrics have labels that `up` lacks: all of them become columns.
         eventually(postgres, f"SELECT count(*) > 0 FROM {one}.samples WHERE metric = 'prometheus_http_requests_total' AND code = '200'", (True,), 60)
         assert postgres.execute(f"SELECT DISTINCT rack FROM {each}.stratalog_sessions").fetchall() == [("r1",)]
         asked = urllib.request.urlopen(
             f"http://127.0.0.1:{port}/api/v1/query?query=prometheus_remote_storage_samples_failed_total%2Bprometheus_remote_storage_samples_dropped_total")
         failed = [result["value"][1] for result in json.load(asked)["data"]["result"]]
         assert failed == ["0", "0"], (tmp_path / "log").read_text()
-        # What it stored itself is what we stored.
+        # Prometheus's own data equals the data stored by Stratalog.
         at = postgres.execute(f"SELECT max(time) FROM {each}.stratalog_gsn WHERE time < (SELECT max(time) FROM {each}.stratalog_gsn)").fetchone()[0]
         theirs = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query=stratalog_gsn&time={at.timestamp()}"))
         ours = postgres.execute(f"SELECT value FROM {each}.stratalog_gsn WHERE time = %s", (at,)).fetchone()[0]
@@ -149,7 +149,7 @@ def test_samples_of_any_value_and_labels_that_come_later(server, postgres, table
     at = SECOND * 1000
     body = series({"__name__": table, "host": "a"}, [(1.5, at), (math.inf, at + 1), (math.nan, at + 2)])
     assert remote_write(server, snappy(body)) == (204, "")
-    # Sent again it is the same.
+    # A repeated request has no effect.
     assert remote_write(server, snappy(body)) == (204, "")
     later = series({"__name__": table, "host": "a", "rack": "r"}, [(2, at)]) + series({"__name__": table}, [(3, at)])
     assert remote_write(server, snappy(later), "/api/v1/write?durability=relaxed") == (204, "")
@@ -210,5 +210,5 @@ def test_otlp_tells_what_it_refuses(server, postgres, table):
     key = {"Idempotency_Key": "6a8e8a4e-7a4e-4d4b-9a9a-0d9f3c1b2a10/1"}
     for _ in range(2):
         assert otlp(server, "logs", log, f"?table={table}_logs", **key) == (200, {})
-    # Both records have one time, and both are kept; the request that came again is not.
+    # Both records have the same time, and both are kept; the repeated request is ignored.
     assert postgres.execute(f"SELECT count(*) FROM {table}_logs").fetchone() == (2,)

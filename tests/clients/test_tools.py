@@ -1,7 +1,7 @@
-"""What Grafana, Superset, Metabase, DBeaver, DataGrip and pgAdmin ask: the answer is PostgreSQL's.
+"""Queries of Grafana, Superset, Metabase, DBeaver, DataGrip and pgAdmin: the answers equal PostgreSQL's.
 
-tools/NAME.sql has the questions of a tool on connecting and on browsing, in our words: the same catalogs,
-columns, functions and forms. `{cpu}` is the oid of the table, which tools fill in from earlier answers.
+tools/NAME.sql has a tool's queries on connecting and on browsing, reworded: the same catalogs, columns, functions
+and forms. `{cpu}` is the oid of the table, which tools take from earlier answers.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ INSERT INTO tools_cpu VALUES
 INSERT INTO tools_log VALUES ('2024-01-01', 1, 'x'), ('2024-01-02', 2, NULL);
 """
 
-# Columns that differ by nature, and why.
+# Columns that always differ, with the reason.
 OWN_NUMBER = "each server numbers its objects"
 SIZES = "files and their statistics are each server's own"
 NOT_COMPARED = {
@@ -50,16 +50,16 @@ NOT_COMPARED = {
     "version": "of the program", "transaction_isolation": "a block reads one snapshot", "QUERY PLAN": "our own plans",
 }
 
-# Questions for lists of what the server brings with it: ours may be a part of PostgreSQL's.
+# Queries for lists of built-in objects: Stratalog's list may be a subset of PostgreSQL's.
 PART = ("pg_catalog.pg_collation c", "pg_catalog.pg_am m", "pg_catalog.pg_type t\nLEFT OUTER JOIN pg_catalog.pg_type e")
-# Schemas that only one of the two has.
+# Schemas that exist only in one of the two.
 OWN_SCHEMAS = {"stratalog", "pg_toast"}
-# Index methods that are ours alone.
+# Index methods specific to Stratalog.
 OWN_METHODS = {"bloom", "inverted"}
 
 
 def renamed(cluster):
-    """Gives PostgreSQL's first role the name of ours, and it a database of that name beside `postgres`."""
+    """Renames PostgreSQL's first role to Stratalog's, and adds a database of this name besides `postgres`."""
     for user, statements in (
         ("postgres", ["CREATE ROLE helper SUPERUSER LOGIN"]),
         ("helper", ["ALTER ROLE postgres RENAME TO stratalog"]),
@@ -72,7 +72,7 @@ def renamed(cluster):
 
 @pytest.fixture(scope="module")
 def sides(scratch):
-    """A connection to the server under test and one to PostgreSQL, with equal tables and names."""
+    """A connection to the server under test and a connection to PostgreSQL, with equal tables and names."""
     with Postgres() if AGAINST_POSTGRES else Stratalog(scratch / "tools") as server, Postgres() as oracle:
         clusters = (server, oracle)
         for cluster in clusters:
@@ -89,7 +89,7 @@ def sides(scratch):
 
 
 def ask(side, question, prepare=False):
-    """The last result of a question: command tag, names and types of columns, rows."""
+    """The last result of a query: command tag, names and types of columns, rows."""
     cpu = side.execute("SELECT oid::bigint FROM pg_class WHERE relname = 'tools_cpu'").fetchone()[0]
     cursor = side.execute(question.replace("{cpu}", str(cpu)), prepare=prepare)
     while cursor.description is None and cursor.nextset():
@@ -100,7 +100,7 @@ def ask(side, question, prepare=False):
 
 
 def compared(question, names, rows):
-    """Rows without the columns and schemas that are not compared; sorted when the question does not."""
+    """Rows without the excluded columns and schemas; sorted unless the query orders them."""
     keep = [place for place, name in enumerate(names) if name not in NOT_COMPARED]
     if re.search("pg_namespace|schemata", question):
         schemas = [place for place, name in enumerate(names) if name in ("nspname", "name", "TABLE_SCHEM")]

@@ -188,7 +188,7 @@ def test_nanoseconds_survive_as_text(connection, table):
 
 @pytest.mark.parametrize("format", ["s", "b", "t"])
 def test_numerics_are_numbers_wherever_they_stand(connection, format):
-    """Decimals, and integers that no bigint holds, come as numeric: psycopg says so."""
+    """Decimals, and integers beyond bigint, arrive as numeric: psycopg declares this type."""
     def one(sql, *values):
         return connection.execute(sql.replace("?", f"%{format}"), values).fetchone()[0]
 

@@ -21,7 +21,7 @@ class Wire:
         return self
 
     def ready(self):
-        """Reads until ReadyForQuery; the messages before it."""
+        """Reads until ReadyForQuery; returns the messages before it."""
         messages = []
         while True:
             kind, body = self.message()
@@ -30,7 +30,7 @@ class Wire:
                 return messages
 
     def message(self):
-        """One message: (type, body); (None, b'') at the end of the stream."""
+        """A message: (type, body); (None, b'') at the end of the stream."""
         head = self._exactly(5)
         if head is None:
             return None, b""
@@ -38,7 +38,7 @@ class Wire:
         return head[:1], self._exactly(length - 4) or b""
 
     def until_closed(self):
-        """The messages until the server closes."""
+        """The messages until the server closes the connection."""
         messages = []
         while True:
             try:
@@ -69,7 +69,7 @@ class Wire:
 
 
 def packet(kind, body=b""):
-    """A message with its right length."""
+    """A message with the correct length."""
     return kind + struct.pack("!I", len(body) + 4) + body
 
 

@@ -1,1 +1,2 @@
-"""A search for wrong answers: random statements against PostgreSQL and DuckDB, until the time is over."""
+"""A search for wrong answers: random statements, compared with PostgreSQL and DuckDB, until the time
+is over."""

@@ -1,4 +1,4 @@
-"""Runs a statement on both servers and says whether the answers differ, and in which way."""
+"""Runs a statement on both servers and classifies the difference of the answers."""
 
 import re
 from decimal import Decimal, InvalidOperation
@@ -6,9 +6,9 @@ from decimal import Decimal, InvalidOperation
 from psycopg import pq
 
 DIAGNOSTIC = pq.DiagnosticField
-# SQLSTATE classes of evaluation: the row that fails first is open, so a success beside an error is no difference.
+# SQLSTATE classes of evaluation: the order of rows is open, so an error against a success is no difference.
 EVALUATION = ("22", "21")
-# A documented refusal, and a limit.
+# Documented refusals, and limits.
 REFUSED = ("0A000", "54000", "54001")
 
 
@@ -51,7 +51,7 @@ def same(ours, theirs, shorter=False, kind=None):
     """Equal texts, or numbers that differ by rounding in the last digits of a double.
 
     `shorter` allows a number that is cut after four digits or more. PostgreSQL adds values of the type real in
-    single precision, and Stratalog in double precision.
+    single precision, Stratalog in double precision.
     """
     if ours == theirs:
         return True
@@ -60,7 +60,7 @@ def same(ours, theirs, shorter=False, kind=None):
     one, other = number(ours), number(theirs)
     if one is None or other is None or not one.is_finite() or not other.is_finite():
         return one is not None and other is not None and one.is_nan() and other.is_nan()
-    # A sum of doubles may add in another order.
+    # A sum of doubles may add its terms in another order.
     allowed = max(abs(one), abs(other)) * Decimal("1e-5" if kind == FLOAT4 else "1e-9")
     digits = -one.as_tuple().exponent
     if shorter and digits >= 4:
@@ -97,7 +97,7 @@ def _sorted(rows):
 
 
 def _rank(value):
-    """NULL first, numbers by their first nine digits and then by all, then texts."""
+    """Sort key: NULL first, numbers by their first nine digits and then by all digits, then texts."""
     known = None if value is None else number(value)
     if known is None or not known.is_finite():
         return (0, 0.0, "") if value is None else (2, 0.0, value)
@@ -105,7 +105,7 @@ def _rank(value):
 
 
 def signature(kind, query, ours):
-    """Equal for findings that have one cause, most likely: the functions and operators, or the error's words."""
+    """Probably equal for findings with a common cause: the functions and operators, or the words of the error."""
     if kind in ("internal", "error"):
         return kind, ours.state, re.sub(r"[\d.]+|'[^']*'|\"[^\"]*\"", "?", ours.message)[:60]
     return kind, " ".join(sorted(set(re.findall(r"[a-z_]+(?=\()|::\w+|[A-Z]{3,}|[<>=%/*@~|#&^]+", query))))

@@ -1,4 +1,4 @@
-"""Aggregates and windows over random tables, beside DuckDB: expressions that mean the same in both."""
+"""Aggregates and windows over random tables, compared with DuckDB: only expressions with the same meaning in both."""
 
 import random
 import time
@@ -25,7 +25,7 @@ def statements(generator):
         return f"SELECT {keys}, {shown} FROM w WHERE {where} GROUP BY {grouping}"
     frame = pick(FRAMES).format(below(4), below(4))
     function = pick([one for one in AGGREGATES if "DISTINCT" not in one and "FILTER" not in one])
-    # Rows of one time have an order of their own, unless the frame counts them together.
+    # Rows with equal times need a further sort key, unless a RANGE frame treats them as peers.
     order = "t" if frame.startswith("RANGE") else "t, k"
     return (f"SELECT k, {function} OVER (PARTITION BY {pick(['s', 'a % 2', 'true'])} ORDER BY {order} {frame}) "
             f"FROM w WHERE {where}")

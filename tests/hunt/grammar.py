@@ -1,13 +1,13 @@
-"""Random typed expressions over one table, as trees that a shrinker can cut.
+"""Random typed expressions over a table, as trees for the shrinker.
 
-A rule is a text with a hole per operand, as in `round({num}, {small})`. The name in a hole is the operand's type.
+A rule is a text with a hole per operand, such as `round({num}, {small})`. The name in a hole is the operand's type.
 """
 
 import re
 
 HOLE = re.compile(r"\{(\w+)\}")
 
-# Values per type: ordinary ones, and the edges where engines differ.
+# Values per type: ordinary values, and edge cases in which engines differ.
 LITERALS = {
     "int": ["0", "1", "-1", "2", "7", "42", "-2147483648", "2147483647", "NULL::int"],
     "small": ["0", "1", "2", "3", "-1"],
@@ -137,7 +137,7 @@ FRAMES = [
     "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW",
 ]
 
-# The column that a RANGE frame goes by, and widths for it.
+# The order column of a RANGE frame, and frame widths for its type.
 RANGES = [("i", ["1", "3", "-1"]), ("f", ["1", "0.5", "-2"]), ("n", ["1", "2.5"]), ("ts", ["'1 day'", "'-1 hour'"]),
           ("z", ["'1 day'", "'1 month'", "'90 minutes'"]), ("d", ["'1 day'", "'1 month'"]), ("tm", ["'1 hour'"])]
 
@@ -156,7 +156,8 @@ class Node:
         return 1 + sum(child.size() for child in self.children)
 
     def smaller(self):
-        """Trees with one cut: an operand of the same type in this node's place, a literal, or a cut further down."""
+        """Trees with a cut: this node replaced by an operand of the same type or by a literal, or a cut further
+        down."""
         for child in self.children:
             if child.kind == self.kind:
                 yield child

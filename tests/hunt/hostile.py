@@ -1,4 +1,4 @@
-"""Statements that ask for much memory or time: each fails alone, and a bystander is answered meanwhile."""
+"""Statements with a large demand for memory or time: each fails alone, while another client still gets answers."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ STATEMENTS = [
 
 
 def cgroup():
-    """A cgroup of 2 GB for the server, or None where none can be made."""
+    """A cgroup of 2 GB for the server; None if the system allows none."""
     unified, memory = pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/memory")
     root, limit = (memory, "memory.limit_in_bytes") if memory.is_dir() else (unified, "memory.max")
     group = root / f"stratalog-hunt-{os.getpid()}"
@@ -87,7 +87,7 @@ def hunt(folder, seed, deadline, report):
 
 
 def attempt(server, sql):
-    """Runs a statement with a time-out of 5 s; returns what went wrong, if anything did."""
+    """Runs a statement with a timeout of 5 s; returns the problem, or None."""
     begun = time.monotonic()
     try:
         with psycopg.connect(server.dsn(), autocommit=True, connect_timeout=20) as connection:

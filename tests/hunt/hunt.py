@@ -32,12 +32,12 @@ from . import answers, duck, hostile, lines, parameters, queries  # noqa: E402
 from .shrink import shrink  # noqa: E402
 
 PARTS = ["sql", "parameters", "duckdb", "lines", "hostile"]
-# Where the rows are while they are asked for.
+# The tiers of the rows during the queries.
 PLACES = ["journal", "tablet", "story"]
 
 
 class Report:
-    """Findings by cause."""
+    """Findings, grouped by cause."""
 
     def __init__(self, path, accepted=False):
         self.path, self.accepted, self.causes, self.statements = path, accepted, {}, 0
@@ -55,7 +55,7 @@ class Report:
 
 
 class Side:
-    """A server and a connection, which comes back when it is lost."""
+    """A server and a connection, with automatic reconnects."""
 
     def __init__(self, dsn):
         self.dsn, self.zone, self.connection = dsn, "UTC", None
@@ -89,14 +89,14 @@ def fill(side, generator, count):
 
 
 def move(ours, place):
-    """Brings the rows down to a tier."""
+    """Moves the rows down to a tier."""
     if place != "journal":
         done = ours.run(f"CALL stratalog.{'flush' if place == 'tablet' else 'compact'}('h')")
         assert done.state is None, done.shown()
 
 
 def compared(ours, theirs, query, report, arguments=parameters.none):
-    """One statement on both sides; a difference is shrunk and reported."""
+    """Runs a statement on both sides; shrinks and reports a difference."""
     def ask(one):
         sql, sent = arguments(one)
         return sql, sent, ours.run(sql, sent), theirs.run(sql, sent)

@@ -1,4 +1,5 @@
-"""Random line protocol, beside the crate influxdb-line-protocol: the property tests of `flight/line` with more cases."""
+"""Random line protocol, compared with the crate influxdb-line-protocol: the property tests of `flight/line` with
+more cases."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Sends literals of a query as parameters, in text or in binary."""
+"""Sends some literals of a query as parameters, in text or in binary."""
 
 import re
 import struct
@@ -13,9 +13,10 @@ def none(query):
 
 
 def taken(query):
-    """The text with some literals as $1, $2, …, and (value, type, format) for each. The query decides, so trials repeat."""
+    """The text with some literals as $1, $2, …, and (value, type, format) for each. The choice depends on the query
+    alone, so trials repeat it."""
     sql, sent = query.sql(), []
-    # Positions, units and frames take constants: only the condition behind the last WHERE changes.
+    # Positions, units and frames must be constants: only the condition behind the last WHERE changes.
     head, where, tail = sql.rpartition(" WHERE ")
     if not where:
         return sql, None

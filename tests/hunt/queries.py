@@ -1,4 +1,4 @@
-"""Random queries as lists of parts, so that a shrinker can drop a part or cut an expression."""
+"""Random queries as lists of parts; the shrinker can drop a part or cut an expression."""
 
 from . import grammar
 from .grammar import Node, expression, fill
@@ -11,13 +11,13 @@ SHOWN = ["int", "big", "float", "num", "text", "bool", "ts", "tstz", "date", "ti
 
 
 def rows(random, count):
-    """VALUES lists of the table: every type with NULLs, its edges, and duplicates. Values are plain literals."""
+    """VALUES lists of the table: every type with NULLs, edge cases, and duplicates, all as plain literals."""
     for key in range(count):
         hour = random.randrange(24 * 400)
         values = [f"timestamptz '2023-12-01 00:00+00' + interval '{hour} hours'", str(key)]
         for kind in KINDS:
             values.append("NULL" if random.random() < 0.2 else random.choice(grammar.LITERALS[kind]))
-        # Beyond the column's digits: a smaller value.
+        # Smaller, because the number exceeds the digits of the column.
         values[6] = values[6] if "99999999999999" not in values[6] else "12345678.5"
         yield f"({', '.join(values)})"
 
@@ -44,7 +44,7 @@ class Query:
 
 
 def fewer(prefix, suffix):
-    """Shorter select lists: each without one of its items; the last node stays, as the condition."""
+    """Shorter select lists: each without one of its items. The last node, the condition, stays."""
     def rebuild(query):
         items, condition = query.nodes[:-1], query.nodes[-1]
         if len(items) > 1:
@@ -67,7 +67,7 @@ def condition(random, depth=2):
 
 
 def constants(random):
-    """No table: what the planner computes."""
+    """Queries without a table: constant expressions, computed by the planner."""
     nodes = [expression(random, random.choice(SHOWN), 3, columns=False) for _ in range(2)]
     holes = ", ".join(f"{{{node.kind}}}" for node in nodes)
 
@@ -92,7 +92,7 @@ def aggregates(random):
     if not by:
         return select(nodes, condition(random), "", "", False)
     grouping = random.choice([by, by, f"ROLLUP ({by})", f"CUBE ({by}, b)", f"GROUPING SETS (({by}), ())"])
-    # The shown key is an aggregate of it: equal floats may be shown as any of them.
+    # The displayed key is an aggregate of the key: a group of equal floats may display any of its members.
     return select(nodes, condition(random), "", f" GROUP BY {grouping}", False)
 
 

@@ -1,8 +1,8 @@
-"""Makes a finding small: cuts the query as long as the difference stays of its class."""
+"""Shrinks a finding: cuts the query as long as the class of the difference stays the same."""
 
 
 def shrink(query, still, tries=400):
-    """The smallest query found within `tries` trials for which `still(query)` holds."""
+    """The smallest query found within `tries` trials for which `still(query)` is true."""
     found = True
     while found and tries > 0:
         found = False

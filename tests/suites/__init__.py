@@ -1,1 +1,1 @@
-"""Test suites of drivers and peers, from their own packages, beside PostgreSQL."""
+"""Test suites of drivers and peers, from their own packages, compared with PostgreSQL."""

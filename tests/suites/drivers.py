@@ -1,4 +1,4 @@
-"""Suites of drivers: pytest runs them against a server, and its report says what passed."""
+"""Suites of drivers: pytest runs them against a server, and its report lists the passed tests."""
 
 import os
 import subprocess
@@ -8,14 +8,14 @@ import xml.etree.ElementTree as xml
 
 from . import packages
 
-# Seconds for one run of a suite.
+# Timeout of a suite, in seconds.
 TIME_MAX = 1800
 
 
 def outcomes(folder, arguments, environment):
-    """`{test: None | the first line of its failure}` of a run of pytest; skipped tests are left out.
+    """`{test: None | the first line of its failure}` of a pytest run, without skipped tests.
 
-    A file that cannot be read, as for a package that is missing, ends everything: its tests would be missed.
+    An unreadable file, for example with a missing package, is an error: otherwise its tests would be missed.
     """
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report.name}", *arguments]
@@ -37,7 +37,7 @@ def outcomes(folder, arguments, environment):
 
 
 class Asyncpg:
-    """asyncpg's own tests; the server is the one of PGHOST and PGPORT. test_connect starts servers of its own."""
+    """asyncpg's own tests; PGHOST and PGPORT select the server. test_connect is excluded: it starts servers itself."""
 
     name, version = "asyncpg", "0.32.0"
     small = ["test_execute", "test_prepare", "test_cursor", "test_record"]
@@ -49,7 +49,7 @@ class Asyncpg:
         words = dict(word.split("=") for word in server.dsn().split())
         environment = {"PGHOST": words["host"], "PGPORT": words["port"], "PGUSER": words["user"], "PGDATABASE": words["dbname"],
                        "PYTHONPATH": ""}
-        # The tests are imported beside the installed package: not the sources of the driver.
+        # The tests are imported from a folder without the driver's sources, so that they use the installed package.
         sources = folder / "asyncpg"
         if sources.exists():
             sources.rename(folder / "sources-of-asyncpg")

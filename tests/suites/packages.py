@@ -1,4 +1,4 @@
-"""Brings source packages, which carry tests, into the cache outside of the tree."""
+"""Fetches source packages with tests into the cache outside of the tree."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ def sdist(name, version):
 
 
 def libraries(*requirements):
-    """A folder for PYTHONPATH with what only the tests of a package import."""
+    """A folder for PYTHONPATH with the packages needed only by a package's tests."""
     folder = cache() / ("libraries-" + "-".join(requirement.replace("==", "-") for requirement in requirements))
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""SQLite's sqllogictest: each statement on both servers, whatever the file says that SQLite answers."""
+"""SQLite's sqllogictest: runs each statement on both servers and ignores SQLite's answers in the file."""
 
 import psycopg
 
@@ -6,12 +6,12 @@ from regress import rewrite
 
 from . import packages
 
-# Queries of the short run.
+# Number of queries in the short run.
 SMALL = 150
 
 
 def records(text):
-    """(kind, statement) of each record of a file."""
+    """The (kind, statement) of each record of a file."""
     for block in text.split("\n\n"):
         lines = [line for line in block.strip().splitlines() if line and not line.startswith("#")]
         while lines and lines[0].startswith(("onlyif", "skipif", "hash-threshold", "halt")):

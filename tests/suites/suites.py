@@ -34,7 +34,7 @@ def known(name):
 
 
 def differences(name, ours, theirs):
-    """`{test: what Stratalog does}` of tests that PostgreSQL passes."""
+    """`{test: Stratalog's result}` for tests that PostgreSQL passes."""
     if name == "sqlite":
         return {test: ours.get(test, "not run") for test, answer in theirs.items() if ours.get(test) != answer}
     passed = [test for test, problem in theirs.items() if problem is None]
@@ -42,7 +42,7 @@ def differences(name, ours, theirs):
 
 
 def compare(name, small, folder):
-    """(tests, differences, those without a reason, reasons without a difference) of one suite."""
+    """(tests, differences, unexplained differences, unused reasons) of a suite."""
     suite = SUITES[name]
     with Postgres(settings={"fsync": "off"}) as postgres:
         theirs = suite.run(postgres, small)
@@ -75,6 +75,6 @@ def main():
             print(f"  no difference any more: {test}")
         passed += tests - len(new) - len(closed)
         failed += len(new) + len(closed)
-    # As pytest does, for the sum of `make test`.
+    # The same summary line as pytest, for the total of `make test`.
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""The logs that `tsbs/log` measures side by side: ours, and those that Maven has."""
+"""The logs that `tsbs/log` measures side by side: Stratalog, and the logs from Maven."""
 
 from .bookkeeper import BookKeeper
 from .kafka import Kafka

@@ -1,4 +1,4 @@
-"""Apache BookKeeper: one bookie that syncs its journal, with the storage that Pulsar gives it."""
+"""Apache BookKeeper: a bookie with a synced journal, with the storage settings of Pulsar."""
 
 from servers import free_port  # noqa: E402
 
@@ -26,7 +26,8 @@ class BookKeeper:
             "journalDirectory": self.directory / "journal",
             "ledgerDirectories": self.directory / "ledgers",
             "journalSyncData": "true",
-            # A lone entry does not wait two milliseconds for others; many are faster, too.
+            # Without this setting a single entry waits two milliseconds for further entries; many
+            # entries are faster with it, too.
             "journalFlushWhenQueueEmpty": "true",
             "journalMaxBackups": 0,
             "ledgerStorageClass": "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage",

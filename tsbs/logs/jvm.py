@@ -1,4 +1,4 @@
-"""Programs of Java: ours in `java/`, with the jars that a pom.xml names, and servers that are in these jars."""
+"""Java programs: the load in `java/`, with the jars of a pom.xml, and servers from these jars."""
 
 import pathlib
 import shutil
@@ -11,12 +11,12 @@ from peers.contender import Missing
 from servers import ROOT, dying_with_us, running  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What Netty and others reach for, as the scripts of BookKeeper say it as well.
+# Packages that Netty and other libraries access, as in BookKeeper's scripts.
 OPEN = ["java.io", "java.nio", "java.util.zip", "jdk.internal.misc", "sun.nio.ch"]
 
 
 class Java:
-    """Sources compiled against the jars of one folder's pom.xml; both are kept in the cache."""
+    """Sources compiled against the jars of a folder's pom.xml; the cache keeps both."""
 
     def __init__(self, name, sources):
         done = subprocess.run([ROOT / "tests" / "clients" / "install-jars", HERE / name], capture_output=True, text=True)
@@ -41,7 +41,7 @@ class Java:
 
 
 class Server:
-    """A process that is ended with us."""
+    """A process that ends together with this process."""
 
     def __init__(self, command, log_path):
         self.log_path = log_path
@@ -51,7 +51,7 @@ class Server:
         running.append(self)
 
     def wait(self, ready, seconds=120):
-        """Until `ready` says so."""
+        """Waits until `ready` returns true."""
         deadline = time.monotonic() + seconds
         while not ready():
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Apache Kafka: one broker that is its own controller, and syncs each batch before it acknowledges it."""
+"""Apache Kafka: a broker in combined mode with its controller, which syncs each batch before the acknowledgement."""
 
 import base64
 import socket
@@ -35,7 +35,7 @@ class Kafka:
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": self.directory / "data",
-            # Of a batch, that is: what one request brings to a partition is synced once.
+            # The unit is a batch: the records of a request for a partition are synced once.
             "log.flush.interval.messages": 1,
             "log.segment.delete.delay.ms": 1000,
             "offsets.topic.replication.factor": 1,
@@ -60,7 +60,7 @@ class Kafka:
         return True
 
     def load(self, load):
-        # A batch is waited for where there are others to fill it.
+        # Linger only if other records can fill the batch.
         own = {"parts": 1, "linger-ms": 0} if load.alone else {"parts": self.partitions, "linger-ms": 5}
         given = {"log": "kafka", "server": f"127.0.0.1:{self.port}", **own}
         return told(self.java.command("Load", *words(given), *load.flags()))

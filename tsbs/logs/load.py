@@ -1,17 +1,17 @@
-"""The load that is the same for every log, and how the program that makes it is run."""
+"""The load, equal for every log, and the call of the load program."""
 
 import json
 import pathlib
 import subprocess
 from typing import NamedTuple
 
-# Of all clients together there are so many times this on the way, at most.
+# Maximal window of a client in bytes: the records in flight.
 WINDOW_BYTES = 512 << 10
 WINDOW_MIN, WINDOW_MAX = 4, 1000
 
 
 class Load(NamedTuple):
-    """Clients that append records of a size, each with a window of those that are not acknowledged, and one reader."""
+    """Clients that append records of a size, each with a window of unacknowledged records, and a reader."""
 
     size: int
     clients: int
@@ -21,7 +21,7 @@ class Load(NamedTuple):
 
     @property
     def alone(self):
-        """Whether each record waits for the one before."""
+        """True if each record waits for the previous record."""
         return self.clients == self.window == 1
 
     def flags(self):
@@ -39,7 +39,7 @@ def words(given):
 
 
 def told(command, seconds=600):
-    """Runs a program whose last line is JSON."""
+    """Runs a program whose last line is JSON; returns the JSON."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:

@@ -1,4 +1,4 @@
-"""Us: chronicles by the native API of Rust, as `flight/client/examples/log_load` uses it."""
+"""Stratalog: chronicles through the native Rust API, as in `flight/client/examples/log_load`."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ from .load import told, words
 
 
 def program():
-    """Built when it is not yet, or not of these sources."""
+    """The load program; built if missing or outdated."""
     return built("log_load", "build", "--release", "-p", "stratalog-client", "--example", "log_load")
 
 
@@ -29,7 +29,7 @@ class Stratalog:
         self.server.start(600)
 
     def load(self, load, **more):
-        # Who waits for each record has nothing for a second thread to do.
+        # With one record in flight, a second thread has no work.
         if load.alone:
             more["threads"] = 1
         return self.work("append", *load.flags(), **more)

@@ -1,4 +1,4 @@
-"""What a run found, as a page and as JSON."""
+"""The results of a run, as a page and as JSON."""
 
 import json
 

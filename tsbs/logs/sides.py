@@ -1,4 +1,4 @@
-"""Logs side by side: each takes the same load in turns, while the others are idle."""
+"""Logs side by side: each log takes the same load in turns, while the others are idle."""
 
 import os
 import statistics
@@ -37,7 +37,7 @@ class Sides:
                 log.stop()
 
     def turn(self, load, log):
-        # What others have left for the disk to do is done before.
+        # Finishes the disk writes of the other contenders first.
         os.sync()
         try:
             found = log.load(load)
@@ -48,7 +48,7 @@ class Sides:
         self.rounds.append({"log": log.name, "size": load.size, "clients": load.clients, "window": load.window, **found})
 
     def median(self, load, name, measure):
-        """Of the rounds; None where there is none."""
+        """The median of the rounds; None without any round."""
         values = [each[measure] for each in self.rounds
                   if (each["log"], each["size"], each["clients"]) == (name, load.size, load.clients)]
         return statistics.median(values) if values else None
@@ -58,7 +58,7 @@ class Sides:
         return " ".join("       ?" if value is None else f"{value:>8,.{0 if value >= 100 else 2}f}" for value in values)
 
     def times(self, load, measure):
-        """How many times as good ours is as the best of the others; None where somebody is missing."""
+        """Stratalog's result relative to the best of the others; None if a result is missing."""
         mine = self.median(load, self.logs[0].name, measure)
         theirs = [value for value in (self.median(load, log.name, measure) for log in self.logs[1:]) if value]
         if not mine or not theirs:
@@ -66,7 +66,7 @@ class Sides:
         return mine / max(theirs) if measure.endswith("second") else min(theirs) / mine
 
     def behind(self):
-        """Where somebody is ahead of us."""
+        """The measurements in which another log is better."""
         found = [(load, measure) for load in self.loads() for measure, _, _ in MEASURES]
         return [(load, measure) for load, measure in found if (self.times(load, measure) or 1) < 1]
 

@@ -1,4 +1,4 @@
-"""What a chronicle takes and gives, beside the journal by itself, the bare disk, and readers of the same files."""
+"""The throughput of a chronicle, compared with the journal alone, the bare disk, and readers of the same files."""
 
 import json
 import os
@@ -17,11 +17,11 @@ from .load import Load, words
 from .ours import Stratalog
 
 EVENT_BYTES = 4096
-# Until a server has all the memory that it takes for events.
+# The time until a server has allocated all its memory for events.
 FIRST_SECONDS = 15
-# Of a history that is caught up with.
+# Event size of the history for catching up.
 SMALL_BYTES = 100
-# What is written is the whole of it: all that is to be read stays in memory until it is moved.
+# Without limits on writing: all events to be read stay in memory until they are moved.
 IN_MEMORY = ["--memory-bytes-max", "60%", "--backlog-bytes-max", "0", "--journal-bytes-high", "1TiB"]
 
 
@@ -32,7 +32,7 @@ class Targets:
         self.server = None
 
     def note(self, what, value, unit, target=None, met=None, **more):
-        """Keeps a figure and prints it."""
+        """Records a figure and prints it."""
         self.figures.append({"what": what, "value": value, "unit": unit, "target": target, "met": met, **more})
         print(line_of(self.figures[-1]), flush=True)
 
@@ -69,7 +69,7 @@ class Targets:
     def record_many(self):
         load = Load(EVENT_BYTES, self.arguments.clients, 128, self.arguments.warm_up, self.arguments.seconds)
         program = built("limit", "bench", "-p", "stratalog-journal", "--bench", "limit", "--no-run")
-        # Memory that events take for the first time costs more than all else that is done to them.
+        # The first allocation of memory for events costs more than all other work on them.
         beginning = Load(EVENT_BYTES, self.arguments.clients, 128, 0, FIRST_SECONDS)
         first = self.server.load(beginning, durability="disk", tail=0)["append_per_second"]
         self.note(f"record, {load.clients} clients, disk, first {FIRST_SECONDS} seconds of a server", first, "/s")
@@ -99,7 +99,8 @@ class Targets:
         return json.loads(done.stdout.splitlines()[-1])["append_per_second"]
 
     def record_one(self):
-        """One event at a time, in turns with the bare disk; the best of many short rounds, as the disk is not ours alone."""
+        """One event at a time, in turns with the bare disk. The best of many short rounds counts, because other
+        processes share the disk."""
         load = Load(EVENT_BYTES, 1, 1, 1, max(1, self.arguments.seconds // 2))
         found = {name: [] for name in ("disk", "relaxed", "appended", "overwritten", "asked", "answered")}
         with BareWrites(self.directory, EVENT_BYTES) as bare:
@@ -125,7 +126,7 @@ class Targets:
         self.note("  times that", best["relaxed"] / best["answered"], "x")
 
     def echo(self, durability):
-        """What a socket takes with a bare file behind it, or with nothing."""
+        """The latency of a socket with a plain file behind it, or with nothing."""
         return self.server.work("echo", size=EVENT_BYTES, seconds=1, durability=durability, directory=self.directory)["echo_p50_ms"]
 
     def live(self):
@@ -179,7 +180,7 @@ class Targets:
         self.note("  in the server, of the faster scan", 100 * statistics.median(inside) / best, "%")
 
     def replay_inside(self):
-        """Seconds that the server takes to replay all events in their order, for a client that gets their sum."""
+        """Seconds that the server takes to replay all events in order, for a client that receives only their sum."""
         sql = """SELECT count(*), sum(length(payload)), max(behind) FROM (
                      SELECT payload, _tick - lag(_tick) OVER (ORDER BY _tick, _seq) AS behind FROM replay('events', '[,)'))"""
         with psycopg.connect(self.server.server.dsn(), autocommit=True) as connection:
@@ -202,7 +203,7 @@ class Targets:
                       rounds=rates)
 
     def stories(self, chronicle, events):
-        """Moves all events there; the files."""
+        """Moves all events to stories; returns the files."""
         with psycopg.connect(self.server.server.dsn(), autocommit=True) as connection:
             connection.execute(f"CALL stratalog.compact('{chronicle}')")
             pieces = connection.execute("SELECT file, rows FROM stratalog.pieces WHERE name = %s AND tier = 'story'", [chronicle]).fetchall()
@@ -219,7 +220,7 @@ def pyarrow_scan(files):
 
 
 def duckdb_scan(files):
-    """Every time and every payload, of which no more is handed over than what they add up to."""
+    """Reads every time and every payload, and returns only their sums."""
     import duckdb
 
     with duckdb.connect() as connection:

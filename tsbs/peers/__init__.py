@@ -1,4 +1,4 @@
-"""What `make tsbs` compares: us, and the databases that the registries have."""
+"""The contenders of `make tsbs`: Stratalog, and databases from the registries."""
 
 from .chdb import ChDb
 from .duckdb import DuckDb

@@ -1,4 +1,4 @@
-"""chDB, which is ClickHouse in a process: TSBS's text for ClickHouse."""
+"""chDB, which is ClickHouse as a library: TSBS's text for ClickHouse."""
 
 import re
 
@@ -43,14 +43,14 @@ class ChDb(Embedded):
         if theirs is None:
             return None
         if not self.dataset.tagged and query_type.startswith("double-groupby"):
-            # TSBS's text names the number of tags that are in another table.
+            # TSBS's text uses the number of tags in a separate table.
             theirs = re.sub(r"tags_id AS id", "hostname", theirs)
             theirs = re.sub(r"GROUP BY(\s+)hour,(\s+)id", r"GROUP BY\1hour,\2hostname", theirs)
-        # Once it meant what ANY LEFT JOIN means; now it takes each row of both sides only once.
+        # ANY INNER JOIN once had the meaning of ANY LEFT JOIN; now it uses each row of both sides only once.
         theirs = theirs.replace("ANY INNER JOIN", "INNER JOIN")
         if query_type == "lastpoint":
             if not self.dataset.tagged:
-                # TSBS's text returns every row: DISTINCT is of all columns there.
+                # TSBS's text returns every row, because DISTINCT applies to all columns in ClickHouse.
                 theirs = "SELECT * FROM cpu ORDER BY hostname ASC, created_at DESC LIMIT 1 BY hostname"
             else:
                 theirs = theirs.replace("c.time DESC", "c.created_at DESC")

@@ -1,4 +1,4 @@
-"""What every contender can do. Each keeps its data below a folder of its own."""
+"""The interface of every contender. Each contender keeps its data below a separate folder."""
 
 import json
 import pathlib
@@ -9,30 +9,30 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "clients"))
 
-# After so many seconds no further query of a type begins, in one turn.
+# After this time no further query of a type begins in a turn.
 TURN_SECONDS = 20.0
 
 
 class Missing(Exception):
-    """The peer cannot be had here; why."""
+    """The peer is not available here; with the reason."""
 
 
 class Contender:
     name = ""
-    # How its answers come.
+    # The transport of the answers.
     way = ""
-    # Whether it loads line protocol.
+    # True if it loads line protocol.
     wants_lines = False
-    # Whether its answers are to be the same as ours.
+    # True if its answers must equal Stratalog's.
     comparable = True
-    # Whether it runs the queries of a use case, with tags in a table of their own or not.
+    # True if it runs the queries of a use case, with tags in a separate table or not.
     @classmethod
     def runs(cls, use_case, tagged):
         raise NotImplementedError
 
     @classmethod
     def install(cls, cache):
-        """Brings what is missing; raises Missing."""
+        """Installs missing parts; raises Missing."""
 
     def __init__(self, dataset, directory, label=None):
         self.dataset, self.directory = dataset, pathlib.Path(directory)
@@ -46,18 +46,18 @@ class Contender:
         raise NotImplementedError
 
     def load(self):
-        """Brings in the rows, as fast as it can be done without changing anybody's program."""
+        """Loads the rows as fast as possible without changes to any program."""
         raise NotImplementedError
 
     def settle(self):
-        """Whatever its manual advises between loading and reading; not part of the loading rate."""
+        """Runs the maintenance that its manual advises between loading and reading; not part of the loading rate."""
 
     def restart(self):
         self.stop()
         self.start()
 
     def text(self, query_type, ours):
-        """Its text of our query; None where it has none."""
+        """Its text of a Stratalog query; None if it has none."""
         raise NotImplementedError
 
     def answer(self, text):
@@ -65,7 +65,7 @@ class Contender:
         raise NotImplementedError
 
     def run(self, texts, clients=1, seconds=TURN_SECONDS, again=False):
-        """Milliseconds of each query, until the last byte is there: {"ms": [...], "seconds": ...}."""
+        """Milliseconds of each query, until the last byte arrives: {"ms": [...], "seconds": ...}."""
         raise NotImplementedError
 
     def stored_bytes(self):
@@ -74,10 +74,10 @@ class Contender:
     def stop(self):
         raise NotImplementedError
 
-    # For those that are servers.
+    # For contenders that are servers.
 
     def ready(self, ask, seconds=300):
-        """Asks `ask` until `self.process` answers."""
+        """Repeats `ask` until `self.process` answers."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -100,7 +100,7 @@ class Contender:
 
 
 class CpuOnly(Contender):
-    """For which TSBS has texts of cpu-only alone, without tags in a table of their own."""
+    """A contender for which TSBS has only texts of cpu-only without a separate tags table."""
 
     @classmethod
     def runs(cls, use_case, tagged):

@@ -1,4 +1,4 @@
-"""Servers of the distribution, unpacked into a folder of ours: installed they would run as services."""
+"""Servers of the distribution, unpacked into a private folder: an installed package would run as a service."""
 
 import pathlib
 import subprocess

@@ -1,15 +1,15 @@
-"""DuckDB: TSBS's text for TimescaleDB, with what its dialect has otherwise."""
+"""DuckDB: TSBS's text for TimescaleDB, adapted to DuckDB's dialect."""
 
 from .embedded import Embedded
 
-# It divides whole numbers as fractions where PostgreSQL's result is whole again, and has no
-# average of spans of time.
+# DuckDB divides whole numbers as fractions where PostgreSQL's result is a whole number, and has no average of
+# intervals.
 REWRITES = [
     ("count(*) / 6", "count(*) // 6"),
     ("/ count(*)", "// count(*)"),
     ("avg(age(stop, start))", "avg(epoch(stop - start))"),
 ]
-# Binds `r.*` of a LATERAL join, and `time_bucket` of a text, as they are.
+# Column types for which `r.*` of a LATERAL join, and `time_bucket` of a text, work unchanged.
 KINDS = {"TIMESTAMPTZ": "TIMESTAMP", "TEXT": "VARCHAR", "DOUBLE PRECISION": "DOUBLE"}
 
 

@@ -1,4 +1,4 @@
-"""Peers that run in a process: in one of their own, which `asks.py` below this folder is."""
+"""Peers that run in-process: each in a separate process, `asks.py` below this folder."""
 
 import json
 import os
@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def python(cache):
-    """The Python that has their packages, outside of the tree."""
+    """The Python with the peers' packages, outside of the tree."""
     requirements = HERE / "requirements.txt"
     checksum = subprocess.run(["cksum"], stdin=open(requirements), capture_output=True, text=True, check=True).stdout.split()[0]
     place = cache / f"peers-{checksum}"

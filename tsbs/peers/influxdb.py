@@ -1,4 +1,4 @@
-"""InfluxDB 1 of the distribution: TSBS's InfluxQL over HTTP."""
+"""The distribution's InfluxDB 1: TSBS's InfluxQL over HTTP."""
 
 import datetime
 import json
@@ -20,7 +20,7 @@ DATABASE = "benchmark"
 
 
 class InfluxDb(CpuOnly):
-    # Its texts for iot ask for something else: the first rows of trucks, or means of other groups.
+    # TSBS's InfluxQL texts for iot are different queries: the first rows of trucks, or means of other groups.
     name, way, wants_lines = "InfluxDB", "HTTP, JSON", True
     program = None
 
@@ -70,7 +70,7 @@ class InfluxDb(CpuOnly):
         if theirs is None:
             return None
         if query_type == "groupby-orderby-limit":
-            # TSBS's text has the first five minutes, and the question is about the last.
+            # TSBS's text returns the first five minutes, but the query asks for the last.
             theirs = re.sub(r"limit 5", "order by time desc limit 5", theirs)
         return texts.with_parameters(theirs, ours, lambda at: at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
@@ -79,10 +79,10 @@ class InfluxDb(CpuOnly):
         for series in self.ask(text):
             tags = series.get("tags", {})
             names = [*series["columns"], *tags]
-            # Buckets without rows come as well, with nothing in them.
+            # Skips empty buckets, which InfluxDB returns as well.
             rows += [(*values, *tags.values()) for values in series["values"] if any(value is not None for value in values[1:])]
         if names[-1:] == ["hostname"]:
-            # A tag that is grouped by comes beside the columns; ours stands behind the time.
+            # InfluxDB returns a grouping tag beside the columns; Stratalog returns it behind the time.
             names = [names[0], names[-1], *names[1:-1]]
             rows = [(row[0], row[-1], *row[1:-1]) for row in rows]
         return names, rows

@@ -1,4 +1,4 @@
-"""What speaks the protocol of PostgreSQL: loading by COPY, plain values of answers."""
+"""Contenders with the PostgreSQL protocol: loading by COPY, plain values of answers."""
 
 import datetime
 import decimal
@@ -24,7 +24,7 @@ class PgContender(Contender):
                 connection.execute(statement)
 
     def copy(self, table, first=0.0, last=1.0):
-        """Batches as TSBS's own loader sends them, by two connections."""
+        """Batches as in TSBS's own loader, over two connections."""
         here = threading.local()
 
         def send(batch):
@@ -36,7 +36,7 @@ class PgContender(Contender):
         in_threads(CONNECTIONS, send, table.batches(first, last))
 
     def count(self):
-        """Whether all rows are there."""
+        """True if all rows are stored."""
         with self.connect() as connection:
             for table in self.dataset.tables:
                 stored = connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0]
@@ -56,7 +56,7 @@ class PgContender(Contender):
 
 
 def plain(value):
-    """Times as microseconds since 1970, spans as seconds, numbers as they are."""
+    """Times as microseconds since 1970, intervals as seconds, numbers unchanged."""
     if isinstance(value, datetime.datetime):
         at = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
         return (at - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(microseconds=1)

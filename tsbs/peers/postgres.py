@@ -1,4 +1,4 @@
-"""PostgreSQL of the distribution: TSBS's text for TimescaleDB with a `time_bucket` of our own."""
+"""The distribution's PostgreSQL: TSBS's text for TimescaleDB, with an added function `time_bucket`."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ class Postgres(PgContender):
             columns = ", ".join(f"{name} {kind}" for name, kind in table.columns)
             self.execute(f"CREATE TABLE {table.name} ({columns})")
             self.copy(table)
-        # As TSBS's own loader has them.
+        # The same indexes as in TSBS's own loader.
         for table in self.dataset.tables:
             self.execute(f"CREATE INDEX ON {table.name} ({table.key[0]}, time DESC)", f"CREATE INDEX ON {table.name} (time DESC)")
         if self.dataset.tags:
@@ -70,5 +70,5 @@ class Postgres(PgContender):
         self.server.stop()
 
 
-# The distribution's server refuses to run as root and then runs as its own user, who must reach the folder.
+# The distribution's server does not run as root. It runs under its own user, which must be able to reach the folder.
 os.umask(0o022)

@@ -1,4 +1,4 @@
-"""QuestDB: TSBS's text for it over HTTP, as TSBS's own runner asks."""
+"""QuestDB: TSBS's text for QuestDB over HTTP, as in TSBS's own runner."""
 
 import datetime
 import json
@@ -34,7 +34,7 @@ class QuestDb(CpuOnly):
         self.server = lines.QuestDb(self.directory, free_port(), free_port(), free_port()).start(self.jar)
 
     def load(self):
-        """TSBS's own loader, by line protocol over TCP; the rows count when they can be seen."""
+        """TSBS's own loader, with line protocol over TCP; rows count as soon as they are visible."""
         count = self.dataset.rows
         lines.load_tcp(self.dataset.tools, self.dataset.lines, self.server.http_port, self.server.ilp_port)
         self.server.settled(count)
@@ -42,7 +42,7 @@ class QuestDb(CpuOnly):
     def text(self, query_type, ours):
         theirs = self.dataset.texts.get("questdb", query_type)
         if theirs is None and query_type.startswith("cpu-max-all"):
-            # TSBS has a text, which its generator does not find.
+            # TSBS has a text for this query, but its generator does not find it.
             maxima = ", ".join(f"max({metric}) AS max_{metric}" for metric in tsbs.METRICS)
             hosts = ", ".join(f"'{host}'" for host in texts.hosts(ours))
             theirs = (f"SELECT timestamp AS hour, {maxima} FROM cpu WHERE hostname IN ({hosts}) "
@@ -50,10 +50,11 @@ class QuestDb(CpuOnly):
         if theirs is None:
             return None
         if query_type == "groupby-orderby-limit":
-            # TSBS's text has the first five minutes, and the question is about the last.
+            # TSBS's text returns the first five minutes, but the query asks for the last.
             theirs = re.sub(r"LIMIT 5", "ORDER BY minute DESC LIMIT 5", theirs)
         if query_type.startswith("double-groupby"):
-            # It no longer takes both clauses; the one that is left groups by all that is no aggregate.
+            # QuestDB no longer accepts both clauses; the remaining clause groups by all columns that are no
+            # aggregates.
             theirs = re.sub(r"GROUP BY timestamp, hostname", "", theirs)
         return texts.with_parameters(theirs, ours, lambda at: at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 

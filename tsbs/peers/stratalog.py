@@ -1,4 +1,4 @@
-"""Us: TSBS's text for TimescaleDB as it is."""
+"""Stratalog: TSBS's text for TimescaleDB, unchanged."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ from .pg import PgContender
 
 from servers import Stratalog as Server, stratalog_binary  # noqa: E402
 
-# What a table gets when a tenth of its rows is to stay out of stories: half of that in each tier.
+# Fractions of the rows if a tenth stays out of stories: half of the tenth in tablets, half in the journal.
 SETTLED, IN_TABLETS = 0.9, 0.95
 
 
@@ -31,16 +31,16 @@ class Stratalog(PgContender):
         self.server.start(600)
 
     def create(self, table):
-        """The DDL that a user would write: one series for each host or truck."""
+        """The DDL that a user would write: a series for each host or truck."""
         columns = ", ".join(f"{name} {kind}" for name, kind in table.columns)
-        # Trucks without a name share their series, and may report at the same moment.
+        # Trucks without a name share their series, and may report at the same time.
         collision = "next" if self.dataset.use_case == "iot" else "last"
         return f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({table.key[0]}, time)) WITH (collision = '{collision}')"
 
     def load(self):
         tags = self.dataset.tags
         if tags:
-            # Every table of ours has a column for the time: when these tags were first seen.
+            # Every table has a time column: here the first occurrence of the tags.
             columns = ", ".join(f"{name} {kind}" for name, kind in tags.columns)
             self.execute(f"CREATE TABLE tags (added TIMESTAMPTZ NOT NULL DEFAULT now(), {columns}, PRIMARY KEY (id, added))")
             with self.connect() as connection, connection.cursor() as cursor:
@@ -69,7 +69,7 @@ class Stratalog(PgContender):
         self.notes.append(", ".join(f"{rows:,} rows in tier {tier}" for tier, rows in sorted(tiers.items())))
 
     def restart(self):
-        # What is fresh stays where it is.
+        # Fresh rows are not moved.
         if not self.fresh:
             super().restart()
 

@@ -1,4 +1,4 @@
-"""VictoriaMetrics of the distribution: TSBS's PromQL over HTTP."""
+"""The distribution's VictoriaMetrics: TSBS's PromQL over HTTP."""
 
 import os
 import re
@@ -17,7 +17,7 @@ CONNECTIONS, BATCH_BYTES = 2, 4 << 20
 
 class VictoriaMetrics(CpuOnly):
     name, way, wants_lines = "VictoriaMetrics", "HTTP, JSON", True
-    # Its windows end at each step, counted from the start of the query; ours are minutes and hours.
+    # Its windows end at each step, counted from the start of the query; the other contenders use minutes and hours.
     comparable = False
     program = None
 

@@ -3,8 +3,8 @@
 //! ```text
 //!   put, delete ─► record ─► chronicle ─► subscription ─► a map in memory ─► get
 //! ```
-//! Any number of processes have the same store: each follows the same events in the same order. A
-//! process that begins reads all of them again, and has what the others have.
+//! Any number of processes have the same store: each process reads the same events in the same
+//! order. A new process reads all events from the beginning and reaches the same state.
 //!
 //! `cargo run -p stratalog-client --example key_value_store [chronolog://host:port]`
 
@@ -20,13 +20,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&url.unwrap_or_else(|| "chronolog://127.0.0.1:50051".to_string())).await
 }
 
-/// Two processes, or what could be such, with one store.
+/// Two simulated processes with a common store.
 ///
 /// # Errors
-/// What the server says.
+/// Errors of the server.
 pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let log = Chronolog::connect(url).await?;
-    // It is there already when others have begun.
+    // The chronicle exists already if another process has created it.
     if let Err(error) = log.create("settings", Granularity::NANOSECOND, &Tags::new()).await
         && error.sqlstate() != Some("42P07")
     {
@@ -38,7 +38,7 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     here.put("shape", "round").await?;
     there.put("colour", "blue").await?;
     here.delete("shape").await?;
-    // Both have seen everything that was there when they asked.
+    // Both stores have applied all earlier events.
     for store in [&mut here, &mut there] {
         let (colour, shape) = (store.get("colour").await?, store.get("shape").await?);
         println!("colour {colour:?}, shape {shape:?}");
@@ -52,7 +52,7 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The store, as one process has it.
+/// The store of a process.
 struct Store {
     chronicle: Chronicle,
     events: Subscription,
@@ -75,8 +75,8 @@ impl Store {
         self.write(key).await
     }
 
-    /// The value of a key, of all that was put before, by whomever: a mark of our own in the log is
-    /// behind all of it, and so are we when we have read it.
+    /// The value of a key after all earlier puts of all processes: writes a marker event to the log
+    /// and applies all events before the marker.
     async fn get(&mut self, key: &str) -> Result<Option<String>, Box<dyn Error>> {
         self.write("").await?;
         Ok(self.values.get(key).cloned())
@@ -86,7 +86,8 @@ impl Store {
         let receipt = self.chronicle.record(payload).await?;
         match receipt.gsn {
             Some(gsn) => self.catch_up(gsn).await,
-            // The acknowledgement was lost with its connection, and the event was not: another mark tells.
+            // The acknowledgement was lost with its connection, although the event was stored:
+            // write another marker.
             None => Box::pin(self.write("")).await,
         }
     }

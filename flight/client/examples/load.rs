@@ -1,4 +1,4 @@
-//! How many rows a second a writer stores.
+//! Measures the rows per second that a writer stores.
 //!
 //! `cargo run --release -p stratalog-client --example load [grpc://host:port [rows [rows of a batch [writers]]]]`
 

@@ -1,12 +1,12 @@
-//! State machine replication: replicas that carry out the commands of one chronicle, in the order in which
-//! they were committed, and so are always in the same state.
+//! State machine replication: replicas run the commands of a chronicle in the order of commits, and
+//! therefore always reach the same state.
 //!
 //! ```text
 //!   clients ─► record "alice bob 30" ─► chronicle ─┬─► replica 0: accounts
 //!                                                  ├─► replica 1: accounts
 //!                                                  └─► replica 2: accounts
 //! ```
-//! The log is the only thing that they share: there is no leader, and no replica waits for another.
+//! The replicas share only the log: there is no leader, and no replica waits for another.
 //!
 //! `cargo run -p stratalog-client --example replicated_state_machine [chronolog://host:port]`
 
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, error::Error};
 
 use stratalog_client::{Acquire, Chronolog, Granularity, Start, Tags, Update};
 
-/// What moves money, and how often.
+/// The transferring clients, and the number of their transfers.
 const CLIENTS: u64 = 4;
 const TRANSFERS: u64 = 50;
 const REPLICAS: usize = 3;
@@ -26,10 +26,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&url.unwrap_or_else(|| "chronolog://127.0.0.1:50051".to_string())).await
 }
 
-/// Clients that write, and replicas that follow.
+/// Writing clients, and following replicas.
 ///
 /// # Errors
-/// What the server says.
+/// Errors of the server.
 pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let log = Chronolog::connect(url).await?;
     let name = format!("transfers_{}", stratalog_client::Uuid::new_v4().simple());
@@ -57,7 +57,7 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a replica is in.
+/// The state of a replica.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Accounts {
     balances: BTreeMap<String, i64>,
@@ -66,13 +66,13 @@ struct Accounts {
 }
 
 impl Accounts {
-    /// Carries a command out: the same on each replica, whatever it is.
+    /// Runs a command, with the same result on each replica.
     fn apply(&mut self, command: &str) {
         let mut words = command.split(' ');
         let (from, to) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let amount: i64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
         self.done += 1;
-        // Nobody owes more than 100: whether that is so depends on all that was before.
+        // The maximal debt is 100: the check depends on all earlier commands.
         if self.balances.get(from).copied().unwrap_or(0) - amount < -100 {
             self.refused += 1;
             return;

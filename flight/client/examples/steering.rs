@@ -1,5 +1,5 @@
-//! Telemetry with a live reader that steers: a simulation records what it measures, somebody watches it
-//! while it runs, and tells it what to change.
+//! Telemetry with live steering: a simulation records its measurements; a steering client watches
+//! the running simulation and sends commands.
 //!
 //! ```text
 //!   simulation ── record ──► "telemetry" ── subscribe live ──► steering
@@ -15,9 +15,9 @@ use stratalog_client::{
     Acquire, Chronicle, Chronolog, Granularity, Range, Start, Subscription, Tags, Update,
 };
 
-/// Where the temperature is to be.
+/// The target temperature.
 const WANTED: f64 = 50.0;
-/// Steps after which the simulation ends, wherever it is.
+/// Maximal number of steps of the simulation.
 const STEPS_MAX: u32 = 2_000;
 
 #[tokio::main]
@@ -26,22 +26,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&url.unwrap_or_else(|| "chronolog://127.0.0.1:50051".to_string())).await
 }
 
-/// A simulation, and whoever steers it.
+/// A simulation, and its steering client.
 ///
 /// # Errors
-/// What the server says.
+/// Errors of the server.
 pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let log = Chronolog::connect(url).await?;
     let run = stratalog_client::Uuid::new_v4().simple().to_string();
     let (telemetry, commands) = (format!("telemetry_{run}"), format!("commands_{run}"));
-    // Telemetry is much, and some of it may be lost with the machine's power.
+    // Telemetry has a high volume, and a loss after a power failure is acceptable.
     let much = Tags::new().set("durability", "relaxed").set("retention", "1d");
     log.create(&telemetry, Granularity::NANOSECOND, &much).await?;
     log.create(&commands, Granularity::NANOSECOND, &Tags::new()).await?;
 
     let measured = log.acquire(&telemetry, Acquire::exclusive()).await?;
     let watched = log.acquire(&telemetry, Acquire::shared().range(Range::all()).no_wait()).await;
-    // Who records alone lets nobody else acquire it; everybody may read.
+    // An exclusive acquisition excludes all other acquisitions, but reading stays possible.
     if let Ok(second) = watched {
         second.release().await?;
         return Err("it was acquired twice".into());
@@ -69,14 +69,14 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A pot on a fire, until it has been about as warm as wanted for a while.
+/// A pot on a fire, until it has stayed near the target temperature for a while.
 async fn simulate(out: Chronicle, mut orders: Subscription) -> stratalog_client::Result<u32> {
     let (mut temperature, mut heat) = (20.0_f64, 3.0_f64);
     let mut steady = 0;
     for step in 0..STEPS_MAX {
         temperature += heat - 0.05 * (temperature - 20.0);
         out.append(format!("{temperature:.2}")).await?.await?;
-        // What was told meanwhile.
+        // Reads the commands that have arrived.
         let soon = Duration::from_millis(2);
         while let Ok(Some(order)) = tokio::time::timeout(soon, orders.next()).await {
             if let Update::Event(event) = order? {
@@ -91,14 +91,14 @@ async fn simulate(out: Chronicle, mut orders: Subscription) -> stratalog_client:
     Ok(STEPS_MAX)
 }
 
-/// Tells another heat whenever the temperature is off.
+/// Sends a new heat whenever the temperature is off target.
 async fn steer(mut watched: Subscription, orders: Chronicle) -> stratalog_client::Result<()> {
     while let Some(update) = watched.next().await {
         let Update::Event(event) = update? else { continue };
         let temperature: f64 = String::from_utf8_lossy(&event.payload).parse().unwrap_or(WANTED);
         let off = WANTED - temperature;
         if off.abs() >= 0.5 {
-            // What is lost to the air there, and a part of what is missing.
+            // The heat loss at the target temperature, and a part of the deviation.
             orders.record(format!("{:.3}", 0.05 * (WANTED - 20.0) + 0.1 * off)).await?;
         }
     }

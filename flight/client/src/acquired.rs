@@ -1,4 +1,4 @@
-//! What the session of a client has acquired, for as long as the client is there.
+//! The acquisition held by a client's session, for the lifetime of the client.
 //!
 //! ```text
 //!   ACQUIRE … FOR lease ─► held ─── a quarter of the lease later ───► ACQUIRE again: renewed
@@ -7,7 +7,8 @@
 //!                           └─ the lease ran out: it was not reached ──► ACQUIRE again, if it is free
 //! ```
 //!
-//! It is looked at whenever a connection is taken, so nothing is sent over one that has not acquired.
+//! Every use of a connection checks the acquisition first, so no statement runs in a session
+//! without it.
 
 use std::{
     sync::Arc,
@@ -21,15 +22,15 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// The part of a lease after which it is renewed.
+/// The fraction of a lease after which the lease is renewed.
 const RENEWED_AFTER: u32 = 4;
 
-/// An acquisition of one chronicle.
+/// The acquisition of a chronicle.
 #[derive(Debug)]
 pub(crate) struct Acquired {
-    /// As messages name it.
+    /// The name for messages.
     name: String,
-    /// ACQUIRE, without its time.
+    /// The ACQUIRE statement without its time.
     statement: String,
     lease: Duration,
     state: Mutex<State>,
@@ -37,19 +38,19 @@ pub(crate) struct Acquired {
 
 #[derive(Debug)]
 struct State {
-    /// The session that has it, and when that asked for it last.
+    /// The session with the acquisition, and the time of the last ACQUIRE.
     asked: Option<(Arc<Session>, Instant)>,
-    /// It is not renewed, and ends then.
+    /// The acquisition is not renewed and ends at this time.
     ends: Option<Instant>,
-    /// The server has told that it ran out.
+    /// The server has reported that the lease ran out.
     ran_out: bool,
-    /// And that nobody acquires it anew.
+    /// After the lease ran out, the server refused to acquire again.
     refused: bool,
     lapses: u64,
 }
 
 impl Acquired {
-    /// An acquisition that `session` got just now, for `lease` and not longer if it is `timed`.
+    /// A new acquisition of `session` for `lease`; if `timed`, it is not renewed.
     pub(crate) fn new(
         name: String,
         statement: String,
@@ -68,15 +69,16 @@ impl Acquired {
         Self { name, statement, lease, state: Mutex::new(state) }
     }
 
-    /// How often it was not held for a while, though it should have been.
+    /// The number of interruptions of the acquisition.
     pub(crate) fn lapses(&self) -> u64 {
         self.state.lock().lapses
     }
 
-    /// Acquires for the session of a connection, if it is time to.
+    /// Acquires or renews for the session of a connection, if due.
     ///
     /// # Errors
-    /// `Closed` when it has ended; what the server says: 55P03 when others have the chronicle.
+    /// `Closed` if the acquisition has ended; errors of the server: 55P03 if others hold the
+    /// chronicle.
     pub(crate) async fn keep(&self, connection: &Connection) -> Result<()> {
         let now = Instant::now();
         let Some(lease) = self.due(&connection.session, now)? else { return Ok(()) };
@@ -90,8 +92,8 @@ impl Acquired {
         Ok(())
     }
 
-    /// Whether what is held can be used though it was not renewed, as the chronicle is being dropped: who
-    /// has it keeps it for as long as the lease goes on.
+    /// True if the acquisition stays usable although the renewal failed because the chronicle is
+    /// being dropped: the holder keeps it until the lease runs out.
     fn goes_on(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
         if !error.is_wrong_state() {
             return false;
@@ -103,7 +105,7 @@ impl Acquired {
         !told && asked.is_some_and(|(_, asked)| now < *asked + self.lease)
     }
 
-    /// For how long to acquire it now; `None` for not yet.
+    /// The lease time for an ACQUIRE now; `None` if not due yet.
     fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
         let state = self.state.lock();
         let asked = state.asked.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
@@ -121,7 +123,7 @@ impl Acquired {
         }
     }
 
-    /// The session has it, by what it asked for at `asked`.
+    /// Records a successful ACQUIRE by the session, sent at `asked`.
     fn acquired(&self, session: &Arc<Session>, asked: Instant) {
         let mut state = self.state.lock();
         let unbroken = !state.ran_out
@@ -133,7 +135,7 @@ impl Acquired {
         state.asked = Some((Arc::clone(session), asked));
     }
 
-    /// Lets it end by itself after a time.
+    /// Ends the acquisition after a time.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -145,7 +147,7 @@ impl Acquired {
         Ok(())
     }
 
-    /// Whether an error tells that the lease ran out that is to go on.
+    /// True if the error reports the end of a lease that must be renewed.
     pub(crate) fn ran_out(&self, error: &Error) -> bool {
         let mut state = self.state.lock();
         let goes_on = state.ends.is_none() && !state.refused;
@@ -155,7 +157,7 @@ impl Acquired {
     }
 }
 
-/// An ACQUIRE for a time, which waits for others or does not.
+/// An ACQUIRE for a time, with or without waiting.
 pub(crate) fn timed(statement: &str, lease: Duration, nowait: bool) -> String {
     let nowait = if nowait { " NOWAIT" } else { "" };
     format!("{statement} FOR INTERVAL '{} milliseconds'{nowait}", lease.as_millis().max(1))
@@ -220,11 +222,11 @@ mod tests {
         assert!(acquired.goes_on(&session, now + LEASE / 2, &dropped));
         assert!(!acquired.goes_on(&session, now + 2 * LEASE, &dropped));
         assert!(!acquired.goes_on(&session, now, &server_says("55P03")));
-        // That a write is refused for it says nothing of the lease.
+        // The refusal of a write does not mean that the lease ran out.
         assert!(!acquired.ran_out(&dropped));
         assert!(acquired.goes_on(&session, now, &dropped));
         assert_eq!(acquired.lapses(), 0);
-        // A lease that ran out is not to be had again: that is told, once.
+        // A lost lease cannot be acquired again: reported once.
         assert!(acquired.ran_out(&lost));
         assert!(!acquired.goes_on(&session, now, &dropped));
         assert!(!acquired.ran_out(&lost), "it is of no use to try again");

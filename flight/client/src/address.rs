@@ -1,4 +1,4 @@
-//! Where a server is, as a URL says it.
+//! The server's address, parsed from a URL.
 
 use url::{Host, Url};
 
@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The port of Flight SQL.
 const PORT: u16 = 50051;
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -27,7 +27,7 @@ impl Address {
             Error::new(ErrorKind::InvalidOption, what)
                 .with_hint("write grpc://host:port or chronolog://host:port")
         };
-        // The text may hold a password: it is not shown.
+        // The text may contain a password, so the error does not show the text.
         let url = Url::parse(text)
             .map_err(|error| refused(format!("the URL of the server cannot be read: {error}")))?;
         match url.scheme() {
@@ -64,13 +64,13 @@ impl Address {
         })
     }
 
-    /// For messages: without user and password.
+    /// The address for messages, without user and password.
     pub(crate) fn shown(&self) -> String {
         format!("grpc://{}:{}", self.host, self.port)
     }
 }
 
-/// Text of which some bytes are written `%41`.
+/// Decodes percent-encoded text.
 fn decoded(text: &str) -> Result<String> {
     let refused = || {
         Error::new(ErrorKind::InvalidOption, "the URL has a % that two hex digits do not follow")

@@ -10,8 +10,8 @@
 //!       └ subscribe ─────────► Update …, for ever
 //! ```
 //!
-//! A raw event is opaque bytes and a tick: a row of the columns `time` and `payload`. All of it is SQL over
-//! Flight, and a table like any other to everybody else.
+//! A raw event is opaque bytes and a tick: a row with the columns `time` and `payload`. All
+//! operations are SQL over Flight, and for all other clients a chronicle is an ordinary table.
 
 mod acquire;
 mod chronolog;

@@ -1,5 +1,5 @@
-//! What is left to tell the server when something is dropped: one task of a client does it, with a
-//! bounded list, and ends with the client.
+//! Background cleanup on the server after something was dropped: a single task per client, with a
+//! bounded queue. The task ends with the client.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::{Connection, within};
 
-/// Errands that wait.
+/// Capacity of the queue.
 const ERRANDS_MAX: usize = 4096;
-/// How long one may take: the server lets go by itself in the end.
+/// Timeout of an errand: without the errand, the server cleans up later by itself.
 const ERRAND_TIME: Duration = Duration::from_secs(2);
 
-/// Something that the server should know.
+/// A message for the server.
 #[derive(Debug)]
 pub(crate) enum Errand {
     /// A transaction will not be committed.
@@ -27,16 +27,16 @@ pub(crate) enum Errand {
     CloseStatement(Connection, Bytes),
     /// A session is not needed any more.
     CloseSession(Connection),
-    /// Tell when all before this was done.
+    /// Reports that all earlier errands are done.
     Tell(oneshot::Sender<()>),
 }
 
-/// Where errands are left.
+/// The queue of errands.
 #[derive(Debug, Clone)]
 pub(crate) struct Cleanup(mpsc::Sender<Errand>);
 
 impl Cleanup {
-    /// Starts the task; it ends when nobody can leave an errand any more.
+    /// Starts the task; it ends after the last sender is dropped.
     pub(crate) fn start() -> Self {
         let (sender, mut errands) = mpsc::channel(ERRANDS_MAX);
         tokio::spawn(async move {
@@ -47,18 +47,18 @@ impl Cleanup {
         Self(sender)
     }
 
-    /// Leaves an errand.
+    /// Queues an errand.
     pub(crate) fn leave(&self, errand: Errand) {
         if self.0.try_send(errand).is_err() {
             tracing::warn!("the server is not told what was dropped: too much at a time");
         }
     }
 
-    /// Waits until what was left so far is done.
+    /// Waits until all errands so far are done.
     pub(crate) async fn done(&self) {
         let (sender, done) = oneshot::channel();
         if self.0.send(Errand::Tell(sender)).await.is_ok() {
-            // The task has ended with its runtime, if there is no answer.
+            // Without an answer, the task has ended with its runtime.
             let _ = done.await;
         }
     }
@@ -72,7 +72,7 @@ async fn run(errand: Errand) {
         }
         Errand::CloseSession(connection) => (connection, "CloseSession", Vec::new()),
         Errand::Tell(sender) => {
-            // Nobody waits any more.
+            // The receiver may be gone.
             let _ = sender.send(());
             return;
         }

@@ -1,4 +1,4 @@
-//! The client: statements, and where everything else begins.
+//! The client: runs statements and creates all other objects.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Instant};
 
@@ -15,10 +15,11 @@ use crate::{
     statement::{check, is_pure},
 };
 
-/// A client of one server: cheap to clone, for any number of tasks at a time.
+/// A client of a server: cheap to clone, usable by any number of tasks concurrently.
 ///
-/// Each statement is carried out by itself, on whichever connection is quietest; what belongs together
-/// is a [`Transaction`]. With the last clone, and all that came from it, the connections end.
+/// Each statement runs alone, on the connection with the fewest calls; use a [`Transaction`] for
+/// statements that belong together. The connections end with the last clone and the last object
+/// created from it.
 ///
 /// # Examples
 /// ```no_run
@@ -39,7 +40,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the options as they are: `grpc://[user[:password]@]host[:port][/database]`.
+    /// Connects with default options to `grpc://[user[:password]@]host[:port][/database]`.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect`].
@@ -58,12 +59,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Carries out a query; its rows come as they are read. A query that only reads is sent again when
-    /// it fails before its columns are there.
+    /// Runs a query and streams its rows. A read-only query is sent again if it fails before its
+    /// columns arrive.
     ///
     /// # Errors
-    /// `Sql` for what the server refuses, `Connection`, `Timeout`; `InvalidOption` for a statement that
-    /// belongs to one session, such as SET.
+    /// `Sql` for refusals by the server, `Connection`, `Timeout`; `InvalidOption` for a statement
+    /// that belongs to a single session, such as SET.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn query(&self, sql: &str) -> Result<Rows> {
         check(sql, false)?;
@@ -80,18 +81,18 @@ impl Client {
         rows.inspect_err(|error| connection.learn(error))
     }
 
-    /// As [`Self::query`], with parameters `$1`, `$2` … or `?`: an array of [`Value`](crate::Value)s,
-    /// or a batch, for each of whose rows the query is carried out.
+    /// As [`Self::query`], with parameters `$1`, `$2` … or `?`: an array of
+    /// [`Value`](crate::Value)s, or a batch; the query runs once for each row of the batch.
     ///
     /// # Errors
-    /// As [`Self::query`]; `InvalidBatch` for parameters that cannot be sent.
+    /// As [`Self::query`]; `InvalidBatch` for parameters that cannot be encoded.
     pub async fn query_with(&self, sql: &str, params: impl IntoParams) -> Result<Rows> {
         let params = params.into_params()?;
         self.prepare(sql).await?.query(params).await
     }
 
-    /// Carries out a statement; how many rows it changed. It is sent again only when it is certain that
-    /// the server did nothing; otherwise [`Error::is_not_carried_out`] tells.
+    /// Runs a statement and returns the number of changed rows. The client sends the statement
+    /// again only if the server certainly did nothing; otherwise see [`Error::is_not_carried_out`].
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -107,16 +108,16 @@ impl Client {
         .map_err(|error| unknown_outcome(error, "the statement was carried out"))
     }
 
-    /// As [`Self::execute`], with parameters; of several rows, all are carried out or none.
+    /// As [`Self::execute`], with parameters; several rows of parameters run atomically.
     ///
     /// # Errors
-    /// As [`Self::execute`]; `InvalidBatch` for parameters that cannot be sent.
+    /// As [`Self::execute`]; `InvalidBatch` for parameters that cannot be encoded.
     pub async fn execute_with(&self, sql: &str, params: impl IntoParams) -> Result<u64> {
         let params = params.into_params()?;
         self.prepare(sql).await?.execute(params).await
     }
 
-    /// Prepares a statement, to carry it out often.
+    /// Prepares a statement for repeated use.
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -125,20 +126,20 @@ impl Client {
         Prepared::new(self.clone(), sql).await
     }
 
-    /// Begins a transaction. Unless it is committed, nothing of it happens.
+    /// Begins a transaction. Without a commit, it has no effect.
     ///
     /// # Errors
-    /// `Connection`, `Timeout`, and what the server says.
+    /// `Connection`, `Timeout`, and errors of the server.
     pub async fn begin(&self) -> Result<Transaction> {
         let begun = |lease: Lease| async {
             let id = within(self.pool.settings.request_timeout, lease.connection.begin()).await?;
             Ok(Transaction::new(Arc::clone(&self.pool), lease, id))
         };
-        // A transaction that nobody knows of ends with the session.
+        // A transaction whose id was lost ends with the session.
         self.safely(Care::Pure, begun).await
     }
 
-    /// Options of a writer to a table; `schema.table`, with quotes where names need them.
+    /// Options of a writer to a table; `schema.table`, with quotes if names need quotes.
     pub fn writer(&self, table: &str) -> WriterBuilder {
         WriterBuilder::new(Arc::clone(&self.pool), table)
     }
@@ -146,7 +147,7 @@ impl Client {
     /// Sets a session option, for each connection of this client from now on.
     ///
     /// # Errors
-    /// `InvalidOption` when the server does not take it; then all is as before.
+    /// `InvalidOption` if the server refuses the option; then nothing changes.
     pub async fn set_option(
         &self,
         name: impl Into<String>,
@@ -155,7 +156,7 @@ impl Client {
         self.set(name.into(), Some(value.into())).await
     }
 
-    /// Gives a session option the server's own value again.
+    /// Resets a session option to the server's default.
     ///
     /// # Errors
     /// As [`Self::set_option`].
@@ -163,7 +164,7 @@ impl Client {
         self.set(name.into(), None).await
     }
 
-    /// A session tries it first: what it does not take, none is given.
+    /// Tries the option on one session first: if that session refuses it, no session gets it.
     async fn set(&self, name: String, value: Option<OptionValue>) -> Result<()> {
         let options = [(name.clone(), value.clone())].into();
         let set = |lease: Lease| {
@@ -186,13 +187,13 @@ impl Client {
         self.safely(Care::Pure, asked).await
     }
 
-    /// Ends the sessions on the server, and waits until it knows. Dropping the client does the same
-    /// without waiting. What came from this client and is still open fails with `Closed`.
+    /// Ends the sessions on the server and waits for the server's answer. Dropping the client does
+    /// the same without waiting. Open objects of this client fail with `Closed`.
     pub async fn close(self) {
         self.pool.close().await;
     }
 
-    /// Does something on a connection, and again where that is safe, within the policy.
+    /// Runs `work` on a connection, and retries within the policy if a retry is safe.
     pub(crate) async fn safely<T, F: Future<Output = Result<T>>>(
         &self,
         care: Care,
@@ -211,7 +212,7 @@ impl Client {
                 Err(error) => error,
             };
             let passes = error.is_retryable() || error.is_session_lost();
-            // Once: other states that a statement needs have the same SQLSTATE.
+            // Only one such retry: other conditions of a statement have the same SQLSTATE.
             let regains = !regained && self.pool.regains(&error);
             regained |= regains;
             let again = error.is_not_carried_out() || (care == Care::Pure && passes) || regains;
@@ -228,12 +229,12 @@ impl Client {
     }
 }
 
-/// When something may be done again.
+/// The condition for repeating a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Care {
-    /// Whenever it fails for a reason that passes: twice is the same as once.
+    /// Retry after any transient failure: a repetition has the same effect as a single run.
     Pure,
-    /// When it is certain that nothing was done.
+    /// Retry only if the statement certainly did nothing.
     OnlyUnsent,
 }
 
@@ -243,7 +244,7 @@ impl Care {
     }
 }
 
-/// An error after which nobody knows what was done says so.
+/// Adds a hint to an error that leaves the outcome unknown.
 pub(crate) fn unknown_outcome(error: Error, what: &str) -> Error {
     if error.is_retryable() && error.sqlstate().is_none() && !error.is_not_carried_out() {
         return error.with_hint(format!("whether {what} is not known: look before doing it again"));

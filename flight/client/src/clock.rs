@@ -1,11 +1,11 @@
-//! The server's time, told without asking for it each time.
+//! The server's time without a round trip per reading.
 //!
 //! ```text
 //!   sync_clock ─► SyncClock, a few times ─► Estimator ─► time(): no round trip
 //! ```
 //!
-//! The clock of this machine is never changed, and never asked for the time of day: only its monotonic
-//! clock counts.
+//! The client never changes the clock of this machine and never reads its time of day: it uses the
+//! monotonic clock alone.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -22,21 +22,21 @@ use crate::{
     pool::Lease,
 };
 
-/// Round trips of one synchronization.
+/// Round trips of a synchronization.
 const ROUND_TRIPS: usize = 4;
 
-/// The session option that tells the server of the latency.
+/// The session option for the latency.
 const ROUND_TRIP: &str = "stratalog.round_trip_us";
 
-/// The longest round trip that counts.
+/// The longest round trip that is taken into account.
 const ROUND_TRIP_US_MAX: i64 = 60_000_000;
 
-/// What a client knows of the server's clock.
+/// The estimate of the server's clock.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     began: Instant,
     estimator: Mutex<Estimator>,
-    /// What the sessions were told of the latency.
+    /// The latency reported to the sessions.
     told_us: AtomicI64,
 }
 
@@ -68,27 +68,27 @@ impl ServerClock {
     }
 }
 
-/// How this client's clock and the server's go together.
+/// The relation of this client's clock to the server's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ClockSync {
-    /// The server's time now, and how far from it the truth may be.
+    /// The server's time now, and the maximal error of the estimate.
     pub told: Told,
-    /// How much this machine's monotonic clock advances while the server's advances by one.
+    /// The advance of this machine's monotonic clock per unit of the server's clock.
     pub drift: f64,
-    /// What is added to this machine's monotonic time, divided by the drift, to have the server's.
+    /// The server's time is this machine's monotonic time divided by `drift`, plus this offset.
     pub distance_ns: i64,
-    /// The longest of the round trips that this is known from: twice the latency.
+    /// The longest round trip behind the estimate: twice the latency.
     pub round_trip: Duration,
     /// Counts starts and fences of the server's clock.
     pub epoch: u64,
-    /// How often one of the clocks jumped without a word.
+    /// The number of jumps of either clock that were not announced.
     pub jumps: u64,
 }
 
 impl Client {
-    /// Compares this machine's monotonic clock with the server's clock, by a few round trips. To be done
-    /// again now and then: what [`Self::time`] tells is less certain the longer that was ago.
+    /// Compares this machine's monotonic clock with the server's clock in a few round trips. Repeat
+    /// it now and then: the error of [`Self::time`] grows with the age of the last comparison.
     ///
     /// # Errors
     /// `Connection`, `Timeout`.
@@ -105,24 +105,24 @@ impl Client {
         Ok(sync)
     }
 
-    /// Lets the sessions of this client know how long a round trip takes: by that, the server decides
-    /// how old events may be. Told again when it is longer, or has become much shorter.
+    /// Reports the round-trip time to the sessions of this client: the server uses it for the
+    /// maximal age of events. Reports again if the time is longer, or much shorter than before.
     fn tell_latency(&self, round_trip: Duration) {
         let us =
             i64::try_from(round_trip.as_micros()).unwrap_or(i64::MAX).clamp(1, ROUND_TRIP_US_MAX);
         let told = self.pool.clock.told_us.load(Ordering::Acquire);
         if us > told || us < told / 4 {
-            // Some room, so that not each of them is told.
+            // A margin, so that small changes are not reported.
             let us = us.saturating_add(us / 4).min(ROUND_TRIP_US_MAX);
             self.pool.clock.told_us.store(us, Ordering::Release);
             self.pool.want(ROUND_TRIP.to_string(), Some(us.into()));
         }
     }
 
-    /// The server's time, by this machine's monotonic clock: no round trip. Each call tells a later one
-    /// than the call before; only after this clock was found to have leapt more than a minute ahead, so
-    /// that the server accepted nothing of what was told then, an earlier one. `None` before the first
-    /// [`Self::sync_clock`].
+    /// The server's time by this machine's monotonic clock, without a round trip. Each call returns
+    /// a later time than the call before. The only exception: if the clock turns out to have jumped
+    /// more than a minute ahead, so that the server accepted none of the times returned since, the
+    /// next time may be earlier. `None` before the first [`Self::sync_clock`].
     pub fn time(&self) -> Option<Told> {
         let clock = &self.pool.clock;
         let mut estimator = clock.estimator.lock();

@@ -1,4 +1,4 @@
-//! The calls that statements are made of.
+//! The Flight SQL calls for statements.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{
@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A statement that the server has prepared.
+/// A prepared statement on the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     pub(crate) id: Bytes,
@@ -30,14 +30,14 @@ pub(crate) struct Handle {
 }
 
 impl Connection {
-    /// Plans a query; carries another statement out.
+    /// Plans a query; any other statement runs immediately.
     pub(crate) async fn plan(&self, sql: &str, transaction: Option<&Bytes>) -> Result<FlightInfo> {
         let command =
             CommandStatementQuery { query: sql.to_string(), transaction_id: transaction.cloned() };
         self.info(command.as_any()).await
     }
 
-    /// As [`Self::plan`], of a prepared statement with what is bound to it.
+    /// As [`Self::plan`], for a prepared statement with its bound parameters.
     pub(crate) async fn plan_prepared(&self, handle: &Handle) -> Result<FlightInfo> {
         let prepared_statement_handle = handle.id.clone();
         self.info(CommandPreparedStatementQuery { prepared_statement_handle }.as_any()).await
@@ -49,7 +49,7 @@ impl Connection {
         info.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
     }
 
-    /// Carries a statement out; how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     pub(crate) async fn update(&self, sql: &str, transaction: Option<&Bytes>) -> Result<u64> {
         let command =
             CommandStatementUpdate { query: sql.to_string(), transaction_id: transaction.cloned() };
@@ -57,7 +57,7 @@ impl Connection {
         count(&self.put(vec![FlightData::new().with_descriptor(descriptor)]).await?)
     }
 
-    /// As [`Self::update`], of a prepared statement, once for each row of `parameters`.
+    /// As [`Self::update`], for a prepared statement; runs once per row of `parameters`.
     pub(crate) async fn update_prepared(
         &self,
         handle: &Handle,
@@ -75,7 +75,7 @@ impl Connection {
         self.put(with_rows(command.as_any(), parameters)?).await.map(|_| ())
     }
 
-    /// One DoPut with one answer.
+    /// A DoPut with a single answer.
     async fn put(&self, messages: Vec<FlightData>) -> Result<Bytes> {
         let put = async {
             let request = self.request(stream::iter(messages));
@@ -101,7 +101,7 @@ impl Connection {
         })
     }
 
-    /// Begins a transaction; its id.
+    /// Begins a transaction and returns the id.
     pub(crate) async fn begin(&self) -> Result<Bytes> {
         let answer =
             self.act("BeginTransaction", packed(&ActionBeginTransactionRequest {})).await?;

@@ -1,4 +1,4 @@
-//! One connection and the session that calls over it belong to.
+//! A connection, and the session of its calls.
 //!
 //! ```text
 //!   connection:  ├── broken ──┤ ├── another ─────┤ ├── another ──
@@ -6,7 +6,7 @@
 //!                                                      log in again, set the options again
 //! ```
 //!
-//! A token is not bound to a connection: what a session has open outlives a connection that breaks.
+//! A token is not bound to a connection: the open objects of a session survive a broken connection.
 
 use std::{
     future::Future,
@@ -35,16 +35,17 @@ use crate::{
     session::{self, Options},
 };
 
-/// How often the server is asked whether it is there, and how long its answer may take.
+/// The interval of keep-alive pings, and the timeout of an answer.
 const ASK_EVERY: Duration = Duration::from_secs(15);
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// Bytes of a result that may be on their way: with fewer, a reader of wide events waits for each few of them to go
-/// there and back, which on a busy machine takes longer than they do.
+/// Receive window of a stream, in bytes. With a smaller window, a reader of wide events waits for a
+/// round trip every few events, and on a busy machine the wait takes longer than the events.
 const STREAM_WINDOW: u32 = 8 << 20;
-/// The same for a connection: more than all its calls together, so that rows that nobody reads hold up
-/// no other call.
+/// Receive window of a connection: larger than the sum of all its streams, so that unread rows do
+/// not block other calls.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// Bytes of a frame: each costs about the same, and others on the connection wait for its end.
+/// Size of a frame: each frame has a fixed cost, and other calls on the connection wait for its
+/// end.
 const FRAME_BYTES: u32 = 256 << 10;
 
 /// A login.
@@ -52,18 +53,18 @@ const FRAME_BYTES: u32 = 256 << 10;
 pub(crate) struct Session {
     bearer: MetadataValue<Ascii>,
     lost: AtomicBool,
-    /// Which options it has.
+    /// The version of the session's options.
     pub(crate) options_version: AtomicU64,
 }
 
 impl Session {
-    /// The session of a token.
+    /// A session with a token.
     pub(crate) fn of(bearer: MetadataValue<Ascii>) -> Self {
         Self { bearer, lost: AtomicBool::new(false), options_version: AtomicU64::new(0) }
     }
 }
 
-/// A channel to the server, and the login that its calls belong to.
+/// A channel to the server, and the login for its calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     client: FlightServiceClient<Channel>,
@@ -72,10 +73,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects; logs in, unless there is a session to go on with.
+    /// Connects, and logs in unless an existing session is given.
     ///
     /// # Errors
-    /// `Connection`, `Timeout`, `Login`, and what opening a session says. Nothing was carried out.
+    /// `Connection`, `Timeout`, `Login`, and errors of opening a session. No statement was run.
     pub(crate) async fn open(settings: &Settings, before: Option<Arc<Session>>) -> Result<Self> {
         let what = || format!("connecting to {}", settings.address.shown());
         let opening = async {
@@ -92,19 +93,19 @@ impl Connection {
         opened.map_err(|error: Error| error.during(what()).not_carried_out())
     }
 
-    /// Whether calls should rather go over another one.
+    /// True if new calls should use another connection.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Acquire) || self.session.lost.load(Ordering::Acquire)
     }
 
-    /// What a call failed with; a connection that may be at fault is not used for the next one.
+    /// Converts the error of a call. A connection that may be broken is not used for the next call.
     pub(crate) fn failed(&self, status: Status) -> Error {
         let error = Error::from(status);
         self.learn(&error);
         error
     }
 
-    /// Takes an error of a call into account.
+    /// Updates the state of the connection after an error of a call.
     pub(crate) fn learn(&self, error: &Error) {
         match error.kind() {
             ErrorKind::Login => self.session.lost.store(true, Ordering::Release),
@@ -127,10 +128,10 @@ impl Connection {
         request
     }
 
-    /// Carries an action out; the body of its answer, empty if it has none.
+    /// Runs an action and returns the body of its answer, empty without an answer.
     ///
     /// # Errors
-    /// What the server says.
+    /// Errors of the server.
     pub(crate) async fn act(&self, name: &str, body: Vec<u8>) -> Result<Bytes> {
         let action = Action { r#type: name.to_string(), body: body.into() };
         let answered = async {
@@ -143,7 +144,7 @@ impl Connection {
     /// Sets options of the session.
     ///
     /// # Errors
-    /// `InvalidOption` for those that were not set.
+    /// `InvalidOption` for refused options.
     pub(crate) async fn set(&self, options: &Options) -> Result<()> {
         if options.is_empty() {
             return Ok(());
@@ -220,10 +221,10 @@ async fn log_in(mut client: FlightServiceClient<Channel>, settings: &Settings) -
     Ok(Session::of(bearer))
 }
 
-/// What `work` gives, if it does so in time.
+/// Runs `work` with a timeout.
 ///
 /// # Errors
-/// `Timeout`, and those of `work`.
+/// `Timeout`, and errors of `work`.
 pub(crate) async fn within<T>(
     time: Option<Duration>,
     work: impl Future<Output = Result<T>>,

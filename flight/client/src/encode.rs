@@ -1,4 +1,4 @@
-//! Batches as Flight's messages, one message each: a batch that is sent is acknowledged as one.
+//! Encodes batches as Flight messages, one message per batch: a batch is acknowledged as a unit.
 
 use arrow::{array::RecordBatch, datatypes::Schema, ipc::writer::IpcWriteOptions};
 use arrow_flight::{FlightData, FlightDescriptor};
@@ -7,21 +7,21 @@ use stratalog_model::ipc::IpcEncoder;
 
 use crate::error::Result;
 
-/// The messages of one call.
+/// The encoder of a call.
 #[derive(Debug)]
 pub(crate) struct Encoder(IpcEncoder);
 
 impl Encoder {
-    /// Begins a call with the message that says what it is about, and which columns come.
+    /// Begins a call with the message of its descriptor and its columns.
     pub(crate) fn begin(descriptor: FlightDescriptor, schema: &Schema) -> (Self, FlightData) {
         let (encoder, first) = IpcEncoder::begin(schema, IpcWriteOptions::default());
         (Self(encoder), FlightData::from(first).with_descriptor(descriptor))
     }
 
-    /// A batch of that schema: messages of the dictionaries that it needs, then its own.
+    /// Encodes a batch of the call's schema: first the required dictionaries, then the batch.
     ///
     /// # Errors
-    /// `InvalidBatch` for what IPC cannot hold.
+    /// `InvalidBatch` for data that IPC cannot encode.
     pub(crate) fn batch(
         &mut self,
         batch: &RecordBatch,

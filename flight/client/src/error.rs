@@ -1,30 +1,30 @@
-//! One error type: what went wrong, where, and how to mend it.
+//! The error type: the failure, its place, and a hint to fix it.
 
 use std::{fmt, sync::Arc};
 
 use stratalog_model as model;
 use tonic::{Code, ConnectError, Status};
 
-/// Result of everything that can fail here.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The five characters by which PostgreSQL and Stratalog name an error.
+/// The five-character error code of PostgreSQL and Stratalog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SqlState([u8; 5]);
 
 impl SqlState {
-    /// Of a text of five ASCII characters.
+    /// Parses a text of five ASCII characters.
     pub fn new(text: &str) -> Option<Self> {
         let bytes: [u8; 5] = text.as_bytes().try_into().ok()?;
         bytes.is_ascii().then_some(Self(bytes))
     }
 
-    /// As text.
+    /// The code as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("XX000")
     }
 
-    /// Whether the server says that the same request may succeed later.
+    /// True if the same request may succeed later, according to the server's error kind.
     fn is_retryable(&self) -> bool {
         let of_this = |kind: &&model::ErrorKind| kind.sqlstate() == self.as_str();
         model::ErrorKind::ALL.iter().filter(of_this).any(|kind| kind.is_retryable())
@@ -49,28 +49,28 @@ impl fmt::Debug for SqlState {
 pub enum ErrorKind {
     /// The server cannot be reached, or the connection broke.
     Connection,
-    /// Something took longer than it may.
+    /// A timeout expired.
     Timeout,
     /// The login was refused.
     Login,
     /// The server refused a statement.
     Sql {
-        /// Why, as a program reads it.
+        /// The reason in machine-readable form.
         sqlstate: SqlState,
     },
-    /// The rows of one batch were refused: nothing of them is stored.
+    /// The rows of a batch were refused: none is stored.
     InvalidBatch,
-    /// A message is larger than one side takes.
+    /// A message exceeds the size limit of a side.
     TooLarge,
-    /// An option, a URL or an argument is not one that is taken.
+    /// An option, a URL or an argument is invalid.
     InvalidOption,
     /// The writer, transaction or statement has ended.
     Closed,
-    /// The other side does not speak the protocol as this side knows it.
+    /// The server violates the protocol known to this client.
     Protocol,
 }
 
-/// What went wrong, where, and how to mend it.
+/// A failure, its place, and a hint to fix it.
 #[derive(Clone)]
 pub struct Error(Box<Told>);
 
@@ -112,7 +112,7 @@ impl Error {
         self
     }
 
-    /// Says before the message what was being done.
+    /// Prefixes the message with the failed operation.
     pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message);
         self
@@ -123,18 +123,18 @@ impl Error {
         self
     }
 
-    /// What came before has carried something out, or may have.
+    /// Marks the error: an earlier step has, or may have, changed something.
     pub(crate) fn maybe_carried_out(mut self) -> Self {
         self.0.not_carried_out = false;
         self
     }
 
-    /// Whether a call failed, before anything was done, because its session had ended.
+    /// True if a call failed before doing anything because its session had ended.
     pub(crate) fn is_session_lost(&self) -> bool {
         self.0.kind == ErrorKind::Login
     }
 
-    /// The same error as one of a batch, or of rows of it.
+    /// Turns the error into an error of a batch or of its rows.
     pub(crate) fn of_batch(mut self, batch: u64, what: impl fmt::Display) -> Self {
         self.0.kind = ErrorKind::InvalidBatch;
         self.0.batch = Some(batch);
@@ -146,29 +146,28 @@ impl Error {
         self.0.kind
     }
 
-    /// What is wrong, and where.
+    /// The failure and its place.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What can be done about it.
+    /// A hint to fix the failure.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// The server's SQLSTATE, when it was the server that refused.
+    /// The server's SQLSTATE, if the server refused.
     pub fn sqlstate(&self) -> Option<&str> {
         self.0.sqlstate.as_ref().map(SqlState::as_str)
     }
 
-    /// The number of the batch that was refused, as [`Delivery::number`](crate::Delivery::number)
-    /// has it.
+    /// The number of the refused batch, as in [`Delivery::number`](crate::Delivery::number).
     pub fn batch(&self) -> Option<u64> {
         self.0.batch
     }
 
-    /// Whether the same may succeed later. It does not say that it is safe to do it again: after a
-    /// connection broke, a statement may have been carried out; see [`Self::is_not_carried_out`].
+    /// True if the same request may succeed later. A repetition is not always safe: a statement may
+    /// have run before its connection broke; see [`Self::is_not_carried_out`].
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Connection | ErrorKind::Timeout => true,
@@ -177,30 +176,31 @@ impl Error {
         }
     }
 
-    /// Whether the time of an event was refused, which the client may choose anew: it is outside of
-    /// what is accepted, or another event's.
+    /// True if the server refused the time of an event, and the client may choose a new time: the
+    /// time is outside of the acceptance window, or belongs to another event.
     pub fn needs_new_time(&self) -> bool {
         let kinds = [model::ErrorKind::OutsideWindow, model::ErrorKind::TickTaken];
         kinds.iter().any(|kind| Some(kind.sqlstate()) == self.sqlstate())
     }
 
-    /// Whether the time of an event was outside of the acceptance window: SQLSTATE SL001.
+    /// True if the time of an event was outside of the acceptance window: SQLSTATE SL001.
     pub(crate) fn is_outside_window(&self) -> bool {
         self.sqlstate() == Some(model::ErrorKind::OutsideWindow.sqlstate())
     }
 
-    /// Whether the lease has run out on what the session had acquired: SQLSTATE SL003.
+    /// True if the lease of the session's acquisition has run out: SQLSTATE SL003.
     pub(crate) fn is_lease_lost(&self) -> bool {
         self.sqlstate() == Some(model::ErrorKind::LeaseLost.sqlstate())
     }
 
-    /// Whether an object is in the wrong state, as a chronicle that is being dropped: SQLSTATE 55000.
+    /// True if an object is in the wrong state, for example a chronicle that is being dropped:
+    /// SQLSTATE 55000.
     pub(crate) fn is_wrong_state(&self) -> bool {
         self.sqlstate() == Some(model::ErrorKind::ObjectNotInPrerequisiteState.sqlstate())
     }
 
-    /// Whether it is certain that the server did nothing: it was never sent, or was refused as a
-    /// whole before it began.
+    /// True if the server certainly did nothing: the request was never sent, or was refused as a
+    /// whole at its start.
     pub fn is_not_carried_out(&self) -> bool {
         self.0.not_carried_out
     }
@@ -239,15 +239,15 @@ impl From<arrow::error::ArrowError> for Error {
     }
 }
 
-/// What a call's status means. One with a SQLSTATE was decided by the server; any other comes from
-/// the connection, or from gRPC itself.
+/// Converts the status of a call. A status with a SQLSTATE comes from the server; any other status
+/// comes from the connection or from gRPC.
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         let sqlstate = status.metadata().get("sqlstate").and_then(|value| value.to_str().ok());
         let sqlstate = sqlstate.and_then(SqlState::new);
         let kind = match (sqlstate, status.code()) {
             (_, Code::Unauthenticated) => ErrorKind::Login,
-            // gRPC's own words; a server may take it for a connection that broke.
+            // A message of gRPC itself; a server may report the same case as a broken connection.
             _ if status.message().contains("message length too large") => ErrorKind::TooLarge,
             (Some(sqlstate), _) => ErrorKind::Sql { sqlstate },
             (None, Code::DeadlineExceeded) => ErrorKind::Timeout,
@@ -265,7 +265,7 @@ impl From<Status> for Error {
             error =
                 error.with_hint("message_bytes_max says how large messages may be, on both sides");
         }
-        // A login that ended is told before anything is done.
+        // The server reports an ended login before it runs anything.
         error.0.not_carried_out = kind == ErrorKind::Login || never_sent(&status);
         if kind == ErrorKind::Connection {
             error = error.during("the connection failed");
@@ -275,7 +275,8 @@ impl From<Status> for Error {
     }
 }
 
-/// Whether a request has certainly not left: there was no connection, or it had ended before.
+/// True if a request was certainly not sent: there was no connection, or the connection had ended
+/// before.
 fn never_sent(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(error) = cause {
@@ -288,8 +289,8 @@ fn never_sent(status: &Status) -> bool {
     false
 }
 
-/// Message and hint of a text as the server writes it: a line each for detail, hint and context.
-/// Where in a call a batch was is of no use to a caller, whose batches have other numbers.
+/// Splits the server's text into message and hint: detail, hint and context have a line each. The
+/// position of a batch in a call is omitted: the caller uses other batch numbers.
 fn split(text: &str) -> (String, Option<String>) {
     let mut hint: Option<String> = None;
     let mut message = String::new();

@@ -1,19 +1,20 @@
-//! A client of Stratalog for Rust: SQL and Arrow, and rows that are stored once however often they had
-//! to be sent.
+//! A Rust client of Stratalog for SQL and Arrow. Each written row is stored exactly once, even
+//! after retries.
 //!
-//! *What it is*: [`Client`], with a bounded number of connections that it makes when they are needed
-//! and replaces when they fail; [`Rows`], a stream of Arrow batches; [`Prepared`] statements and
-//! [`Transaction`]s; [`Writer`], which numbers the batches that it sends, so that it can send them
-//! again; and on top of these [`Chronolog`], ChronoLog's own API: chronicles of raw events that are
-//! acquired, recorded to, played back, replayed and followed. All of it over Arrow Flight SQL.
+//! *What it is*: [`Client`], with a bounded pool of connections that are opened on demand and
+//! replaced after failures; [`Rows`], a stream of Arrow batches; [`Prepared`] statements and
+//! [`Transaction`]s; [`Writer`], which numbers batches for safe retries; and [`Chronolog`],
+//! ChronoLog's own API for chronicles of raw events: acquire, record, playback, replay and
+//! subscribe. Everything uses Arrow Flight SQL.
 //!
-//! *What it deliberately is not*: a parser of SQL, or a cache. Nothing is sent twice unless twice is the
-//! same as once: queries that only read, what was certainly not carried out, and batches with numbers.
+//! *What it deliberately is not*: an SQL parser, or a cache. The client repeats only safe requests:
+//! read-only queries, requests that certainly did nothing, and numbered batches.
 //!
-//! *Data path*: statement → quietest connection of the pool → `GetFlightInfo` → `DoGet` → [`Rows`], as
-//! fast as they are read. Batch → [`Writer::write`], once there is room → ledger → `DoPut` →
-//! acknowledgement → [`Delivery`] and [`Writer::flush`]. Payload → [`Chronicle::record`], which gives it a
-//! tick by the server's clock → a batch of a writer → [`Receipt`].
+//! *Data path*: statement → connection with the fewest calls in the pool → `GetFlightInfo` →
+//! `DoGet` → [`Rows`], at the speed of the reader. Batch → [`Writer::write`], as soon as the buffer
+//! has room → ledger → `DoPut` → acknowledgement → [`Delivery`] and [`Writer::flush`]. Payload →
+//! [`Chronicle::record`], which assigns a tick by the server's clock → a batch of a writer →
+//! [`Receipt`].
 //!
 //! # Examples
 //! ```no_run

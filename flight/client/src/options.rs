@@ -1,4 +1,4 @@
-//! How a client connects, and what it does when something fails.
+//! Options for connecting and for handling failures.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::{
     retry::RetryPolicy,
 };
 
-/// Connections of one client at most.
+/// Maximal number of connections of a client.
 const CONNECTIONS_MAX: usize = 64;
 
-/// What a client was asked to be.
+/// The settings of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) address: Address,
@@ -63,74 +63,73 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Where the server is: `grpc://[user[:password]@]host[:port][/database]`, or the same with
-    /// `chronolog://`. `grpc://127.0.0.1:50051` if it is not said.
+    /// The URL of the server: `grpc://[user[:password]@]host[:port][/database]`, or the same with
+    /// `chronolog://`. Default: `grpc://127.0.0.1:50051`.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
         self
     }
 
-    /// Who logs in, before what the URL says.
+    /// The user; overrides the URL.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// The password, sent once for each connection: its session then has a token.
+    /// The password, sent once per connection; afterwards the session uses a token.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// The database, before what the URL says.
+    /// The database; overrides the URL.
     #[must_use]
     pub fn database(mut self, database: impl Into<String>) -> Self {
         self.database = Some(database.into());
         self
     }
 
-    /// The name under which `stratalog.sessions` shows the client.
+    /// The client's name in `stratalog.sessions`.
     #[must_use]
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.application_name = Some(name.into());
         self
     }
 
-    /// Connections at most, 1 to 64; 4 if it is not said. They are made when they are needed, and each
-    /// carries any number of calls.
+    /// Maximal number of connections, 1 to 64; default 4. Connections are opened on demand, and
+    /// each carries any number of calls.
     #[must_use]
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count;
         self
     }
 
-    /// How long it may take to connect and log in; 10 seconds if it is not said.
+    /// Timeout for connecting and logging in; default 10 seconds.
     #[must_use]
     pub fn connect_timeout(mut self, time: Duration) -> Self {
         self.connect_timeout = time;
         self
     }
 
-    /// How long a statement may take until its first answer: the columns of a query, the number of
-    /// rows of another. Without it, as long as it takes; that the server is there is asked in any case.
+    /// Timeout of a statement until its first answer: the columns of a query, or the row count of
+    /// any other statement. Default: no timeout; keep-alive pings check the server in any case.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.request_timeout = Some(time);
         self
     }
 
-    /// When what is safe to do again is done again.
+    /// The policy for repeating safe requests.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// The largest message, in either direction; 64 MiB if it is not said, which is what the server
-    /// takes.
+    /// The maximal message size in either direction; default 64 MiB, the server's limit.
     #[must_use]
     pub fn message_bytes_max(mut self, bytes: usize) -> Self {
         self.message_bytes_max = bytes;
@@ -140,8 +139,8 @@ impl ClientBuilder {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// `InvalidOption` for what cannot be; `Login`, `Connection` and `Timeout` when it does not succeed
-    /// within the policy.
+    /// `InvalidOption` for invalid options; `Login`, `Connection` and `Timeout` after failures
+    /// beyond the retry policy.
     pub async fn connect(self) -> Result<Client> {
         Client::open(self.settings()?).await
     }

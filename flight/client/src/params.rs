@@ -12,7 +12,7 @@ use arrow::{
 
 use crate::error::Result;
 
-/// One value.
+/// A value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -24,7 +24,7 @@ pub enum Value {
     Int(i64),
     /// Any number.
     Float(f64),
-    /// Text; also for values of types that have none of their own here, as PostgreSQL writes them.
+    /// Text; also values of any other type in PostgreSQL's text format.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
@@ -67,10 +67,10 @@ impl Value {
     }
 }
 
-/// What parameters can be given as: a batch with a column for each and a row for each time that the
-/// statement is carried out, or the values of one row.
+/// Types usable as parameters: a batch with a column per parameter and a row per execution, or the
+/// values of a single row.
 pub trait IntoParams {
-    /// As a batch.
+    /// Converts to a batch.
     ///
     /// # Errors
     /// `InvalidBatch`.

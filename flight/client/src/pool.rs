@@ -1,4 +1,4 @@
-//! The connections of a client: bounded, made when they are needed, replaced when they fail.
+//! The connections of a client: bounded, opened on demand, replaced after failures.
 
 use std::sync::{
     Arc, OnceLock,
@@ -17,8 +17,8 @@ use crate::{
     session::{OptionValue, Options},
 };
 
-/// Sessions that are tried for one call: one that the server has forgotten, and those of servers that begin anew
-/// meanwhile.
+/// Maximal number of sessions tried for a call: a session that the server has forgotten, and
+/// sessions of servers that restart meanwhile.
 const SESSIONS_MAX: usize = 3;
 
 /// All connections of a client.
@@ -30,11 +30,11 @@ pub(crate) struct Pool {
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
     pub(crate) clock: ServerClock,
-    /// What its session has acquired; of a pool of one connection only.
+    /// The acquisition of the session; only in a pool of one connection.
     pub(crate) acquired: OnceLock<Acquired>,
 }
 
-/// The options that every session is to have.
+/// The options for every session.
 #[derive(Debug, Default)]
 struct Wanted {
     version: u64,
@@ -47,7 +47,7 @@ struct Slot {
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
-/// A connection, for a call; the pool counts it, and stays, as long as it is held.
+/// A connection for a call. The pool counts the call and lives at least as long as the lease.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) connection: Connection,
@@ -102,10 +102,10 @@ impl Pool {
         }
     }
 
-    /// The connection with the fewest calls.
+    /// Takes the connection with the fewest calls.
     ///
     /// # Errors
-    /// What connecting and logging in say; nothing was carried out.
+    /// Errors of connecting and logging in; no statement was run.
     pub(crate) async fn take(self: &Arc<Self>) -> Result<Lease> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed("client"));
@@ -122,7 +122,8 @@ impl Pool {
             let connection = match usable {
                 Some(connection) => connection.clone(),
                 None => {
-                    // A session is not over because its server could not be reached: it stays in its place.
+                    // An unreachable server does not end the session: the session stays in its
+                    // slot.
                     let session = kept.as_ref().map(|before| Arc::clone(&before.session));
                     let connection = Connection::open(&self.settings, session).await?;
                     tracing::debug!(server = %self.settings.address.shown(), "connected");
@@ -132,7 +133,7 @@ impl Pool {
             };
             match self.make_ready(&connection).await {
                 Ok(()) => return Ok(Lease { connection, call, pool: Arc::clone(self) }),
-                // The server has begun anew since: not the login is refused, but its session is over.
+                // The server has restarted: the login is not refused, but its session has ended.
                 Err(error) if error.is_session_lost() => {
                     tracing::debug!(%error, "logging in again");
                     last = error.message().to_string();
@@ -147,7 +148,7 @@ impl Pool {
         .not_carried_out())
     }
 
-    /// Gives a session what it is to have before it is used.
+    /// Prepares a session before use: options and acquisition.
     async fn make_ready(&self, connection: &Connection) -> Result<()> {
         self.bring_up(connection).await?;
         if let Some(acquired) = self.acquired.get() {
@@ -157,7 +158,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Gives a session the options that were set since it got some.
+    /// Sends a session the options that changed since its last update.
     async fn bring_up(&self, connection: &Connection) -> Result<()> {
         let (version, options) = {
             let wanted = self.wanted.lock();
@@ -174,13 +175,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether an error tells that an acquisition ran out that is to go on: the next that takes a
-    /// connection acquires anew. What was refused so was not carried out.
+    /// True if the error reports the loss of an acquisition that must be renewed: the next taken
+    /// connection acquires again. The refused statement did not run.
     pub(crate) fn regains(&self, error: &Error) -> bool {
         self.acquired.get().is_some_and(|acquired| acquired.ran_out(error))
     }
 
-    /// All sessions, those to come included, are to have an option from now on.
+    /// Sets an option for all present and future sessions.
     pub(crate) fn want(&self, name: String, value: Option<OptionValue>) {
         let mut wanted = self.wanted.lock();
         wanted.version += 1;

@@ -14,8 +14,8 @@ use crate::{
     statement::is_pure,
 };
 
-/// A statement that is planned once and carried out often. It is prepared again by itself when the
-/// server has begun anew.
+/// A statement that is planned once and run repeatedly. After a restart of the server, the client
+/// prepares it again.
 #[derive(Debug)]
 pub struct Prepared {
     client: Client,
@@ -25,7 +25,7 @@ pub struct Prepared {
     parameters: SchemaRef,
 }
 
-/// Where it is prepared.
+/// The connection and handle of a prepared statement.
 #[derive(Debug)]
 struct Kept {
     lease: Lease,
@@ -40,17 +40,17 @@ impl Prepared {
         Ok(Self { client, sql: sql.to_string(), kept: Some(kept), schema, parameters })
     }
 
-    /// The columns of its rows; none if it gives no rows.
+    /// The columns of the result; empty for statements without rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Its parameters, with the types that the server expects.
+    /// The parameters, with the types expected by the server.
     pub fn parameters(&self) -> &SchemaRef {
         &self.parameters
     }
 
-    /// Carries it out for each row of `params`; the rows of all, one after the other.
+    /// Runs the query for each row of `params`; returns the rows of all runs in order.
     ///
     /// # Errors
     /// As [`Client::query_with`].
@@ -77,7 +77,7 @@ impl Prepared {
         }
     }
 
-    /// Carries it out for each row of `params`, all of them or none; how many rows were changed.
+    /// Runs the statement for each row of `params`, atomically; returns the number of changed rows.
     ///
     /// # Errors
     /// As [`Client::execute_with`].
@@ -106,7 +106,8 @@ impl Prepared {
         Ok(self.kept.insert(kept))
     }
 
-    /// Whether to try again after an error: where the statement is not known any more, nothing was done.
+    /// Returns `Ok` for another attempt after an error. If the server no longer knows the
+    /// statement, nothing was done.
     fn again(&mut self, error: Error, attempts: u32, pure: bool) -> Result<()> {
         if let Some(kept) = &self.kept {
             kept.lease.connection.learn(&error);
@@ -132,7 +133,7 @@ async fn make(client: &Client, sql: &str) -> Result<Kept> {
         let handle = handle.inspect_err(|error| lease.connection.learn(error))?;
         Ok(Kept { lease, handle })
     };
-    // Preparing changes nothing, whatever is prepared.
+    // Preparing never changes data, whatever the statement.
     client.safely(Care::Pure, made).await
 }
 

@@ -1,22 +1,22 @@
-//! How often, and how long, something is tried again.
+//! The number and the timing of retries.
 
 use std::time::{Duration, Instant};
 
-/// When something that failed is done again. Only what is safe to do again ever is.
+/// The policy for repeating failed requests. The client only repeats safe requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries at most, the first one included.
+    /// Maximal number of attempts, including the first.
     pub attempts_max: u32,
-    /// The wait before the second try; it doubles with each.
+    /// The wait before the second attempt; doubles with each attempt.
     pub backoff_min: Duration,
-    /// The longest wait between two tries.
+    /// The longest wait between two attempts.
     pub backoff_max: Duration,
-    /// The time after the first failure in which a try may begin.
+    /// An attempt may begin within this time after the first failure.
     pub deadline: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// Eight tries within 30 seconds.
+    /// Eight attempts within 30 seconds.
     fn default() -> Self {
         Self {
             attempts_max: 8,
@@ -28,18 +28,18 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Any number of tries within `deadline`; what writers do, for five minutes.
+    /// Any number of attempts within `deadline`; the default of writers, with five minutes.
     pub fn within(deadline: Duration) -> Self {
         Self { attempts_max: u32::MAX, deadline, ..Self::default() }
     }
 
-    /// Nothing is done again.
+    /// No retries.
     pub fn never() -> Self {
         Self { attempts_max: 1, ..Self::default() }
     }
 }
 
-/// Where a series of failures stands.
+/// The state of a series of failures.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     policy: RetryPolicy,
@@ -52,13 +52,13 @@ impl Backoff {
         Self { policy, failures: 0, since: None }
     }
 
-    /// Something went well: what fails from now on is a series of its own.
+    /// Ends the series of failures after a success.
     pub(crate) fn reset(&mut self) {
         (self.failures, self.since) = (0, None);
     }
 
-    /// Another failure; how long to wait before the next try, if there is to be one. Half of the wait
-    /// is chance, so that clients that failed together do not come back together.
+    /// Counts a failure; returns the wait before the next attempt, or `None` to give up. Half of
+    /// the wait is random, so that clients that failed together do not retry together.
     pub(crate) fn failed(&mut self, now: Instant, chance: f64) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         let since = *self.since.get_or_insert(now);
@@ -73,14 +73,14 @@ impl Backoff {
         (wait < left).then_some(wait)
     }
 
-    /// For the error that ends the series.
+    /// The text for the error that ends the series.
     pub(crate) fn told(&self, now: Instant) -> String {
         let since = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         format!("given up after {} tries in {:.1} s", self.failures, since.as_secs_f64())
     }
 }
 
-/// Something between 0 and 1.
+/// A random number between 0 and 1.
 pub(crate) fn chance() -> f64 {
     let [low, high, ..] = uuid::Uuid::new_v4().into_bytes();
     f64::from(u16::from_le_bytes([low, high])) / f64::from(u16::MAX)

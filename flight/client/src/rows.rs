@@ -1,4 +1,4 @@
-//! Rows of a query, as they come.
+//! The rows of a query, as a stream.
 
 use std::{
     collections::VecDeque,
@@ -23,8 +23,8 @@ use crate::{
     pool::Lease,
 };
 
-/// The rows of a query: a stream of batches, read from the server no faster than from here. Dropping
-/// it stops the query on the server.
+/// The rows of a query: a stream of batches with back-pressure to the server. Dropping the stream
+/// cancels the query on the server.
 pub struct Rows {
     schema: SchemaRef,
     batches: BoxStream<'static, Result<RecordBatch>>,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// Stops a query from elsewhere.
+/// Cancels a query from another task.
 #[derive(Debug, Clone)]
 pub struct Cancel {
     connection: Connection,
@@ -45,10 +45,10 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Stops the query; whether there was something to stop. Its rows end with SQLSTATE 57014.
+    /// Cancels the query; returns true if it was running. The rows end with SQLSTATE 57014.
     ///
     /// # Errors
-    /// What reaching the server says.
+    /// Errors of reaching the server.
     pub async fn cancel(&self) -> Result<bool> {
         let info = Some(FlightInfo::clone(&self.info));
         let body = CancelFlightInfoRequest { info }.encode_to_vec();
@@ -60,11 +60,11 @@ impl Cancel {
 }
 
 impl Rows {
-    /// Redeems the tickets of a query, one after the other. The first is redeemed at once, so that
-    /// what is wrong with the query is told here.
+    /// Redeems the tickets of a query in order. The first ticket is redeemed immediately, so that
+    /// errors of the query appear here.
     ///
     /// # Errors
-    /// Of no error is it certain that nothing was carried out: GetFlightInfo may have done so.
+    /// No error guarantees that nothing was run: GetFlightInfo may have run the query.
     pub(crate) async fn read(lease: Lease, info: FlightInfo) -> Result<Self> {
         Self::redeem(lease, info).await.map_err(Error::maybe_carried_out)
     }
@@ -100,15 +100,15 @@ impl Rows {
         &self.schema
     }
 
-    /// Stops the query from elsewhere, while this is read.
+    /// A handle for cancelling the query from another task while the rows are read.
     pub fn canceller(&self) -> Cancel {
         self.cancel.clone()
     }
 
-    /// All rows that are left, in memory.
+    /// Collects the remaining rows in memory.
     ///
     /// # Errors
-    /// What reading them says.
+    /// Errors of reading.
     pub async fn collect(mut self) -> Result<Vec<RecordBatch>> {
         let mut all = Vec::new();
         while let Some(batch) = self.batches.next().await {
@@ -130,7 +130,7 @@ fn ticket(endpoint: &FlightEndpoint) -> Option<Ticket> {
     endpoint.ticket.clone()
 }
 
-/// What one ticket gives.
+/// The stream of a ticket.
 struct Part {
     schema: SchemaRef,
     messages: Streaming<FlightData>,
@@ -164,7 +164,7 @@ impl Part {
     }
 }
 
-/// The next message; `None` behind the last one.
+/// The next message; `None` at the end.
 async fn next(
     connection: &Connection,
     messages: &mut Streaming<FlightData>,

@@ -1,4 +1,4 @@
-//! Session options, as Flight writes them.
+//! Session options in Flight's encoding.
 
 use std::{collections::BTreeMap, collections::HashMap, fmt};
 
@@ -58,7 +58,7 @@ impl From<i64> for OptionValue {
     }
 }
 
-/// Options by name; `None` is the server's own value again.
+/// Options by name; `None` resets an option to the server's default.
 pub(crate) type Options = BTreeMap<String, Option<OptionValue>>;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -123,10 +123,10 @@ pub(crate) fn wanted(options: &Options) -> Vec<u8> {
     WireOptions { options: options.collect() }.encode_to_vec()
 }
 
-/// What SetSessionOptions answered.
+/// Decodes the answer of SetSessionOptions.
 ///
 /// # Errors
-/// `InvalidOption` for those that were not set.
+/// `InvalidOption` for refused options.
 pub(crate) fn outcome(body: &[u8], options: &Options) -> Result<()> {
     let outcome = WireOutcome::decode(body)
         .map_err(|error| Error::protocol(format!("SetSessionOptions: {error}")))?;
@@ -145,7 +145,7 @@ pub(crate) fn outcome(body: &[u8], options: &Options) -> Result<()> {
         .with_hint("Client::options lists them with their values"))
 }
 
-/// What GetSessionOptions answered.
+/// Decodes the answer of GetSessionOptions.
 ///
 /// # Errors
 /// `Protocol`.

@@ -1,13 +1,13 @@
-//! What the first words of a statement tell: whether it may be done twice, and whether it belongs to
-//! a session of which this crate has several.
+//! Checks of a statement's first words: is a repetition safe, and does the statement belong to a
+//! single session? This crate uses several sessions.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Who acquires is one session.
+/// An acquisition belongs to a single session.
 const ACQUIRES: &str = "Chronolog::acquire gives a handle, which has a session of its own";
 
-/// Whether carrying a statement out twice is the same as once, for all that its words tell. Everything
-/// that is not certain is taken for a change.
+/// True if the statement is safe to repeat, judging by its words. Uncertain statements count as
+/// changes.
 pub(crate) fn is_pure(sql: &str) -> bool {
     const READS: [&str; 7] = ["select", "values", "table", "show", "with", "explain", "subscribe"];
     const CHANGES: [&str; 9] =
@@ -17,10 +17,11 @@ pub(crate) fn is_pure(sql: &str) -> bool {
     reads && words.all(|word| CHANGES.iter().all(|change| word != *change))
 }
 
-/// Refuses what would hold for one of several sessions, or end a transaction behind its back.
+/// Refuses statements that affect only one of several sessions, or that end a transaction behind
+/// the client's back.
 ///
 /// # Errors
-/// `InvalidOption`, with what does it.
+/// `InvalidOption`, with a hint to the right method.
 pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
     let mut words = words(sql);
     let mut next = || words.next().unwrap_or_default();
@@ -41,7 +42,7 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
             refused("call Transaction::commit or Transaction::rollback")
         }
         ("acquire", _) => refused(ACQUIRES),
-        // A savepoint may be called so.
+        // A savepoint may have this name.
         ("release", _) if matches!(second.as_str(), "chronicle" | "table") && !third.is_empty() => {
             refused(ACQUIRES)
         }
@@ -59,7 +60,7 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
     }
 }
 
-/// The words, in lower case; comments are none.
+/// The words in lower case, without comments.
 fn words(sql: &str) -> impl Iterator<Item = String> + '_ {
     let mut rest = sql;
     std::iter::from_fn(move || {

@@ -16,9 +16,8 @@ use crate::{
     statement::check,
 };
 
-/// Statements that happen together or not at all. Dropped without [`Self::commit`], nothing of it
-/// happens. Nothing in it is sent twice: an error ends what it was about, and the transaction can only
-/// be rolled back then.
+/// Atomic statements. If dropped without [`Self::commit`], the transaction has no effect. The
+/// client repeats none of its statements: after an error the transaction can only be rolled back.
 ///
 /// # Examples
 /// ```no_run
@@ -49,7 +48,7 @@ impl Transaction {
     /// As [`Client::query`](crate::Client::query).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Client::query`](crate::Client::query).
     pub async fn query(&self, sql: &str) -> Result<Rows> {
         check(sql, true)?;
         let connection = &self.lease.connection;
@@ -63,7 +62,7 @@ impl Transaction {
     /// As [`Client::query_with`](crate::Client::query_with).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Client::query_with`](crate::Client::query_with).
     pub async fn query_with(&self, sql: &str, params: impl IntoParams) -> Result<Rows> {
         check(sql, true)?;
         let params = params.into_params()?;
@@ -83,7 +82,7 @@ impl Transaction {
     /// As [`Client::execute`](crate::Client::execute).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Client::execute`](crate::Client::execute).
     pub async fn execute(&self, sql: &str) -> Result<u64> {
         check(sql, true)?;
         let updated = self.lease.connection.update(sql, Some(self.id()?));
@@ -93,7 +92,7 @@ impl Transaction {
     /// As [`Client::execute_with`](crate::Client::execute_with).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Client::execute_with`](crate::Client::execute_with).
     pub async fn execute_with(&self, sql: &str, params: impl IntoParams) -> Result<u64> {
         check(sql, true)?;
         let params = params.into_params()?;
@@ -106,20 +105,21 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// Makes it happen, as durable as the tables ask for.
+    /// Commits, with the durability of the tables.
     ///
     /// # Errors
-    /// What the server says: then nothing of it happened. After `Connection` and `Timeout` nobody knows.
+    /// Errors of the server: then the transaction had no effect. After `Connection` and `Timeout`
+    /// the outcome is unknown.
     pub async fn commit(mut self) -> Result<()> {
         self.end(EndTransaction::Commit)
             .await
             .map_err(|error| unknown_outcome(error, "the transaction was committed"))
     }
 
-    /// Gives it up.
+    /// Rolls the transaction back.
     ///
     /// # Errors
-    /// What reaching the server says; nothing of it happens in any case.
+    /// Errors of reaching the server; the transaction has no effect in any case.
     pub async fn rollback(mut self) -> Result<()> {
         self.end(EndTransaction::Rollback).await
     }
@@ -128,7 +128,7 @@ impl Transaction {
         let id = self.id()?.clone();
         let ended = self.lease.connection.end(id, how);
         let ended = within(self.pool.settings.request_timeout, ended).await;
-        // Whatever came of it, there is no transaction to roll back: unless nothing is known.
+        // With a definite answer, no transaction is left to roll back.
         if ended.as_ref().err().is_none_or(|error| error.sqlstate().is_some()) {
             self.id = None;
         }
@@ -148,7 +148,7 @@ impl Drop for Transaction {
     }
 }
 
-/// A statement that the server forgets with this.
+/// Closes a prepared statement on the server when dropped.
 struct Closing<'a> {
     pool: &'a Pool,
     lease: &'a Lease,

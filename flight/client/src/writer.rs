@@ -49,26 +49,27 @@ use crate::{
     pool::Pool,
 };
 
-/// Room in memory is given out in pieces of so many bytes.
+/// The unit of buffer space, in bytes.
 const ROOM_BYTES: usize = 1024;
-/// For events that are gathered, room is taken for so many bytes at a time.
+/// Buffer space for gathered events is taken in units of this many bytes.
 const GATHERED_ROOM_BYTES: usize = 16 << 10;
-/// How far above the producer's last number on the server numbering begins: what a former process of
-/// the same producer sent last may still be on its way, and must not be taken for ours.
+/// The distance of the first number above the producer's last number on the server: late batches of
+/// a former process of the same producer may still be on their way and must not be confused with
+/// new batches.
 const NUMBERS_LEFT_OUT: u64 = 1 << 20;
 
-/// Writes batches to one table, each row once.
+/// Writes batches to a table, each row exactly once.
 ///
-/// Batches are numbered. The task of the writer sends them, several at a time; when the connection
-/// breaks or the server begins anew, those that are not acknowledged are sent again with the same
-/// numbers, and the server stores none twice. Small batches are put together, large ones cut.
+/// The writer numbers its batches, and its task sends several batches at a time. After a broken
+/// connection or a server restart, the task repeats unacknowledged batches with the same numbers,
+/// and the server stores no number twice. Small batches are merged, large batches are cut.
 ///
-/// An error that is about the rows of one batch is told through its [`Delivery`], or by
-/// [`Self::flush`] if that was dropped; all others go on. After any other error, and when the policy of
-/// the writer gives up, the writer has ended: [`Self::into_unacknowledged`] gives back what is not
-/// stored for certain.
+/// An error in the rows of a batch appears in its [`Delivery`], or in [`Self::flush`] if the
+/// delivery was dropped; all other batches continue. After any other error, and when the retry
+/// policy gives up, the writer has ended: [`Self::into_unacknowledged`] returns all batches without
+/// a confirmed outcome.
 ///
-/// It may be shared by tasks, as `Arc<Writer>`. Dropping it ends its task at once: call
+/// Tasks may share a writer as `Arc<Writer>`. Dropping a writer ends its task immediately: call
 /// [`Self::close`] first.
 ///
 /// # Examples
@@ -96,17 +97,17 @@ pub struct Writer {
     task: Option<JoinHandle<()>>,
 }
 
-/// Rows that were written and are not acknowledged: they may be stored or not.
+/// Rows without an acknowledgement: they may or may not be stored.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Unacknowledged {
-    /// The number that they were, or would have been, sent with.
+    /// The batch number of the rows, whether already sent or not.
     pub sequence: u64,
     /// The rows.
     pub rows: RecordBatch,
 }
 
-/// An event that was appended: wait for what becomes of it, or drop it.
+/// An appended event: await the outcome, or drop it.
 #[derive(Debug)]
 pub(crate) struct Appended {
     answer: Answered,
@@ -136,14 +137,14 @@ impl Drop for Appended {
     }
 }
 
-/// What the task of a writer and its callers share.
+/// The shared state of a writer's task and its callers.
 #[derive(Debug)]
 struct Shared {
     pool: Arc<Pool>,
     settings: WriterSettings,
     core: Mutex<Core>,
     room: Arc<Semaphore>,
-    /// There may be something to do for the task.
+    /// Wakes the task when there may be work.
     wake: Notify,
     progress: watch::Sender<Progress>,
 }
@@ -152,7 +153,7 @@ struct Shared {
 struct Core {
     ledger: Ledger,
     last_number: u64,
-    /// Numbers that the writer gives by itself begin here.
+    /// The first number assigned by the writer.
     numbers_from: u64,
     closing: bool,
     failed: Option<Error>,
@@ -195,30 +196,31 @@ impl Writer {
         Self { shared, schema, last_sequence, task: Some(task) }
     }
 
-    /// The columns of the table. Batches need only those that have no default; they go by name.
+    /// The columns of the table. Batches only need the columns without a default; columns are
+    /// matched by name.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The producer: numbers of batches are numbers of it.
+    /// The producer: batch numbers are unique per producer.
     pub fn producer(&self) -> Uuid {
         self.shared.settings.producer
     }
 
-    /// The highest number of the producer that the server had stored when the writer was opened.
-    /// Whoever numbers batches by itself goes on behind it.
+    /// The producer's highest number on the server when the writer was opened. A caller that
+    /// numbers its batches continues above this number.
     pub fn last_sequence(&self) -> Option<u64> {
         self.last_sequence
     }
 
-    /// Takes a batch, and returns once there is room for it in the memory of the writer. The
-    /// [`Delivery`] resolves when it is stored.
+    /// Takes a batch; returns as soon as the writer's buffer has room for it. The [`Delivery`]
+    /// resolves when the batch is stored.
     ///
-    /// Dropped before it returned, nothing was taken.
+    /// If the future is dropped before it returns, the batch is not taken.
     ///
     /// # Errors
-    /// `Timeout` when there was no room for as long as `write_timeout` says; `InvalidBatch` for a row
-    /// that no message can hold; why the writer has ended. Nothing was taken then.
+    /// `Timeout` if the buffer had no room within `write_timeout`; `InvalidBatch` for a row that no
+    /// message can hold; the error that ended the writer. The batch is not taken then.
     pub async fn write(&self, batch: RecordBatch) -> Result<Delivery> {
         let settings = &self.shared.settings;
         let Limits { rows_max, bytes_max, .. } = settings.limits;
@@ -229,13 +231,13 @@ impl Writer {
         self.take(batch, pieces, None).await
     }
 
-    /// As [`Self::write`], under a number of the caller's, above all before it: the batch is sent as it
-    /// is, neither cut nor put together with others. A number that is not above the producer's last is
-    /// acknowledged as a duplicate, and not stored: so a process that dies and begins anew can write
-    /// again what it is not sure of.
+    /// As [`Self::write`], under the caller's number, which must be above all earlier numbers. The
+    /// batch is sent unchanged, neither cut nor merged. A number not above the producer's last
+    /// number on the server is acknowledged as a duplicate and not stored: after a crash, a process
+    /// can repeat all writes with an unknown outcome.
     ///
     /// # Errors
-    /// As [`Self::write`]; `InvalidOption` for a number that is not above those before it;
+    /// As [`Self::write`]; `InvalidOption` for a number that is not above all earlier numbers;
     /// `InvalidBatch` for rows that no message can hold.
     pub async fn write_numbered(&self, sequence: u64, batch: RecordBatch) -> Result<Delivery> {
         let (rows, bytes) = (batch.num_rows(), bytes_of(&batch));
@@ -244,8 +246,8 @@ impl Writer {
         self.take(batch, Vec::from_iter(whole), Some(sequence)).await
     }
 
-    /// Takes one event, and returns once there is room for it: sent with those before it, if they are
-    /// not sent yet. For writers that do not linger.
+    /// Takes an event; returns as soon as the buffer has room for it. The event is sent together
+    /// with earlier events that are still unsent. For writers without a linger time.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -343,7 +345,7 @@ impl Writer {
         Ok(Delivery::new(first, receivers))
     }
 
-    /// Room for so many bytes; all there is for a batch that is larger.
+    /// Reserves buffer space for a batch; the whole buffer for a larger batch.
     async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         self.shared.core.lock().check_open()?;
         let settings = &self.shared.settings;
@@ -373,12 +375,12 @@ impl Writer {
         }
     }
 
-    /// Sends what waits without waiting for more, and returns when all that was written before is
-    /// stored: what was acknowledged since the last flush.
+    /// Sends waiting rows without further delay, and returns after all earlier writes are stored.
+    /// Returns the sum of the acknowledgements since the last flush.
     ///
     /// # Errors
-    /// `InvalidBatch` when batches were refused whose [`Delivery`] was dropped, naming the first: all
-    /// others are stored. Why the writer has ended.
+    /// `InvalidBatch`, naming the first refused batch, if a batch was refused whose [`Delivery`]
+    /// was dropped: all other batches are stored. The error that ended the writer.
     pub async fn flush(&self) -> Result<Acknowledgement> {
         let target = {
             let mut core = self.shared.core.lock();
@@ -389,7 +391,7 @@ impl Writer {
         self.shared.wake.notify_one();
         let mut progress = self.shared.progress.subscribe();
         let reached = |progress: &Progress| progress.done_through >= target || progress.ended;
-        // The sender is in what this holds on to.
+        // `self` holds the sender, so the wait cannot fail.
         let _ = progress.wait_for(reached).await;
         let mut core = self.shared.core.lock();
         if core.ledger.done_through() < target {
@@ -399,7 +401,7 @@ impl Writer {
         core.ledger.take_outcome()
     }
 
-    /// As [`Self::flush`], and ends the writer: what is written from now on fails with `Closed`.
+    /// As [`Self::flush`], and ends the writer: later writes fail with `Closed`.
     ///
     /// # Errors
     /// As [`Self::flush`].
@@ -411,13 +413,13 @@ impl Writer {
         outcome
     }
 
-    /// Ends the writer at once, and gives back what is not acknowledged, in order. It may be stored or
-    /// not: written to a writer of the same producer by [`Self::write_numbered`], with the numbers as
-    /// they are, it is there once.
+    /// Ends the writer immediately and returns all unacknowledged rows in order. These rows may or
+    /// may not be stored. Write them with [`Self::write_numbered`] and the same numbers to a writer
+    /// of the same producer: then each row is stored exactly once.
     pub async fn into_unacknowledged(mut self) -> Vec<Unacknowledged> {
         if let Some(task) = self.task.take() {
             task.abort();
-            // It was cancelled: that is what was asked for.
+            // The task was cancelled on purpose.
             let _ = task.await;
         }
         let all = self.shared.core.lock().ledger.take_all();
@@ -466,7 +468,7 @@ impl Shared {
         self.progress.send_modify(|progress| progress.ended = true);
     }
 
-    /// The longest that the server may take for an acknowledgement.
+    /// The server's timeout for an acknowledgement.
     fn acknowledge_timeout(&self) -> Duration {
         self.settings.acknowledge_timeout
     }

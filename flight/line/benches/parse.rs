@@ -1,5 +1,5 @@
-//! Lines as TSBS and agents write them into record batches, on one core; and the reference's parser
-//! alone on the same lines.
+//! Benchmark: lines as TSBS and agents write them into record batches, on one core; and the
+//! reference's parser alone on the same lines.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,10 +24,10 @@ use stratalog_line::{LineLimits, LineParser};
 const HOSTS: u64 = 1_000;
 const ROWS: u64 = 50_000;
 
-/// Rows of one batch, as a server takes them.
+/// Rows of a batch, as in a server.
 const BATCH_ROWS: usize = 8_192;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -61,7 +61,7 @@ fn stamp(row: u64) -> u64 {
     1_451_606_400_000_000_000 + row / HOSTS * 10_000_000_000
 }
 
-/// TSBS's cpu-only: ten numbers below 100, of so many hosts in turn.
+/// TSBS's cpu-only: ten numbers below 100 for each of `hosts` hosts in turn.
 fn tsbs(hosts: u64, value: impl Fn(&mut Noise) -> String) -> String {
     let mut noise = Noise(1);
     let mut text = String::new();
@@ -76,7 +76,7 @@ fn tsbs(hosts: u64, value: impl Fn(&mut Noise) -> String) -> String {
     text
 }
 
-/// One tag, one or two fields: what sensors send.
+/// Sensor data: a tag, and a field or two.
 fn sensors() -> String {
     let mut noise = Noise(2);
     let mut text = String::new();
@@ -114,7 +114,7 @@ fn logs() -> String {
     text
 }
 
-/// All into batches, in chunks of 64 KiB, by a parser that has seen such lines before.
+/// Reads the text into batches, in chunks of 64 KiB, with a parser that already knows the series.
 fn parse(parser: &mut LineParser, catalog: &Catalog, text: &str) -> usize {
     let mut rows = 0;
     let mut batches = |tables: Vec<stratalog_line::TableRows>| {

@@ -11,19 +11,19 @@ use crate::{
     name::check_name, series::SeriesCache, table::Table,
 };
 
-/// Where the definitions of tables come from.
+/// The source of table definitions.
 pub trait Tables {
-    /// The definition of the table that a measurement is kept in; `None` when there is no such
-    /// table. Asked once for each measurement that a request has rows of.
+    /// The definition of the table for a measurement; `None` if the table does not exist. The
+    /// builder asks once per request for each measurement with rows.
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>>;
 
-    /// What tells these tables from others of the same names.
+    /// A namespace that distinguishes these tables from tables of the same names elsewhere.
     fn namespace(&self) -> &str {
         ""
     }
 
-    /// Whether rows of a table that is there may have tags that it has no column for. Where they may
-    /// not, such rows are refused, each by itself.
+    /// True if rows of an existing table may have tags without a column. If false, each row with an
+    /// unknown tag is refused.
     fn takes_new_tags(&self, _table: &ChronicleDefinition) -> bool {
         true
     }
@@ -48,19 +48,19 @@ pub struct RowBuilder {
     by_measurement: HashTable<u32>,
     hasher: RandomState,
     pub(crate) series: SeriesCache,
-    /// Counts requests, and definitions taken anew within one.
+    /// Counts requests, and reloads of the definitions within a request.
     request: u64,
-    /// Counts batches: what a series has learnt of one does not hold in the next.
+    /// Counts batches: a series number within a batch is not valid in the next batch.
     batch: u64,
     /// Tables with rows.
     filled: Vec<u32>,
     /// Columns and tags of all tables.
     columns_total: usize,
-    /// A table knows too many tags: all is forgotten when the next request begins.
+    /// A table has too many tags: the cache is emptied when the next request begins.
     crowded: bool,
     rows: usize,
     bytes: usize,
-    /// What the last series that was interned brought with it.
+    /// The changes made by the last interned series.
     interned: Option<Interned>,
 }
 
@@ -72,7 +72,7 @@ struct Interned {
 }
 
 impl RowBuilder {
-    /// A builder that knows nothing yet.
+    /// An empty builder.
     pub fn new(limits: RowLimits) -> Self {
         Self {
             tables: Vec::new(),
@@ -91,8 +91,8 @@ impl RowBuilder {
         }
     }
 
-    /// Begins a request: rows that were not taken are dropped, and the definition of each table
-    /// is asked for again when the first row of it comes.
+    /// Begins a request: drops rows that were not taken. The first row of each table in the request
+    /// asks for the table's definition again.
     pub fn begin(&mut self) {
         for number in std::mem::take(&mut self.filled) {
             if let Some(table) = self.tables.get_mut(number as usize) {
@@ -114,8 +114,8 @@ impl RowBuilder {
         }
     }
 
-    /// The rows since the last time, by table, in the order of their first rows. Kinds that new
-    /// fields were found to have hold on until the request ends.
+    /// The rows since the last call, by table, in the order of their first rows. The kinds found
+    /// for new fields stay valid until the request ends.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.batch += 1;
         (self.rows, self.bytes) = (0, 0);
@@ -127,37 +127,36 @@ impl RowBuilder {
         taken
     }
 
-    /// After [`Self::take`], within a request: the definitions may have changed, as when the
-    /// caller has made the tables and columns that were new.
+    /// Reloads the definitions within a request, after [`Self::take`]: for example after the caller
+    /// has created the new tables and columns.
     pub fn refresh(&mut self) {
         if self.rows == 0 {
             self.request += 1;
         }
     }
 
-    /// Rows that can be taken.
+    /// Rows that are ready to be taken.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// About how many bytes these rows have as batches, where each has a place in every column of its
-    /// table.
+    /// Approximate size of the rows as batches; every row takes space in every column of its table.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A series that was interned before with the same identity.
+    /// The series interned earlier with the same identity.
     pub fn find(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
         let number = self.series.find(identity)?;
         Some(SeriesNumber { number, generation: self.series.generation })
     }
 
-    /// Interns a series. Its identity may be any bytes that tell it from all others of this
-    /// builder, as cheap to come by as can be: the text of its tags as it was sent. A tag without
-    /// a value ('') is as one that is not there.
+    /// Interns a series. The identity may be any bytes that differ from all other series of this
+    /// builder and that are cheap to obtain, for example the text of the tags as the client sent
+    /// it. A tag with the value '' is treated as missing.
     ///
     /// # Errors
-    /// Names that no table or column can have; tags that come twice; limits.
+    /// A name that no table or column can have; a tag given twice; limits.
     pub fn intern(
         &mut self,
         identity: &[u8],
@@ -182,7 +181,7 @@ impl RowBuilder {
         }
     }
 
-    /// The tags of a series of this table that have values.
+    /// The tags of a series of this table, without empty values.
     fn tags<'a>(&mut self, table: u32, tags: &[(&str, &'a str)]) -> Result<Vec<(u32, &'a str)>> {
         let table = self
             .tables
@@ -207,14 +206,14 @@ impl RowBuilder {
         Ok(found)
     }
 
-    /// Begins something that may be taken back.
+    /// Marks a point for [`Self::retract`].
     #[inline]
     pub(crate) fn mark(&mut self) {
         self.interned = None;
     }
 
-    /// Takes back the series that was interned since the mark, and with it its tags and its table
-    /// if they are new: its line was refused. No row of it may be open or complete.
+    /// Removes the series interned since the mark, together with new tags and a new table of the
+    /// series: the line was refused. No row of the series may be open or complete.
     #[inline]
     pub(crate) fn retract(&mut self) {
         if self.interned.is_some() {
@@ -241,7 +240,7 @@ impl RowBuilder {
     /// Begins a row of a series.
     ///
     /// # Errors
-    /// A tag that the table has no place for.
+    /// A tag for which the table has no place.
     #[inline]
     pub fn row(&mut self, series: SeriesNumber, tables: &dyn Tables) -> Result<Row<'_>> {
         let known = (series.generation == self.series.generation)
@@ -276,7 +275,7 @@ impl RowBuilder {
         )
     }
 
-    /// The number of a measurement's table, which is new if need be.
+    /// The number of a measurement's table; adds the table if it is new.
     fn table(&mut self, measurement: &str) -> Result<u32> {
         let hash = self.hasher.hash_one(measurement);
         let is = |number: &u32| {
@@ -308,7 +307,7 @@ impl RowBuilder {
     }
 }
 
-/// What a row needs of its builder.
+/// The builder state that a row needs.
 pub(crate) struct RowContext<'a> {
     pub(crate) table: u32,
     pub(crate) request: u64,

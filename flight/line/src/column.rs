@@ -1,4 +1,4 @@
-//! The values of one column, until they are an Arrow array.
+//! The values of a column before their conversion to an Arrow array.
 
 mod finish;
 
@@ -11,10 +11,10 @@ use crate::{ColumnKind, FieldValue};
 /// No column.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Bytes of text that one batch's column holds at most: its offsets have 32 bits.
+/// Maximal text of one batch's column, in bytes: the offsets have 32 bits.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// Why a value was not taken. The column is as before.
+/// The reason for refusing a value. The column stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// A column of this type takes no values of this kind.
@@ -23,11 +23,11 @@ pub(crate) enum Refusal {
     Range,
     /// The row has a value in this column already.
     Twice,
-    /// The batch has as much text as a column can hold.
+    /// The text of the batch has reached the limit of a column.
     Full,
 }
 
-/// One column of a table: of its definition, or one that it does not have yet.
+/// A column of a table: either part of the definition or new.
 ///
 /// ```text
 /// rows of the table   0   1   2   3   4   5
@@ -38,25 +38,25 @@ pub(crate) enum Refusal {
 pub(crate) struct Column {
     pub(crate) name: Box<str>,
     pub(crate) column_type: ColumnType,
-    /// The table's definition does not have it.
+    /// The table's definition lacks the column.
     pub(crate) new: bool,
-    /// As its first row had it, with what stands between it and the value: `usage=`.
+    /// The field name as written in its first row, with the separator before the value: `usage=`.
     pub(crate) label: Box<[u8]>,
-    /// The column that followed this one in the last row that had both.
+    /// The column that followed this column in the last row with both.
     pub(crate) next: u32,
     values: Values,
-    /// Rows that are NULL, ascending; also all from the last value on.
+    /// Rows that are NULL, ascending. Rows after the last value are NULL too.
     gaps: Vec<Range<usize>>,
-    /// Values of the last batch: as many may come again.
+    /// Number of values in the last batch, as an estimate for the next batch.
     expected: usize,
 }
 
-/// NULL takes a place of any value.
+/// A NULL occupies a slot with an arbitrary value.
 #[derive(Debug)]
 enum Values {
     Float {
         values: Vec<f64>,
-        /// The values must fit `real`.
+        /// The values must be in the range of `real`.
         single: bool,
     },
     Integer {
@@ -64,16 +64,16 @@ enum Values {
         lowest: i64,
         highest: i64,
     },
-    /// In units of the last digit.
+    /// Values in units of the last digit.
     Numeric {
         values: Vec<i128>,
-        /// Units of 1.
+        /// Units per 1.
         one: i128,
-        /// Of absolute values.
+        /// The highest absolute value.
         highest: i128,
     },
     Text {
-        /// Where each value ends in `bytes`.
+        /// The end of each value in `bytes`.
         ends: Vec<i32>,
         bytes: Vec<u8>,
     },
@@ -94,7 +94,7 @@ impl Values {
             }
             ColumnType::Text => Self::Text { ends: Vec::new(), bytes: Vec::new() },
             ColumnType::Boolean => Self::Boolean(Vec::new()),
-            // Others are never made: no kind fits them.
+            // No kind of value fits any other type, so the case never happens.
             _ => Self::Float { values: Vec::new(), single: false },
         }
     }
@@ -110,7 +110,7 @@ impl Values {
         }
     }
 
-    /// Shorter, or longer by values that stand for NULL.
+    /// Shortens the values, or extends them by placeholders for NULL.
     fn resize(&mut self, rows: usize) {
         match self {
             Self::Float { values, .. } => values.resize(rows, 0.0),
@@ -126,7 +126,7 @@ impl Values {
         }
     }
 
-    /// Gives back room that values have not used, which their array would keep.
+    /// Returns unused capacity, which the array would otherwise keep.
     fn shrink(&mut self) {
         fn half_used<T>(values: &mut Vec<T>) {
             if values.len() < values.capacity() / 2 {
@@ -145,8 +145,9 @@ impl Values {
         }
     }
 
-    /// Has room for so many rows in all, and for a few more. Padding comes again and again, and twice the
-    /// room each time would take more memory than the rows are counted with.
+    /// Reserves capacity for `rows` values in all, and for at least 5/4 of the present capacity.
+    /// Padding happens repeatedly, and doubling the capacity each time would take more memory than
+    /// is accounted for the rows.
     fn reach(&mut self, rows: usize) {
         fn reach<T>(values: &mut Vec<T>, rows: usize) {
             if values.capacity() < rows {
@@ -194,18 +195,18 @@ impl Column {
         self.values.len()
     }
 
-    /// Makes room for about as many values as the last batch had.
+    /// Reserves capacity for about as many values as the last batch had.
     pub(crate) fn start_batch(&mut self) {
         let rows = std::mem::take(&mut self.expected);
         self.values.reserve(rows);
     }
 
-    /// Makes no room before values come.
+    /// Skips the reservation of capacity.
     pub(crate) fn expect_nothing(&mut self) {
         self.expected = 0;
     }
 
-    /// Its values, to be finished elsewhere; the column starts anew.
+    /// Takes the values, for finishing elsewhere; the column starts empty again.
     pub(crate) fn take(&mut self) -> Self {
         let mut taken = Self::new(&self.name, &[], self.column_type.clone(), self.new);
         std::mem::swap(&mut taken.values, &mut self.values);
@@ -215,7 +216,7 @@ impl Column {
         taken
     }
 
-    /// Takes back the values from this row on.
+    /// Removes the values from this row on.
     pub(crate) fn truncate(&mut self, row: usize) {
         if self.values.len() <= row {
             return;
@@ -229,7 +230,7 @@ impl Column {
         }
     }
 
-    /// Makes the column as long as there are rows before this one.
+    /// Pads the column with NULLs up to this row.
     #[inline]
     fn reach(&mut self, row: usize) -> Result<(), Refusal> {
         if self.values.len() == row { Ok(()) } else { self.pad(row) }
@@ -250,7 +251,7 @@ impl Column {
         Ok(())
     }
 
-    /// Gives a row its value.
+    /// Sets the value of a row.
     pub(crate) fn push(&mut self, row: usize, value: FieldValue<'_>) -> Result<(), Refusal> {
         match value {
             FieldValue::Float(value) => self.push_float(row, value),
@@ -332,7 +333,7 @@ impl Column {
         Ok(())
     }
 
-    /// The kind of the values that it has been made for.
+    /// The kind of the values in this column.
     pub(crate) fn kind(&self) -> ColumnKind {
         match &self.values {
             Values::Float { .. } => ColumnKind::Float,
@@ -344,7 +345,7 @@ impl Column {
     }
 }
 
-/// Whether a `real` holds the value, rounded: neither too large nor too small for it.
+/// True if a `real` can hold the rounded value: the value is neither too large nor too small.
 fn fits_single(value: f64) -> bool {
     let single = value as f32;
     (single.is_finite() || !value.is_finite()) && (single != 0.0 || value == 0.0)

@@ -1,25 +1,26 @@
-//! Lines that were refused.
+//! Errors of refused lines.
 
 use std::fmt;
 
 use stratalog_model::{Error, ErrorKind};
 
-/// Bytes of a refused line that are shown.
+/// Maximal bytes shown of a refused line.
 const LINE_SHOWN_MAX: usize = 256;
 
-/// Bytes of a value or name that are shown.
+/// Maximal bytes shown of a value or name.
 const VALUE_SHOWN_MAX: usize = 64;
 
-/// Why a line was refused: it left no row behind.
+/// The reason for refusing a line. A refused line leaves no row behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineError {
-    /// Number of the line in the request, from 1; of a line with newlines in a string, the first.
+    /// Number of the line in the request, from 1; for a line with newlines in a string, the number
+    /// of its first line.
     pub line: u64,
     /// Class of the error.
     pub kind: ErrorKind,
-    /// What is wrong, where in the line, and how to mend it.
+    /// The mistake, its place in the line, and a hint to fix it.
     pub message: String,
-    /// The line as it came, at most 256 bytes of it.
+    /// The original line, at most 256 bytes.
     pub original: String,
 }
 
@@ -29,7 +30,7 @@ impl fmt::Display for LineError {
     }
 }
 
-/// All errors are counted, and the first of them kept.
+/// Counts all errors, and keeps the first of them.
 #[derive(Debug, Default)]
 pub(crate) struct LineErrors {
     pub(crate) count: u64,
@@ -57,17 +58,17 @@ pub(crate) fn shown(text: &str) -> String {
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
 }
 
-/// As [`shown`], of bytes that need not be text.
+/// As [`shown`], for bytes that may not be text.
 pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
     shown(&String::from_utf8_lossy(bytes.get(..4 * VALUE_SHOWN_MAX).unwrap_or(bytes)))
 }
 
-/// At most so many bytes of a text that need not be one, cut between characters.
+/// At most `bytes_max` bytes of a text that may have invalid UTF-8, cut between characters.
 fn cut(bytes: &[u8], bytes_max: usize) -> String {
     let head = bytes.get(..bytes_max).unwrap_or(bytes);
     let mut text = String::from_utf8_lossy(head).into_owned();
     if head.len() < bytes.len() {
-        // The character that was cut through, which is not the line's fault.
+        // The cut may split a character; the replacement character is not the line's fault.
         while text.ends_with(char::REPLACEMENT_CHARACTER) {
             text.pop();
         }

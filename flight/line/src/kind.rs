@@ -1,10 +1,10 @@
-//! Kinds of values as they are written, and the columns that take them.
+//! Kinds of values by their syntax, and the columns that take them.
 
 use std::fmt;
 
 use stratalog_model::ColumnType;
 
-/// The kind of a field's value, told by how it is written.
+/// The kind of a field's value, by its syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnKind {
     /// `1`, `1.5`, `-1e6`: 64-bit floating point.
@@ -20,7 +20,7 @@ pub enum ColumnKind {
 }
 
 impl ColumnKind {
-    /// The type of a column that is made for values of this kind.
+    /// The column type for new columns with values of this kind.
     pub fn column_type(self) -> ColumnType {
         match self {
             Self::Float => ColumnType::Double,
@@ -31,7 +31,7 @@ impl ColumnKind {
         }
     }
 
-    /// Whether a column of this type takes values of this kind, as far as they are in its range.
+    /// True if a column of this type takes values of this kind within its range.
     pub fn fits(self, column_type: &ColumnType) -> bool {
         use ColumnType as T;
         match self {
@@ -44,7 +44,7 @@ impl ColumnKind {
         }
     }
 
-    /// How a value must be written for a column of this type; `None` when none can be.
+    /// The syntax of a value for a column of this type; `None` if no value fits.
     pub(crate) fn written_for(column_type: &ColumnType) -> Option<&'static str> {
         use ColumnType as T;
         Some(match column_type {
@@ -72,15 +72,15 @@ impl fmt::Display for ColumnKind {
 /// One value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FieldValue<'a> {
-    /// Of kind [`ColumnKind::Float`]; may be NaN or infinite where the protocol has those.
+    /// A value of kind [`ColumnKind::Float`]; may be NaN or infinite in protocols with such values.
     Float(f64),
-    /// Of kind [`ColumnKind::Integer`].
+    /// A value of kind [`ColumnKind::Integer`].
     Integer(i64),
-    /// Of kind [`ColumnKind::Unsigned`].
+    /// A value of kind [`ColumnKind::Unsigned`].
     Unsigned(u64),
-    /// Of kind [`ColumnKind::Text`]; without U+0000, which no text of a table holds.
+    /// A value of kind [`ColumnKind::Text`]; without U+0000, which no text of a table holds.
     Text(&'a str),
-    /// Of kind [`ColumnKind::Boolean`].
+    /// A value of kind [`ColumnKind::Boolean`].
     Boolean(bool),
 }
 

@@ -1,14 +1,15 @@
 //! Line protocol into typed columns.
 //!
-//! *What it is*: a parser of InfluxDB's line protocol that goes from the bytes of a socket straight
-//! into one column builder per field ([`LineParser`]); the builder below it, which knows tables,
-//! series and columns but no text ([`RowBuilder`]), for whatever other protocol writes series of
-//! fields; and their outcome, a [`RecordBatch`](arrow::array::RecordBatch) of each table in the
-//! shape of its definition ([`TableRows`]).
+//! *What it is*: a parser of InfluxDB's line protocol that reads the bytes of a socket straight
+//! into a column builder per field ([`LineParser`]); the row builder below the parser, for any
+//! other protocol that writes series of fields ([`RowBuilder`]: tables, series and columns, but no
+//! text); and the result of both, a [`RecordBatch`](arrow::array::RecordBatch) per table with the
+//! schema of its definition ([`TableRows`]).
 //!
-//! *What it deliberately is not*: a server, a catalog or DDL. It opens no socket, starts no task,
-//! knows no DataFusion, makes no table and no column: it says which tags and fields a table lacks,
-//! and the caller decides. It evaluates no DEFAULT: what no line says is NULL.
+//! *What it deliberately is not*: a server, a catalog or DDL. The crate opens no socket, starts no
+//! task, does not depend on DataFusion and creates no table and no column: it reports the tags and
+//! fields that a table lacks, and the caller decides. The crate evaluates no DEFAULT: a column
+//! without a value in the line is NULL.
 //!
 //! *Data path*: bytes → lines ([`LineParser::push`]) → series by their bytes, values by column
 //! ([`Row`]) → [`LineParser::take`] → [`TableRows::into_batch`] → `RecordBatch`.
@@ -53,16 +54,17 @@
 //! parsed once
 //! ```
 //!
-//! The bytes before the first space tell the series; they are parsed when they come for the first
-//! time, and compared with those of the series that came next last time ever after. Of a field the
-//! same is asked: the label (`usage=`) of the column that followed last time. A value is read where
-//! it stands and pushed to its column; a column that a line does not name is left shorter, and is
-//! made as long as the others when it is named again. A line that is found to be wrong takes its
-//! values back. Text is checked to be UTF-8 where it enters: names and tags when they are new,
-//! strings each time; all else that a line may have is ASCII.
+//! The bytes before the first space identify the series. The parser parses these bytes when they
+//! come for the first time. Afterwards it compares them with the identity that followed the
+//! previous series last time. Fields work the same way: the parser first tries the label (`usage=`)
+//! of the column that followed last time. It reads a value in place and pushes the value to its
+//! column. A column without a value in the line stays shorter than its table; the next value for
+//! the column pads the missing rows with NULL. If a line turns out to be wrong, its values are
+//! removed again. UTF-8 is checked where text enters: names and tags when they are new, strings
+//! each time; all other parts of a line are ASCII.
 //!
-//! A tag's column is not built row by row: rows keep the number of their series within the batch,
-//! and the batch's column is made in one go from the values of its series.
+//! The column of a tag is not built row by row: rows keep the number of their series within the
+//! batch, and one pass builds the batch's column from the values of its series.
 //!
 //! # Where values go
 //!
@@ -75,44 +77,46 @@
 //! | `t`, `true`, `f`, `false` … | boolean | `boolean` | |
 //! | tag | | `text`, in the key | `text` outside of the key, where no rows replace each other |
 //!
-//! Ranges are checked line by line. Any other pair is an error of the line: no value is converted to
-//! another kind. A tag that a series does not have is '' in a key column, which takes no NULL; no tag
-//! can say '', so that this means one thing only. A field may fill a key column that is not text.
-//! A line without a timestamp has the time that the caller gave, a nanosecond later than the one
-//! before that had none.
+//! Ranges are checked line by line. Any other pair is an error of the line: no value is converted
+//! to another kind. If a series lacks a tag, the key column holds '', because key columns take no
+//! NULL. No tag value can be '', so '' always means a missing tag. A field may fill a key column
+//! whose type is not text. A line without a timestamp has the time that the caller gave, plus a
+//! nanosecond for each earlier line without a timestamp.
 //!
-//! # Where it differs from the reference
+//! # Differences from the reference
 //!
-//! The reference is the crate `influxdb-line-protocol` 2.0, the parser of InfluxDB 3, which the tests
-//! and the fuzzer compare with. Accepted here and not there, as InfluxDB 1 and 2 do:
+//! The reference is the crate `influxdb-line-protocol` 2.0, the parser of InfluxDB 3; the tests and
+//! the fuzzer compare with this parser. Accepted here, as in InfluxDB 1 and 2, but not by the
+//! reference:
 //!
 //! - lines that end with carriage return and newline;
 //! - spaces behind the last field of a line without a timestamp;
-//! - comments with quotes: a comment ends at its newline, whatever it says;
-//! - bytes that are not UTF-8: the line that has them is an error, and no other (in a comment they
-//!   are none).
+//! - comments with quotes: a comment always ends at its newline;
+//! - bytes that are not UTF-8: only the line with these bytes is an error (in a comment the bytes
+//!   are no error).
 //!
-//! Refused here and not there, each with an error of its line:
+//! Refused here but accepted by the reference, each with an error of its line:
 //!
 //! - a comma without a backslash in the name of a tag or field (`cpu,a,b=1 v=1`): nearly always a
 //!   value is missing;
 //! - a comma behind the only field (`cpu v=1,`);
-//! - a tag or field that is given twice, or one that is both; there the last one wins, or it is
-//!   found later;
-//! - a float beyond the range of 64 bits (`1e400`), which there is infinite; neither reads NaN or
-//!   infinity by name;
-//! - a newline in a name or in the value of a tag, even if it is escaped;
+//! - a tag or field that is given twice, or a name that is both; the reference takes the last
+//!   value, or the error is found later;
+//! - a float beyond the range of 64 bits (`1e400`), which the reference reads as infinite; neither
+//!   parser reads NaN or infinity by name;
+//! - a newline in a name or in the value of a tag, even if the newline is escaped;
 //! - the character of code 0, which text cannot hold;
-//! - names of more than 63 bytes, names of system columns, and `time` as a tag or field of a new table;
-//! - values of another kind than the column has: there the database finds it.
-//!
-//! Both take an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value `b=c`), and a
-//! backslash that escapes nothing for itself.
+//! - names of more than 63 bytes, names of system columns, and `time` as a tag or field of a new
+//!   table;
+//! - values of another kind than the column has: with the reference, the database finds this error.
+//! Both take an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value `b=c`). In
+//! both, a backslash that escapes nothing is an ordinary character.
 //!
 //! # Bounds
 //!
-//! Lines, tables, columns and series that are remembered, errors that are kept: [`LineLimits`]. Rows
-//! are bounded by the caller, who takes them when [`LineParser::rows`] or [`LineParser::bytes`] say so.
+//! [`LineLimits`] bounds lines, the cache of tables, columns and series, and the list of errors.
+//! The caller bounds the rows: it takes them when [`LineParser::rows`] or [`LineParser::bytes`] are
+//! high enough.
 
 pub mod builder;
 mod column;

@@ -1,25 +1,26 @@
-//! What a parser and its builder hold at most.
+//! Limits of a parser and its builder.
 
 use stratalog_model::chronicle::COLUMNS_MAX;
 
-/// Most bytes of the name of a table or column.
+/// Maximal length of the name of a table or column, in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// What a [`RowBuilder`](crate::RowBuilder) keeps from one request to the next, at most.
+/// Limits of the cache that a [`RowBuilder`](crate::RowBuilder) keeps from one request to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowLimits {
-    /// Tables; one more in a request is an error, and when a request begins all are forgotten.
+    /// Tables. A request with more tables is an error; the next request then begins with an empty
+    /// cache.
     pub tables_max: usize,
-    /// Columns of one table, its tick and its tags included.
+    /// Columns of a table, including the tick and the tags.
     pub columns_max: usize,
-    /// Columns and tags of all tables; as with `tables_max`.
+    /// Columns and tags of all tables; works like `tables_max`.
     pub columns_total_max: usize,
-    /// Series whose tags are remembered. When there are more, all are forgotten.
+    /// Series whose tags are cached. The cache is emptied when it exceeds this number.
     pub series_max: usize,
-    /// Bytes of their tags, as they were sent and as they are kept; likewise.
+    /// Bytes of the cached tags, both as sent and as kept; works like `series_max`.
     pub series_bytes_max: usize,
-    /// Bytes of the rows of one table that a new column or tag may bring about: it takes room in every
-    /// row before it.
+    /// Maximal bytes of a table's rows after a new column or tag, which takes space in every
+    /// earlier row.
     pub table_bytes_max: usize,
 }
 
@@ -36,14 +37,14 @@ impl Default for RowLimits {
     }
 }
 
-/// What a [`LineParser`](crate::LineParser) takes at most.
+/// Limits of a [`LineParser`](crate::LineParser).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineLimits {
-    /// Bytes of one line; a longer one is an error of its own.
+    /// Bytes of a line; a longer line is an error.
     pub line_bytes_max: usize,
-    /// Lines of one request, those of comments and blank ones included; one more ends it.
+    /// Lines of a request, including comments and blank lines; more lines end the request.
     pub request_lines_max: u32,
-    /// Errors of one request that are kept; all are counted.
+    /// Errors of a request that are kept; all errors are counted.
     pub errors_max: usize,
     /// Tables, columns and series.
     pub rows: RowLimits,

@@ -1,4 +1,4 @@
-//! Names that columns and tables may have.
+//! Checks of the names of columns and tables.
 
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
@@ -24,7 +24,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     check_line(what, name)
 }
 
-/// Checks a name that is to be a column.
+/// Checks the name of a future column.
 pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
     check_name(what, name)?;
     if SYSTEM_COLUMNS.contains(&name) {
@@ -37,7 +37,7 @@ pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a text is one that a table can hold.
+/// Checks that a table can hold the text.
 pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     if memchr::memchr(0, text.as_bytes()).is_none() {
         return Ok(());
@@ -49,8 +49,8 @@ pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     .with_hint("leave it out"))
 }
 
-/// Checks that a name, or the value of a tag, is a text without a newline: an escaped one is too
-/// easily a line that was cut, and InfluxDB's documentation has none.
+/// Checks that a name, or the value of a tag, has no newline. An escaped newline is probably a line
+/// that was cut, and InfluxDB's documentation does not mention escaped newlines.
 pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
     check_text(what, text)?;
     if memchr::memchr(b'\n', text.as_bytes()).is_none() {

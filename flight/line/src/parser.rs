@@ -1,4 +1,4 @@
-//! Line protocol into rows, chunk by chunk.
+//! Parses line protocol into rows, chunk by chunk.
 
 mod boundary;
 mod careful;
@@ -12,67 +12,68 @@ use stratalog_model::{Error, ErrorKind, Result};
 use self::boundary::{LineEnd, indent};
 use crate::{LineError, LineLimits, Precision, RowBuilder, TableRows, Tables, fault::LineErrors};
 
-/// Bytes of a line that is too long that are kept, to show which one it is.
+/// Bytes kept of a line that is too long, to show it in the error.
 const HEAD_BYTES: usize = 1 << 10;
 
-/// Room for the line in pieces that is kept when it is done with.
+/// Maximal capacity kept in the buffer for incomplete lines.
 const PENDING_KEPT: usize = 64 << 10;
 
-/// What a request says besides its lines.
+/// The parameters of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineRequest {
-    /// The unit of its timestamps.
+    /// The unit of the timestamps.
     pub precision: Precision,
-    /// The tick, in nanoseconds since 1970, of the first line that has no timestamp; each
-    /// further one has it a nanosecond later, so that they are events of their own.
+    /// The tick, in nanoseconds since 1970, of the first line without a timestamp. Each further
+    /// line without a timestamp gets a tick one nanosecond later, so that the lines become distinct
+    /// events.
     pub now_ns: i64,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub struct Outcome {
     /// The rows that were not yet taken.
     pub tables: Vec<TableRows>,
-    /// The first errors, as many as the limits say.
+    /// The first errors, up to `errors_max` of the limits.
     pub errors: Vec<LineError>,
     /// Lines that made a row.
     pub lines_ok: u64,
-    /// Lines that did not, for an error; comments and blank lines are none.
+    /// Lines that failed with an error; comments and blank lines do not count.
     pub lines_failed: u64,
 }
 
-/// Reads requests of line protocol, one after another; remembers their tables and series.
+/// Reads requests of line protocol, one after another, and caches their tables and series.
 ///
-/// Feed it chunks as they come, cut anywhere. Memory is bounded by the limits and the rows that
-/// are not yet taken.
+/// The chunks may be cut anywhere. Memory is bounded by the limits and the rows that are not yet
+/// taken.
 #[derive(Debug)]
 pub struct LineParser {
     limits: LineLimits,
     rows: RowBuilder,
     precision: Precision,
     now_ns: i64,
-    /// Lines that had no timestamp.
+    /// Lines without a timestamp.
     without_timestamp: i64,
-    /// Lines that are done with, whatever they were.
+    /// Finished lines of any kind.
     line: u64,
     lines_ok: u64,
     errors: LineErrors,
     stops_at_error: bool,
-    /// A line has begun whose end is yet to come.
+    /// A line has begun and has not ended yet.
     begun: bool,
-    /// What it has so far, without the spaces before it; of one that is too long, the head.
+    /// The part of the line so far, without leading spaces; of a line that is too long, the head.
     pending: Vec<u8>,
-    /// Bytes that it has so far; more than are in `pending` if it is too long.
+    /// Bytes of the line so far; more than `pending` has if the line is too long.
     pending_bytes: usize,
-    /// Newlines in it that are not in `pending`.
+    /// Newlines of the line that are not in `pending`.
     pending_newlines: u64,
-    /// How far its end has been looked for.
+    /// State of the search for the end of the line.
     pending_end: LineEnd,
     scratch: Vec<u8>,
 }
 
 impl LineParser {
-    /// A parser that knows no table yet. [`Self::begin`] comes next.
+    /// An empty parser. Call [`Self::begin`] next.
     pub fn new(limits: LineLimits) -> Self {
         Self {
             rows: RowBuilder::new(limits.rows),
@@ -93,7 +94,7 @@ impl LineParser {
         }
     }
 
-    /// Begins a request. What is left of one that was not finished is dropped.
+    /// Begins a request. The rest of an unfinished request is dropped.
     pub fn begin(&mut self, request: LineRequest) {
         self.rows.begin();
         self.precision = request.precision;
@@ -106,8 +107,8 @@ impl LineParser {
         self.end_pending();
     }
 
-    /// Stops the request at its first line that is refused: lines behind it leave nothing. Until the
-    /// next [`Self::begin`].
+    /// Stops the request at its first refused line: later lines leave nothing. Valid until the next
+    /// [`Self::begin`].
     pub fn stop_at_error(&mut self) {
         self.stops_at_error = true;
     }
@@ -115,14 +116,14 @@ impl LineParser {
     /// Takes the next bytes of the request.
     ///
     /// # Errors
-    /// `LimitExceeded` when the request has more lines than it may have: it is over then. What is
-    /// wrong with single lines is in the [`Outcome`].
+    /// `LimitExceeded` if the request has more lines than the limit; the request is over then.
+    /// Errors of single lines are in the [`Outcome`].
     pub fn push(&mut self, bytes: &[u8], tables: &dyn Tables) -> Result<()> {
         self.push_within(bytes, usize::MAX, tables).map(drop)
     }
 
-    /// Takes the next bytes of the request until the rows have so many bytes; returns how many it took.
-    /// The others are to come again, when rows were taken or there is more room.
+    /// Reads bytes of the request until the rows have `rows_bytes_max` bytes; returns the number of
+    /// bytes read. Pass the remaining bytes again after rows were taken or the limit has grown.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -157,7 +158,7 @@ impl LineParser {
         self.check_lines().map(|()| bytes.len())
     }
 
-    /// Ends the request: takes the last line, if it had no newline.
+    /// Ends the request: reads the last line if it has no newline.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -175,9 +176,9 @@ impl LineParser {
         })
     }
 
-    /// Goes on with a stream that has no requests, when its rows have been taken: lines are counted
-    /// anew, and those without a timestamp have this time from now on, in nanoseconds since 1970. What
-    /// has come of a line stays.
+    /// Continues a stream without requests, after its rows have been taken: the line count
+    /// restarts, and lines without a timestamp have the time `now_ns` from now on, in nanoseconds
+    /// since 1970. The begun part of a line stays.
     pub fn go_on(&mut self, now_ns: i64) {
         self.now_ns = now_ns;
         self.without_timestamp = 0;
@@ -185,15 +186,16 @@ impl LineParser {
         self.lines_ok = 0;
     }
 
-    /// Drops the line that has begun and has not ended, for streams in which only a newline makes a
-    /// line whole: half of one may look like one. Returns whether there was one.
+    /// Drops the line that has begun and has not ended, for streams in which only a newline
+    /// completes a line: half of a line may look like a whole line. Returns true if there was such
+    /// a line.
     pub fn drop_begun(&mut self) -> bool {
         let begun = self.begun;
         self.end_pending();
         begun
     }
 
-    /// The number of the line that comes next, from 1.
+    /// The number of the next line, from 1.
     pub fn next_line(&self) -> u64 {
         self.line + 1
     }
@@ -202,36 +204,36 @@ impl LineParser {
         self.stops_at_error && self.errors.count > 0
     }
 
-    /// Lines of the request so far that were refused.
+    /// Refused lines of the request so far.
     pub fn lines_failed(&self) -> u64 {
         self.errors.count
     }
 
-    /// Rows that can be taken.
+    /// Rows that are ready to be taken.
     pub fn rows(&self) -> usize {
         self.rows.rows()
     }
 
-    /// About how many bytes they have as batches.
+    /// Approximate size of the rows as batches, in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
     }
 
-    /// The rows so far, by table. The request goes on; what was found out about its tables holds
-    /// on until it ends or [`Self::refresh`] is called.
+    /// Takes the rows so far, by table. The request goes on; cached definitions of its tables stay
+    /// valid until the request ends or [`Self::refresh`] is called.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.rows.take()
     }
 
-    /// Says, when all rows have been taken, that the definitions of tables may have changed.
+    /// Reloads the definitions of tables, after all rows have been taken.
     pub fn refresh(&mut self) {
         self.rows.refresh();
     }
 }
 
 impl LineParser {
-    /// Takes lines that are complete, until the rows have so many bytes; returns where the others
-    /// begin.
+    /// Reads complete lines until the rows have `rows_bytes_max` bytes; returns the start of the
+    /// unread lines.
     fn lines(&mut self, data: &[u8], rows_bytes_max: usize, tables: &dyn Tables) -> Result<usize> {
         let Some(last) = memrchr(b'\n', data) else { return Ok(0) };
         let mut at = 0;
@@ -248,8 +250,8 @@ impl LineParser {
         Ok(at)
     }
 
-    /// Takes a line that is blank, a comment, new, unusual or wrong; returns where the next one
-    /// begins, or `None` if its end is not there yet.
+    /// Reads a line that is blank, a comment, new, unusual or wrong. Returns the start of the next
+    /// line, or `None` if the end of the line has not arrived yet.
     #[cold]
     fn other_line(&mut self, data: &[u8], start: usize, tables: &dyn Tables) -> Option<usize> {
         let rest = data.get(start..)?;
@@ -260,8 +262,8 @@ impl LineParser {
         Some(start + end)
     }
 
-    /// Takes a line without the spaces before it and its newline; `text` may be but the first of
-    /// so many bytes, which have so many newlines.
+    /// Reads a line without leading spaces and without a newline. `text` may be only the head of a
+    /// line of `bytes` bytes; `newlines` counts the newlines of the whole line.
     fn text(&mut self, text: &[u8], bytes: usize, newlines: u64, tables: &dyn Tables) {
         let text =
             if text.len() == bytes { text.strip_suffix(b"\r").unwrap_or(text) } else { text };
@@ -281,10 +283,10 @@ impl LineParser {
     }
 }
 
-/// The line that comes in pieces.
+/// Lines that come in pieces.
 impl LineParser {
-    /// Goes on with the line that is not complete; returns what follows it, or `None` if it is
-    /// not complete yet.
+    /// Continues the incomplete line. Returns the rest behind the line, or `None` if the line is
+    /// still incomplete.
     fn complete<'a>(&mut self, bytes: &'a [u8], tables: &dyn Tables) -> Option<&'a [u8]> {
         let Some(end) = self.pending_end.find(bytes) else {
             self.append(bytes);
@@ -296,7 +298,7 @@ impl LineParser {
         Some(rest)
     }
 
-    /// Takes the line as it is.
+    /// Reads the pending line as a complete line.
     fn take_pending(&mut self, tables: &dyn Tables) {
         let text = std::mem::take(&mut self.pending);
         self.text(&text, self.pending_bytes, self.pending_newlines + newlines_in(&text), tables);
@@ -304,7 +306,7 @@ impl LineParser {
         self.end_pending();
     }
 
-    /// Keeps the beginning of a line whose end is yet to come.
+    /// Keeps the beginning of an incomplete line.
     fn keep(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.pending_end.find(bytes);
@@ -365,7 +367,8 @@ fn newlines_in(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The number of a line, as rows keep it: lines are counted before they are more than fit.
+/// The line number in the format of the rows. The limit on lines is checked before the number
+/// exceeds `u32`.
 fn line_number(line: u64) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX)
 }

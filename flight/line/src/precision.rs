@@ -6,10 +6,10 @@ use stratalog_model::{Error, ErrorKind};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The unit that the timestamps of a request are in.
+/// The unit of the timestamps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// 10⁻⁹ s; what a request means that says nothing.
+    /// 10⁻⁹ s; the default of a request without a precision.
     #[default]
     Nanosecond,
     /// 10⁻⁶ s.
@@ -22,14 +22,14 @@ pub enum Precision {
     Minute,
     /// Hours; only in the first version of the API.
     Hour,
-    /// Each timestamp by its magnitude, as InfluxDB 3 guesses: below 5·10⁹ seconds, below 5·10¹²
-    /// milliseconds, below 5·10¹⁵ microseconds, nanoseconds from there.
+    /// Each timestamp by its magnitude, with the thresholds of InfluxDB 3: below 5·10⁹ seconds,
+    /// below 5·10¹² milliseconds, below 5·10¹⁵ microseconds, otherwise nanoseconds.
     Auto,
 }
 
 impl Precision {
-    /// Nanoseconds since 1970 of a timestamp in this unit; `None` beyond 64 bits: before the
-    /// year 1677 or after 2262.
+    /// Converts a timestamp in this unit to nanoseconds since 1970; `None` beyond 64 bits: before
+    /// the year 1677 or after 2262.
     #[inline]
     pub fn to_ns(self, timestamp: i64) -> Option<i64> {
         timestamp.checked_mul(match self {
@@ -48,7 +48,7 @@ impl Precision {
         })
     }
 
-    /// Its name in English.
+    /// The English name of the unit.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nanosecond => "nanoseconds",
@@ -62,12 +62,12 @@ impl Precision {
     }
 }
 
-/// The names that the three versions of InfluxDB's API have for them.
+/// Parses the unit names of the three versions of InfluxDB's API.
 impl FromStr for Precision {
     type Err = Error;
 
     /// # Errors
-    /// `InvalidParameterValue` for any other name; it lists the names that there are.
+    /// `InvalidParameterValue` for any other name; the error lists the valid names.
     fn from_str(text: &str) -> Result<Self, Error> {
         Ok(match text {
             "n" | "ns" | "nanosecond" => Self::Nanosecond,

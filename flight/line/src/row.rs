@@ -1,4 +1,4 @@
-//! A row that is being written.
+//! A row under construction.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -12,18 +12,18 @@ use crate::{
     tag::TagRole,
 };
 
-/// A row of one series. Dropped before [`Self::commit`], it leaves nothing behind.
+/// A row of one series. If it is dropped before [`Self::commit`], it leaves nothing behind.
 pub struct Row<'a> {
     table: &'a mut Table,
     series: &'a mut Series,
     texts: &'a TagTexts,
     context: RowContext<'a>,
-    /// Its number in the table's batch.
+    /// Row number in the table's batch.
     at: usize,
     columns_before: usize,
-    /// The column that was pushed to last.
+    /// The column of the last push.
     previous: u32,
-    /// Bytes of its texts.
+    /// Bytes of the row's texts.
     text_bytes: usize,
     open: bool,
 }
@@ -57,16 +57,16 @@ impl<'a> Row<'a> {
         Ok(row)
     }
 
-    /// Gives the row a value of a field.
+    /// Adds the value of a field to the row.
     ///
     /// # Errors
-    /// A value that the column does not take, a field that has a value already, a name that no
-    /// column can have, limits. The row must then be dropped.
+    /// A value that the column does not take, a field that already has a value, a name that no
+    /// column can have, limits. The caller must then drop the row.
     pub fn push(&mut self, field: &str, value: FieldValue<'_>) -> Result<()> {
         self.push_labelled(field, field.as_bytes(), value)
     }
 
-    /// As [`Self::push`]; `label` is how the field's name and what follows it were written.
+    /// As [`Self::push`]; `label` is the field's name as written, with the separator behind it.
     pub(crate) fn push_labelled(
         &mut self,
         field: &str,
@@ -92,8 +92,7 @@ impl<'a> Row<'a> {
         Err(self.refusal(column, field, value, refused))
     }
 
-    /// The column that `bytes` are expected to have a value for, if they begin with its label,
-    /// and how long that is.
+    /// The expected next column, if `bytes` begin with its label, and the length of the label.
     #[inline]
     pub(crate) fn guess(&self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = match self.table.columns.get(self.previous as usize) {
@@ -104,7 +103,7 @@ impl<'a> Row<'a> {
         bytes.starts_with(label).then_some((next, label.len()))
     }
 
-    /// The column of a field, which is expected after the last one from now on.
+    /// Finds the column of a field. From now on this column is expected after the last column.
     #[inline]
     pub(crate) fn find(&mut self, field: &[u8]) -> Option<u32> {
         let column = self.table.column(field)?;
@@ -129,7 +128,7 @@ impl<'a> Row<'a> {
         self.column(column)?.push_integer(at, value).ok()
     }
 
-    /// A value of any kind for a column that is known; `None` when it does not take it.
+    /// Pushes a value of any kind to a known column; `None` if the column refuses the value.
     #[inline]
     pub(crate) fn push_value(&mut self, column: u32, value: FieldValue<'_>) -> Option<()> {
         self.previous = column;
@@ -138,11 +137,11 @@ impl<'a> Row<'a> {
         self.column(column)?.push(at, value).ok()
     }
 
-    /// Completes the row: `tick_ns` in nanoseconds since 1970; `line` is any number by which the
-    /// caller finds the row's source again ([`TableRows::line`](crate::TableRows::line)).
+    /// Completes the row. `tick_ns`: nanoseconds since 1970. `line`: any number by which the caller
+    /// finds the row's source again ([`TableRows::line`](crate::TableRows::line)).
     ///
     /// # Errors
-    /// `NotNullViolation` for a column that takes no NULL and has no value: the row is dropped.
+    /// `NotNullViolation` if a column that takes no NULL has no value: the row is dropped.
     #[inline(always)]
     pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
         self.complete(tick_ns, line)
@@ -171,7 +170,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// As [`Self::commit`], for a row whose time is not its own but the caller's.
+    /// As [`Self::commit`], for a row with the caller's time instead of a time of the row.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -237,7 +236,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Tags that fill columns as fields do.
+    /// Pushes the tags that fill columns in the same way as fields.
     #[cold]
     fn push_text_tags(&mut self) -> Result<()> {
         let texts = self.texts;
@@ -254,7 +253,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// Numbers the series within the batch, as it has its first row there.
+    /// Assigns the series its number within the batch, at its first row.
     #[cold]
     fn assign_slot(&mut self) {
         let slot = self.table.slots_used;
@@ -283,7 +282,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// The error of a value that a column did not take.
+    /// The error for a value that a column refused.
     fn refusal(&self, column: u32, field: &str, value: FieldValue<'_>, refusal: Refusal) -> Error {
         let Some(column) = self.table.columns.get(column as usize) else {
             return Error::internal("a column was forgotten while it was filled");

@@ -19,7 +19,7 @@ use stratalog_model::{
 
 use crate::{column::Column, table::loses_series};
 
-/// The values of a tag in a batch, one for each series; NULL for those without it.
+/// The values of a tag in a batch, one value per series; NULL for series without the tag.
 #[derive(Debug)]
 pub(crate) struct TagValues {
     pub(crate) name: Box<str>,
@@ -37,7 +37,7 @@ pub struct TableRows {
     tags: Vec<TagValues>,
     fields: Vec<Column>,
     ticks: Vec<i64>,
-    /// Of each row, its series among the values of the tags.
+    /// For each row, the index of its series in the values of the tags.
     slots: Vec<u32>,
     lines: Vec<u32>,
     undated: usize,
@@ -76,43 +76,43 @@ impl TableRows {
         self
     }
 
-    /// Whether any row has a time of its own, and not one that the caller gave.
+    /// True if any row has a time of its own, not one from the caller.
     pub fn is_dated(&self) -> bool {
         self.undated < self.rows()
     }
 
-    /// The measurement, which the table is named after.
+    /// The measurement; the table has the same name.
     pub fn measurement(&self) -> &str {
         &self.measurement
     }
 
-    /// The table's definition when the rows were read; `None`: there was no such table.
+    /// The table's definition at the time of reading; `None` if the table did not exist.
     pub fn definition(&self) -> Option<&Arc<ChronicleDefinition>> {
         self.definition.as_ref()
     }
 
-    /// Tags that the table has no column for: of a new table its key columns, of type `text`.
+    /// Tags without a column in the table. In a new table they become key columns of type `text`.
     pub fn new_tags(&self) -> &[String] {
         &self.new_tags
     }
 
-    /// Fields that the table has no column for, and the type for them. Those that an earlier batch
-    /// of the request had are among them, until [`refresh`](crate::LineParser::refresh).
+    /// Fields without a column in the table, and the type for each. Fields of an earlier batch of
+    /// the request are included, until [`refresh`](crate::LineParser::refresh).
     pub fn new_fields(&self) -> &[(String, ColumnType)] {
         &self.new_fields
     }
 
-    /// Rows; never 0.
+    /// Number of rows; never 0.
     pub fn rows(&self) -> usize {
         self.ticks.len()
     }
 
-    /// The line that a row came from, both as they are counted: rows from 0, lines from 1.
+    /// The line of a row. Rows count from 0, lines from 1.
     pub fn line(&self, row: usize) -> Option<u64> {
         self.lines.get(row).map(|line| u64::from(*line))
     }
 
-    /// The lines of all rows, as [`Self::line`] counts them.
+    /// The line numbers of all rows, from 1 as in [`Self::line`].
     pub fn lines(&self) -> &[u32] {
         &self.lines
     }
@@ -132,23 +132,23 @@ impl TableRows {
         &self.ticks
     }
 
-    /// The rows as a batch of exactly the definition's schema.
+    /// The rows as a batch with exactly the definition's schema.
     ///
-    /// Ticks are cut down (towards the past) to the unit of the tick column; a series without the
-    /// tag of a key column has '' there, which no tag can say; every other column without a value
-    /// is NULL, whatever its DEFAULT is.
+    /// Ticks are rounded down (towards the past) to the unit of the tick column. A series without
+    /// the tag of a key column has '' in the column; no tag value can be ''. Every other column
+    /// without a value is NULL, also a column with a DEFAULT.
     ///
     /// # Errors
-    /// `UndefinedColumn` when the definition lacks a tag or field of the rows. `DatatypeMismatch`,
-    /// `NumericOutOfRange` when a column is not of the type that they were read for, and its own
-    /// does not take them. `NotNullViolation` when a column that was not in the definition then
-    /// takes no NULL.
+    /// `UndefinedColumn` if the definition lacks a tag or field of the rows. `DatatypeMismatch` or
+    /// `NumericOutOfRange` if a column's type has changed since the reading, and the new type does
+    /// not take the values. `NotNullViolation` if a column that was added since the reading takes
+    /// no NULL.
     pub fn into_batch(self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
         let rows = self.ticks.len();
         for name in self.tags.iter().map(|tag| &tag.name) {
             self.check_column(definition, "tag", name)?;
         }
-        // A tag that was new to the table, and that somebody else has made a field meanwhile.
+        // A tag that was new to the table, but that a concurrent change has made a field.
         let outside = self.tags.iter().filter(|tag| tag.new).find(|tag| {
             let column = definition.column_named(&tag.name);
             column.is_some_and(|column| !definition.key_columns.contains(&column.id))
@@ -197,7 +197,7 @@ impl TableRows {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// Checks that the definition has a column.
+    /// Checks that the definition has a column of this name.
     fn check_column(&self, definition: &ChronicleDefinition, what: &str, name: &str) -> Result<()> {
         if definition.column_named(name).is_some() {
             return Ok(());
@@ -229,7 +229,7 @@ fn tag_array(
         .with_hint("the table was changed while the data came: send it again"));
     }
     if !key || values.null_count() == 0 {
-        // Where no series has a second row, the values lie as the rows do.
+        // If every series has one row, the values are already in the order of the rows.
         let in_place = slots.len() == values.len()
             && slots.values().iter().zip(0..).all(|(slot, row)| *slot == row);
         let array: ArrayRef = match in_place {
@@ -243,7 +243,7 @@ fn tag_array(
     Ok(take(&filled.finish(), slots, None)?)
 }
 
-/// Nanoseconds in the unit of the tick column, cut down to it.
+/// Converts nanoseconds to the unit of the tick column, rounded down.
 fn tick_array(mut ticks: Vec<i64>, column_type: &ColumnType) -> Result<ArrayRef> {
     fn array<T: ArrowTimestampType>(ticks: Vec<i64>, zoned: bool) -> ArrayRef {
         let array = PrimitiveArray::<T>::new(ticks.into(), None);

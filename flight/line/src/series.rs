@@ -1,23 +1,23 @@
-//! Series that have been met: tag sets by the bytes that they were sent as.
+//! Cache of known series: tag sets, found by the bytes that the client sent.
 
 use ahash::RandomState;
 use hashbrown::HashTable;
 
 use crate::column::NONE;
 
-/// A series, as a [`RowBuilder`](crate::RowBuilder) numbers it: until its cache is emptied, which
-/// only interning and the beginning of a request do.
+/// The number of a series in a [`RowBuilder`](crate::RowBuilder). It is valid until the cache is
+/// emptied; only interning and the beginning of a request empty the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesNumber {
     pub(crate) number: u32,
-    /// How often the cache had been emptied.
+    /// The number of times that the cache has been emptied.
     pub(crate) generation: u32,
 }
 
-/// One tag of a series.
+/// A tag of a series.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tag {
-    /// Among the tags of the table.
+    /// Index among the tags of the table.
     pub(crate) tag: u32,
     start: u32,
     end: u32,
@@ -26,17 +26,17 @@ pub(crate) struct Tag {
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) table: u32,
-    /// The series that came after this one last time.
+    /// The series that followed this series last time.
     next: u32,
-    /// Batch in which `slot` holds.
+    /// The batch for which `slot` is valid.
     pub(crate) batch: u64,
-    /// Among the series of the table's batch; [`NONE`] until a row of it is complete.
+    /// Index among the series of the table's batch; [`NONE`] until a row of the series is complete.
     pub(crate) slot: u32,
     identity: (u32, u32),
     tags: (u32, u32),
 }
 
-/// What is kept of series besides their numbers, all in one place: the texts of their tags.
+/// The texts of the tags of all series, in a single buffer.
 #[derive(Debug, Default)]
 pub(crate) struct TagTexts {
     tags: Vec<Tag>,
@@ -56,7 +56,7 @@ impl TagTexts {
     }
 }
 
-/// Series by identity. Bounded: when it is full it is emptied.
+/// Cache of series by identity. The cache is bounded and is emptied when full.
 #[derive(Debug)]
 pub(crate) struct SeriesCache {
     pub(crate) entries: Vec<Series>,
@@ -64,7 +64,7 @@ pub(crate) struct SeriesCache {
     identities: Vec<u8>,
     by_identity: HashTable<u32>,
     hasher: RandomState,
-    /// The series found last.
+    /// The last series found.
     last: u32,
     pub(crate) generation: u32,
     series_max: usize,
@@ -87,8 +87,8 @@ impl SeriesCache {
         }
     }
 
-    /// The series whose identity `bytes` begin with, and a space then, if it is the one that
-    /// followed the last one the last time; and how long its identity is.
+    /// Tries the series that followed the last series before. Returns its number and the length of
+    /// its identity if `bytes` begin with the identity and a space.
     #[inline]
     pub(crate) fn guess(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = self.entries.get(self.last as usize)?.next;
@@ -114,7 +114,7 @@ impl SeriesCache {
         Some(found)
     }
 
-    /// Remembers that this series came after the last one.
+    /// Remembers that this series followed the last series.
     fn follow(&mut self, number: u32) {
         if let Some(last) = self.entries.get_mut(self.last as usize) {
             last.next = number;
@@ -122,7 +122,7 @@ impl SeriesCache {
         self.last = number;
     }
 
-    /// Adds a series that was not found. Empties the cache before, if it is full.
+    /// Adds a series that was not found. If the cache is full, it is emptied first.
     pub(crate) fn add<'a>(
         &mut self,
         identity: &[u8],
@@ -145,7 +145,7 @@ impl SeriesCache {
         let number = place(self.entries.len());
         self.entries.push(Series {
             table,
-            // Data that goes through its series in a circle comes back to the first.
+            // Data that cycles through its series returns to the first series.
             next: 0,
             batch: 0,
             slot: NONE,
@@ -161,7 +161,7 @@ impl SeriesCache {
         number
     }
 
-    /// Forgets the series that was added last.
+    /// Removes the last added series.
     pub(crate) fn remove_last(&mut self) {
         let Some(entry) = self.entries.pop() else { return };
         let number = self.entries.len();
@@ -186,7 +186,7 @@ impl SeriesCache {
             + self.entries.len() * size_of::<Series>()
     }
 
-    /// Forgets all series: their numbers mean nothing from now on.
+    /// Removes all series: earlier numbers become invalid.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.texts.tags.clear();
@@ -198,7 +198,7 @@ impl SeriesCache {
     }
 }
 
-/// A place in what is bounded by 2^30, and by what came with one more series.
+/// An index into a buffer. The buffer is bounded by 2^30 bytes plus one series, so the index fits.
 fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What is known of a table, and the rows of it that are not yet taken.
+//! The cached state of a table, and its rows that are not yet taken.
 
 use std::{ops::Range, sync::Arc};
 
@@ -16,58 +16,58 @@ use crate::{
     tag::{TagColumn, TagRole},
 };
 
-/// The tick column of a table that does not exist yet.
+/// The tick column of a new table.
 pub const TIME_COLUMN: &str = "time";
 
-/// Bytes that a table makes room for before the rows of a batch come, at most.
+/// Maximal bytes that a table reserves before the rows of a batch come.
 const EXPECTED_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a row besides its columns: tick, series, line, and what a gap in a column takes.
+/// Bytes of a row besides its columns: tick, series, line, and the share of gaps in columns.
 const ROW_BYTES: usize = 32;
 
-/// Bytes of a value of a tag, without its text.
+/// Bytes of a tag value, without its text.
 pub(crate) const TAG_BYTES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) measurement: Arc<str>,
     pub(crate) definition: Option<Arc<ChronicleDefinition>>,
-    /// Tags that it has no column for are refused.
+    /// Tags without a column are refused.
     pub(crate) closed: bool,
-    /// The request in which the definition was asked for.
+    /// The request for which the definition was last asked.
     pub(crate) request: u64,
     pub(crate) tags: Vec<TagColumn>,
     pub(crate) columns: Vec<Column>,
     /// Columns by name.
     names: HashTable<u32>,
     hasher: RandomState,
-    /// The column that the last row began with.
+    /// The first column of the last row.
     pub(crate) first: u32,
-    /// Names of the columns that are not of tags and take no NULL.
+    /// Names of the columns that take no NULL and are no tags.
     pub(crate) required: Vec<Box<str>>,
-    /// Whether a tag fills a column that is not of the key.
+    /// True if a tag fills a column outside of the key.
     pub(crate) has_text_tags: bool,
     pub(crate) ticks: Vec<i64>,
-    /// Of each row, which series of the batch it is of.
+    /// For each row, the number of its series in the batch.
     pub(crate) slots: Vec<u32>,
-    /// Of each row, the line.
+    /// The line number of each row.
     pub(crate) lines: Vec<u32>,
     /// Rows without a time of their own.
     pub(crate) undated: usize,
     /// Series of the batch.
     pub(crate) slots_used: u32,
-    /// Bytes of a row as a batch has it, NULLs included, without texts.
+    /// Bytes of a row in a batch, NULLs included, without texts.
     pub(crate) row_bytes: usize,
-    /// Bytes of the texts of its rows.
+    /// Bytes of the texts of the rows.
     pub(crate) text_bytes: usize,
-    /// Bytes of its rows that the builder's sum includes.
+    /// Bytes of the rows that are included in the builder's sum.
     pub(crate) counted_bytes: usize,
     /// Rows of the last batch.
     expected: usize,
 }
 
-/// Whether of the rows of one key and time only one stays: a tag outside of the key would not tell
-/// them apart.
+/// True if only one of several rows with the same key and time survives: a tag outside of the key
+/// would not keep them apart.
 pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
     matches!(definition.collision, Collision::Last | Collision::First)
 }
@@ -102,12 +102,12 @@ impl Table {
         self.ticks.len()
     }
 
-    /// About how many bytes its rows take as a batch: each row has a place in every column.
+    /// Approximate size of the rows as a batch: each row takes space in every column.
     pub(crate) fn bytes(&self) -> usize {
         self.rows() * self.row_bytes + self.text_bytes
     }
 
-    /// Computes the bytes of a row, as the columns and the tags of the batch are now.
+    /// Computes the bytes of a row from the present columns and tags of the batch.
     fn measure(&mut self) {
         let known = self.definition.iter().flat_map(|definition| &definition.columns);
         let known: usize = known.map(|column| value_bytes(&column.column_type)).sum();
@@ -117,7 +117,7 @@ impl Table {
         self.row_bytes = ROW_BYTES + known + new + TAG_BYTES * tags.count();
     }
 
-    /// Checks that each row of the batch has room for so many bytes more.
+    /// Checks that each row of the batch may grow by `bytes`.
     pub(crate) fn check_growth(&self, bytes: usize, limits: &RowLimits) -> Result<()> {
         let rows = self.rows() + 1;
         if rows.saturating_mul(self.row_bytes + bytes) <= limits.table_bytes_max {
@@ -135,7 +135,7 @@ impl Table {
         .with_hint("send lines with the same fields together, in several requests"))
     }
 
-    /// Gives a series of the batch its value of a tag.
+    /// Sets the value of a tag for a series of the batch.
     pub(crate) fn push_tag(&mut self, tag: u32, slot: usize, value: &str, request: u64) {
         let Some(column) = self.tags.get_mut(tag as usize) else { return };
         if column.role == TagRole::Text {
@@ -149,8 +149,8 @@ impl Table {
         column.push(slot, value);
     }
 
-    /// Takes the definition that holds in a request. What was found out about an older one, and
-    /// columns that the table did not get, are forgotten. Only while there are no rows.
+    /// Sets the definition for a request. If the definition has changed, cached columns and roles
+    /// are dropped, as are new columns that the table did not get. Only valid without rows.
     pub(crate) fn define(
         &mut self,
         request: u64,
@@ -190,11 +190,11 @@ impl Table {
         }
     }
 
-    /// Makes room for a batch like the last one.
+    /// Reserves capacity for a batch like the last batch.
     #[cold]
     pub(crate) fn start_batch(&mut self) {
         let rows = std::mem::take(&mut self.expected);
-        // What was large once may be small the next time.
+        // A column that was large once may be small in the next batch.
         if rows.saturating_mul(self.row_bytes) > EXPECTED_BYTES_MAX {
             self.columns.iter_mut().for_each(Column::expect_nothing);
             self.measure();
@@ -207,7 +207,7 @@ impl Table {
         self.measure();
     }
 
-    /// The rows, which leave the table.
+    /// Takes the rows out of the table.
     pub(crate) fn take(&mut self) -> TableRows {
         self.expected = self.rows();
         (self.text_bytes, self.counted_bytes) = (0, 0);
@@ -233,7 +233,7 @@ impl Table {
         .with_undated(std::mem::take(&mut self.undated))
     }
 
-    /// Forgets the rows.
+    /// Drops the rows.
     pub(crate) fn clear(&mut self) {
         self.ticks.clear();
         self.slots.clear();
@@ -245,7 +245,7 @@ impl Table {
         self.columns.iter_mut().for_each(|column| column.truncate(0));
     }
 
-    /// What becomes of a tag of this name.
+    /// The role of a tag of this name.
     fn role(&self, name: &str) -> TagRole {
         let Some(definition) = &self.definition else {
             return if name == TIME_COLUMN {
@@ -280,7 +280,7 @@ impl Table {
         }
     }
 
-    /// The number of a tag, which is new if need be; `expected` is a guess of it.
+    /// The number of a tag; adds the tag if it is new. `expected` is a guess of the number.
     pub(crate) fn tag(
         &mut self,
         name: &str,
@@ -313,14 +313,14 @@ impl Table {
         Ok(u32::try_from(found).unwrap_or(NONE))
     }
 
-    /// Takes back the tags from this one on, which no row has.
+    /// Removes the tags from this number on. No row may have them.
     pub(crate) fn remove_tags(&mut self, from: usize, total: &mut usize) {
         *total = total.saturating_sub(self.tags.len().saturating_sub(from));
         self.tags.truncate(from);
         self.has_text_tags = self.tags.iter().any(|tag| tag.role == TagRole::Text);
     }
 
-    /// The number of a column of this name that has been met.
+    /// The number of a known column.
     #[inline]
     pub(crate) fn column(&self, name: &[u8]) -> Option<u32> {
         let is = |number: &u32| {
@@ -329,7 +329,7 @@ impl Table {
         self.names.find(self.hasher.hash_one(name), is).copied()
     }
 
-    /// Adds a column for a field that has not been met; `label` is what its first row has there.
+    /// Adds a column for a new field; `label` is the field's label in its first row.
     pub(crate) fn add_column(
         &mut self,
         name: &str,
@@ -358,7 +358,7 @@ impl Table {
         Ok(number)
     }
 
-    /// Takes back the columns from this one on.
+    /// Removes the columns from this number on.
     pub(crate) fn remove_columns(&mut self, from: usize, total: &mut usize) {
         let gone: Range<usize> = from..self.columns.len();
         for number in gone.clone() {
@@ -381,7 +381,7 @@ impl Table {
         self.measure();
     }
 
-    /// The type of the column that a field fills, and whether the table lacks it.
+    /// The type of the column for a field, and true if the table lacks the column.
     fn field_type(&self, name: &str, kind: ColumnKind) -> Result<(ColumnType, bool)> {
         let table = &self.measurement;
         let taken = |message: String| Err(Error::new(ErrorKind::DatatypeMismatch, message));
@@ -415,7 +415,7 @@ impl Table {
         Ok((column.column_type.clone(), false))
     }
 
-    /// The error of a value of another kind than the column takes.
+    /// The error for a value of a kind that the column does not take.
     pub(crate) fn conflict(
         &self,
         name: &str,
@@ -440,7 +440,7 @@ impl Table {
         }
     }
 
-    /// Whether there is room for one more column than the definition has.
+    /// Checks that the table has room for a further column.
     fn check_columns(&self, limits: &RowLimits) -> Result<()> {
         let known = self.definition.as_ref().map_or(1, |definition| definition.columns.len());
         let tags = self.tags.iter();
@@ -453,7 +453,7 @@ impl Table {
         Err(self.too_many_columns(limits))
     }
 
-    /// Whether it knows more tags than a table can have: most are of lines that were refused.
+    /// True if the cache has more tags than a table can have; most of them come from refused lines.
     pub(crate) fn is_crowded(&self, limits: &RowLimits) -> bool {
         self.tags.len() >= 2 * limits.columns_max
     }
@@ -485,7 +485,7 @@ fn value_bytes(column_type: &ColumnType) -> usize {
     }
 }
 
-/// Counts one more column of any table.
+/// Counts a new column of any table against the limit.
 fn spend(limits: &RowLimits, total: &mut usize) -> Result<()> {
     if *total >= limits.columns_total_max {
         return Err(Error::new(

@@ -1,26 +1,26 @@
-//! One tag of a table, over the series of a batch.
+//! A tag of a table, over the series of a batch.
 
 use arrow::array::{Array, ArrayBuilder, StringViewArray, StringViewBuilder};
 
-/// What becomes of a tag's values.
+/// The use of a tag's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TagRole {
-    /// They fill a key column, '' where a series has none.
+    /// The values fill a key column, with '' for series without the tag.
     Key,
-    /// They fill a column of text that is not of the key: row by row, as a field would.
+    /// The values fill a text column outside of the key, row by row as a field.
     Text,
-    /// The table has no such column: the caller decides.
+    /// The table lacks the column: the caller decides.
     New,
-    /// The table has a column of that name that takes no tag; why.
+    /// The column of this name takes no tag; the text is the reason.
     Refused(String),
 }
 
-/// The values of one tag: one for each series of the batch, and NULL for those without it.
+/// The values of a tag: one value per series of the batch, and NULL for series without the tag.
 #[derive(Debug)]
 pub(crate) struct TagColumn {
     pub(crate) name: Box<str>,
     pub(crate) role: TagRole,
-    /// The last request that had a row with it.
+    /// The last request with a row that has the tag.
     pub(crate) request: u64,
     values: StringViewBuilder,
 }
@@ -30,18 +30,19 @@ impl TagColumn {
         Self { name: name.into(), role, request: 0, values: StringViewBuilder::new() }
     }
 
-    /// Whether a series of the batch has the tag.
+    /// True if a series of the batch has the tag.
     pub(crate) fn is_used(&self) -> bool {
         !self.values.is_empty()
     }
 
-    /// The value of a series of the batch; series come in ascending order.
+    /// Sets the value of a series of the batch; series come in ascending order.
     pub(crate) fn push(&mut self, slot: usize, value: &str) {
         self.pad(slot);
         self.values.append_value(value);
     }
 
-    /// The values of so many series; `None` when none of them has the tag. Starts anew.
+    /// The values for `slots` series; `None` if no series has the tag. The column starts empty
+    /// again.
     pub(crate) fn take(&mut self, slots: usize) -> Option<StringViewArray> {
         if self.values.is_empty() {
             return None;
@@ -57,7 +58,7 @@ impl TagColumn {
         }
     }
 
-    /// Forgets the values.
+    /// Drops the values.
     pub(crate) fn clear(&mut self) {
         if !self.values.is_empty() {
             self.values = StringViewBuilder::new();

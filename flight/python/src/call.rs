@@ -1,4 +1,4 @@
-//! Something that a client does, for whoever waits for it.
+//! A client operation that Python waits for or awaits.
 
 use std::{
     future::Future,
@@ -13,18 +13,19 @@ use tokio::{runtime::Runtime, task::AbortHandle};
 
 use crate::error::raised;
 
-/// How often a call that is waited for looks whether somebody has pressed Ctrl-C.
+/// The interval at which a waiting call checks for Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
-/// Threads that calls run on.
+/// Number of runtime threads.
 const THREADS: usize = 2;
-/// How long the end of the interpreter waits for threads that are about to tell it something.
+/// Maximal wait of the exiting interpreter for threads that are about to attach.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static TELLING: Telling = Telling { state: Mutex::new((0, false)), changed: Condvar::new() };
 
-/// Threads of the runtime that are attached to the interpreter, or about to be, and whether it ends: a
-/// thread that meets its end is taken down, and the process with it.
+/// Number of runtime threads that are attached to the interpreter or about to attach, and true if
+/// the interpreter is exiting. A thread that attaches during the exit would be killed, and the
+/// process with it.
 struct Telling {
     state: Mutex<(usize, bool)>,
     changed: Condvar,
@@ -47,7 +48,7 @@ impl Telling {
     }
 }
 
-/// A thread that is attached, or about to be.
+/// Counts a thread that is attached or about to attach.
 struct Teller(&'static Telling);
 
 impl Drop for Teller {
@@ -57,7 +58,7 @@ impl Drop for Teller {
     }
 }
 
-/// What `tell` does with the interpreter; never, once that ends.
+/// Runs `tell` attached to the interpreter; waits forever if the interpreter is exiting.
 async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
     match TELLING.begin() {
         Some(_teller) => Python::attach(tell),
@@ -65,7 +66,7 @@ async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
     }
 }
 
-/// To be called when the interpreter ends: from now on it is told nothing.
+/// Call at the exit of the interpreter: no thread attaches from now on.
 #[pyfunction]
 pub fn interpreter_ends(py: Python<'_>) {
     py.detach(|| {
@@ -78,22 +79,22 @@ pub fn interpreter_ends(py: Python<'_>) {
 
 type Work = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
 
-/// What is to be done: nothing is, before it is waited for.
+/// A lazy operation: it does not start before a caller waits for it.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Call {
     work: Mutex<Option<Work>>,
 }
 
-/// A call that runs by itself.
+/// A call running in the background.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Running {
     task: AbortHandle,
 }
 
-/// Starts the threads on which calls run.
+/// Starts the runtime threads.
 ///
 /// # Errors
-/// Those of the operating system.
+/// Errors of the operating system.
 pub fn start_runtime() -> io::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(THREADS).thread_name("stratalog").enable_all();
@@ -107,7 +108,7 @@ fn runtime() -> PyResult<&'static Runtime> {
 }
 
 impl Call {
-    /// A call whose result becomes an object of Python.
+    /// A call with a result for Python.
     pub fn new<T: Send + 'static>(
         work: impl Future<Output = stratalog_client::Result<T>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
@@ -123,7 +124,7 @@ impl Call {
         Self { work: Mutex::new(Some(Box::pin(work))) }
     }
 
-    /// A call whose result is of no interest.
+    /// A call without a result.
     pub fn done(work: impl Future<Output = stratalog_client::Result<()>> + Send + 'static) -> Self {
         Self::new(work, |py, ()| Ok(py.None()))
     }
@@ -136,7 +137,7 @@ impl Call {
 
 #[pymethods]
 impl Call {
-    /// Does it, and returns its result; other threads of Python go on meanwhile.
+    /// Runs the call and returns the result; further Python threads continue meanwhile.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (mut work, runtime) = (self.take()?, runtime()?);
         loop {
@@ -154,8 +155,8 @@ impl Call {
         }
     }
 
-    /// Does it on a thread of its own, and calls `told` there with the result and None, or None and the
-    /// exception.
+    /// Runs the call on a runtime thread, and calls `told` there with the result and None, or with
+    /// None and the exception.
     fn start(&self, told: Py<PyAny>) -> PyResult<Running> {
         let work = self.take()?;
         let task = runtime()?.spawn(async move {
@@ -175,7 +176,7 @@ impl Call {
         Ok(Running { task: task.abort_handle() })
     }
 
-    /// Does it for a coroutine of asyncio.
+    /// Runs the call for an asyncio coroutine.
     fn __await__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let waiting = this.py().import("stratalog._awaited")?.call_method1("result_of", (this,))?;
         waiting.call_method0("__await__")
@@ -184,7 +185,7 @@ impl Call {
 
 #[pymethods]
 impl Running {
-    /// Nobody waits for it any more.
+    /// Cancels the call: its result is not needed.
     fn cancel(&self) {
         self.task.abort();
     }

@@ -18,7 +18,7 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// Of a handle of the client.
+    /// Wraps a handle of the client.
     pub fn new(chronicle: stratalog_client::Chronicle) -> Self {
         Self { chronicle }
     }
@@ -58,7 +58,8 @@ impl Chronicle {
         Call::new(recorded, |py, receipts| values::receipts(py, &receipts))
     }
 
-    /// A call that returns once there is room; its result is the call that returns when it is stored.
+    /// Returns with a second call when the buffer has room; the second call waits until the event
+    /// is stored.
     fn append(&self, payload: PyBackedBytes) -> Call {
         let chronicle = self.chronicle.clone();
         let taken = async move { chronicle.append(&payload).await };
@@ -68,7 +69,7 @@ impl Chronicle {
         })
     }
 
-    /// Rows that were stored since the last time.
+    /// The number of rows stored since the last flush.
     fn flush(&self) -> Call {
         let chronicle = self.chronicle.clone();
         let flushed = async move { chronicle.flush().await };

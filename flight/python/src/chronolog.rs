@@ -65,7 +65,7 @@ impl Chronolog {
         Call::new(compared, |py, sync| values::clock_sync(py, &sync))
     }
 
-    /// The server's time, and how far off it may be.
+    /// The server's time, and its maximal error.
     fn time_ns(&self) -> Option<(i64, u64)> {
         self.log.time().map(|told| (told.time_ns, told.error_ns))
     }
@@ -154,19 +154,19 @@ impl Chronolog {
     }
 }
 
-/// Carries a statement out; how many rows it changed.
+/// Runs a statement and returns the number of changed rows.
 pub fn execute(client: Client, sql: String) -> Call {
     let executed = async move { client.execute(&sql).await };
     Call::new(executed, |py, count| Ok(count.into_pyobject(py)?.into_any().unbind()))
 }
 
-/// A duration of so many seconds.
+/// A duration from a number of seconds.
 pub fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|error| invalid(format!("{seconds} is no number of seconds: {error}")))
 }
 
-/// A word that says something of the server's.
+/// Parses a server option.
 fn parsed<T: std::str::FromStr>(text: &str) -> PyResult<T>
 where
     T::Err: std::fmt::Display,

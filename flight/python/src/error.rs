@@ -1,4 +1,4 @@
-//! Errors as exceptions.
+//! Errors as Python exceptions.
 
 use pyo3::{create_exception, exceptions::PyException, prelude::*};
 use stratalog_client::ErrorKind;
@@ -36,7 +36,7 @@ create_exception!(
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let error = py.get_type::<Error>();
-    // Of an error that no server has told.
+    // The error does not come from a server.
     error.setattr("sqlstate", py.None())?;
     error.setattr("hint", py.None())?;
     error.setattr("retryable", false)?;

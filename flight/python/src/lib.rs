@@ -1,14 +1,14 @@
-//! The Python package `stratalog`, as far as it is not written in Python.
+//! The native part of the Python package `stratalog`.
 //!
-//! *What it is*: ChronoLog's own API of `stratalog-client` as classes of Python. Each operation is a
-//! [`Call`](call::Call), which is waited for, or awaited by asyncio.
+//! *What it is*: ChronoLog's own API of `stratalog-client` as Python classes. Each operation is a
+//! [`Call`](call::Call), to wait for or to await in asyncio.
 //!
-//! *What it deliberately is not*: what people import. That is `stratalog` and `stratalog.aio`, in Python, whose
-//! classes have the names, types and texts that people see.
+//! *What it deliberately is not*: the public Python API. `stratalog` and `stratalog.aio`, written
+//! in Python, define its names, types and documentation.
 //!
-//! *Data path*: method → `Call` with a future of the client → a runtime of two threads → value → object of
-//! Python. Events wait in a [`Feed`](feed::Feed) until Python takes them, so that none is lost with a task of
-//! asyncio that is cancelled.
+//! *Data path*: method → `Call` with a future of the client → a runtime with two threads → value →
+//! Python object. Events wait in a [`Feed`](feed::Feed) until Python takes them, so that a
+//! cancelled asyncio task loses no event.
 
 mod call;
 mod chronicle;

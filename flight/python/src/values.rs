@@ -1,4 +1,4 @@
-//! What is told and given: plain values.
+//! Plain values for arguments and results.
 
 use std::ops::Bound as End;
 
@@ -39,7 +39,7 @@ impl Gap {
     }
 }
 
-/// An event is recorded.
+/// The receipt of a recorded event.
 #[pyclass(frozen, get_all, module = "stratalog")]
 pub struct Receipt {
     tick: Option<i64>,
@@ -62,7 +62,7 @@ impl Receipt {
     }
 }
 
-/// How this machine's clock and the server's go together.
+/// The relation of this machine's clock to the server's clock.
 #[pyclass(frozen, get_all, module = "stratalog")]
 pub struct ClockSync {
     time_ns: i64,
@@ -119,7 +119,7 @@ fn to<T>(end: Option<T>) -> End<T> {
     end.map_or(End::Unbounded, End::Excluded)
 }
 
-/// An event as an object of Python.
+/// An event as a Python object.
 pub fn event(py: Python<'_>, event: &client::Event) -> PyResult<Py<PyAny>> {
     let payload = PyBytes::new(py, &event.payload).unbind();
     let event = Event { tick: event.tick, gsn: event.gsn, time_ns: event.time_ns, payload };
@@ -132,7 +132,7 @@ pub fn events(py: Python<'_>, events: &[client::Event]) -> PyResult<Py<PyAny>> {
     Ok(all.into_pyobject(py)?.into_any().unbind())
 }
 
-/// What a subscription tells.
+/// An update of a subscription as a Python object.
 pub fn update(py: Python<'_>, update: &client::Update) -> PyResult<Py<PyAny>> {
     match update {
         client::Update::Event(one) => event(py, one),

@@ -1,4 +1,5 @@
-//! Requests as Prometheus and OpenTelemetry's collector send them into record batches, on one core.
+//! Benchmark: requests of Prometheus and OpenTelemetry's collector into record batches, on one
+//! core.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,12 +35,12 @@ const TARGETS: usize = 100;
 const LABELS: [&str; 8] =
     ["instance", "job", "cluster", "namespace", "pod", "container", "node", "region"];
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn noise(seed: usize) -> f64 {
     (seed.wrapping_mul(2_654_435_761) % 1_000_003) as f64 / 7.0
 }
 
-/// Series of a scrape: ten labels, so many samples each.
+/// Series of a scrape: ten labels and `samples` samples each.
 fn scrape(samples: usize) -> Vec<u8> {
     let mut timeseries: Vec<TimeSeries> = Vec::new();
     for target in 0..TARGETS {

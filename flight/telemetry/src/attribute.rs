@@ -9,7 +9,7 @@ use crate::{
     wire::{Fault, Fields, once, text},
 };
 
-/// A value; what it holds is read when it is written down.
+/// A value; nested values are decoded only when they are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyValue<'a> {
     Empty,
@@ -37,7 +37,7 @@ impl<'a> AnyValue<'a> {
                 5 => Self::List(field.bytes()?),
                 6 => Self::Map(field.bytes()?),
                 7 => Self::Bytes(field.bytes()?),
-                // The place of a text in a table that only profiles have: no value elsewhere.
+                // An index into a string table, which only profiles have: elsewhere no value.
                 8 => {
                     field.varint()?;
                     Self::Empty
@@ -52,7 +52,8 @@ impl<'a> AnyValue<'a> {
         Ok(value)
     }
 
-    /// As the text of a tag: text as it is, bytes in base64, lists and maps in JSON; '' for none.
+    /// The value as the text of a tag: text unchanged, bytes in base64, lists and maps in JSON; ''
+    /// for an empty value.
     pub(crate) fn to_text(self, depth_max: u32) -> Result<String, Refusal> {
         Ok(match self {
             Self::Empty => String::new(),
@@ -67,7 +68,7 @@ impl<'a> AnyValue<'a> {
         })
     }
 
-    /// As JSON: integers as numbers, bytes as base64 in quotes.
+    /// The value as JSON: integers as numbers, bytes as base64 in quotes.
     pub(crate) fn put_json(self, out: &mut String, depth: u32) -> Result<(), Refusal> {
         match self {
             Self::Empty => out.push_str("null"),
@@ -102,7 +103,7 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// The `KeyValue`s that are a field of a message, as an object.
+/// Appends the `KeyValue`s of a field of a message as an object.
 pub(crate) fn put_object(
     out: &mut String,
     message: &[u8],
@@ -129,7 +130,7 @@ pub(crate) fn put_object(
     Ok(())
 }
 
-/// One `KeyValue`.
+/// Decodes a `KeyValue`.
 pub(crate) fn key_value(message: &[u8]) -> Result<(&str, AnyValue<'_>), Fault> {
     let mut fields = Fields::of(message);
     let (mut key, mut value) = (None, None);
@@ -144,12 +145,12 @@ pub(crate) fn key_value(message: &[u8]) -> Result<(&str, AnyValue<'_>), Fault> {
     Ok((key, AnyValue::read(value.unwrap_or_default())?))
 }
 
-/// A number as Prometheus writes it into labels.
+/// A number in the syntax of Prometheus's labels.
 pub(crate) fn float_text(value: f64) -> String {
     match value {
         f64::INFINITY => "+Inf".to_string(),
         f64::NEG_INFINITY => "-Inf".to_string(),
-        // One zero is as the other.
+        // Turns -0 into 0.
         other => (other + 0.0).to_string(),
     }
 }

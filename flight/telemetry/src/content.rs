@@ -1,10 +1,10 @@
-//! Headers that say what a body is. Every error here is one for HTTP's status 415.
+//! Checks of the headers that describe a body. Every error here means HTTP status 415.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::fault::shown;
 
-/// How an OTLP body is written.
+/// The encoding of an OTLP body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// `application/x-protobuf`.
@@ -14,7 +14,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The value of the header `Content-Type` of bodies written so.
+    /// The value of the header `Content-Type` for this encoding.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/x-protobuf",
@@ -23,11 +23,11 @@ impl Encoding {
     }
 }
 
-/// Checks the headers of a remote write request: `Content-Type`, `Content-Encoding` and
-/// `X-Prometheus-Remote-Write-Version`, each as it came. A version may be missing.
+/// Checks the headers of a remote write request, each with its original value: `Content-Type`,
+/// `Content-Encoding` and `X-Prometheus-Remote-Write-Version`. The version is optional.
 ///
 /// # Errors
-/// `FeatureNotSupported` for anything but version 1 in snappy; the answer is status 415.
+/// `FeatureNotSupported` for anything except version 1 in snappy; the answer is status 415.
 pub fn check_remote_write(
     content_type: Option<&str>,
     content_encoding: Option<&str>,

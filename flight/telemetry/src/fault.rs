@@ -1,4 +1,4 @@
-//! What is wrong with a part of a request, and how far that reaches.
+//! Errors in a part of a request, and the scope of each.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::wire::Fault;
 
-/// Bytes of a value or name that are shown.
+/// Maximal bytes shown of a value or name.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// A part of a request that can be refused by itself.
+/// A part of a request that can be refused alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Item {
     /// A time series of remote write, counted from 1.
@@ -33,16 +33,16 @@ impl fmt::Display for Item {
     }
 }
 
-/// Why a part of a request was refused.
+/// The reason for refusing a part of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryError {
-    /// What was refused, or the first of its kind that was.
+    /// The refused part, or the first of its kind.
     pub item: Item,
-    /// Its number in the request, from 1.
+    /// The number of the part in the request, from 1.
     pub number: u64,
     /// Class of the error.
     pub kind: ErrorKind,
-    /// What is wrong, and how to mend it.
+    /// The mistake, and a hint to fix it.
     pub message: String,
 }
 
@@ -52,14 +52,14 @@ impl fmt::Display for TelemetryError {
     }
 }
 
-/// How far an error reaches.
+/// The scope of an error.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The body is no message: nothing of it is taken.
+    /// The body is malformed: the whole request is refused.
     Malformed(Fault),
-    /// Nothing of the request is taken.
+    /// The whole request is refused.
     Request(Error),
-    /// One series, point or record is not taken.
+    /// A single series, point or record is refused.
     Item(Error),
 }
 
@@ -75,7 +75,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// A message with its hint, on one line.
+/// The message and the hint of an error, in one line.
 pub(crate) fn told(error: &Error) -> String {
     match error.hint() {
         None => error.message().to_string(),
@@ -94,7 +94,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// As [`shown`], of bytes that need not be text.
+/// As [`shown`], for bytes that may not be text.
 pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
     shown(&String::from_utf8_lossy(bytes.get(..4 * SHOWN_BYTES_MAX).unwrap_or(bytes)))
 }

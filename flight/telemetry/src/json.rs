@@ -1,7 +1,7 @@
-//! OTLP's JSON into its protobuf: one reader decides about both.
+//! Converts OTLP's JSON to protobuf, so that a single reader checks both encodings.
 //!
-//! OTLP's JSON is protobuf's, with ids in hexadecimal, enums as numbers, and names in lowerCamelCase
-//! only. Fields that are not known are passed over.
+//! OTLP's JSON is protobuf's JSON, with ids in hexadecimal, enums as numbers, and names in
+//! lowerCamelCase only. Unknown fields are skipped.
 
 mod scan;
 mod schema;
@@ -26,7 +26,8 @@ pub(crate) use self::schema::{LOGS, METRICS, Rule};
 /// Converts a request.
 ///
 /// # Errors
-/// `ProtocolViolation` with the place of what is no JSON, or no such message; `LimitExceeded`.
+/// `ProtocolViolation` with the position of invalid JSON or of an unexpected value;
+/// `LimitExceeded`.
 pub(crate) fn convert(
     body: &[u8],
     rules: &'static [Rule],
@@ -59,7 +60,7 @@ struct Convert<'a, 'b> {
 }
 
 impl Convert<'_, '_> {
-    /// The fields of one object.
+    /// The fields of an object.
     fn message(&mut self, rules: &'static [Rule]) -> Result<()> {
         self.scan.open(b'{')?;
         while let Some(name) = self.scan.name()? {
@@ -155,7 +156,7 @@ impl Convert<'_, '_> {
     }
 }
 
-/// A number, or one in quotes, as 64-bit integers are written.
+/// A number, also in quotes, which is the syntax of 64-bit integers.
 fn signed(token: &Token<'_>) -> Option<i64> {
     match token {
         Token::Number(text) => text.parse().ok(),
@@ -198,7 +199,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-/// The error of a body that is no JSON of OTLP.
+/// The error of a body that is not OTLP in JSON.
 fn malformed(at: usize, wanted: &str, found: &str) -> Error {
     Error::new(
         ErrorKind::ProtocolViolation,

@@ -1,15 +1,16 @@
 //! Telemetry into typed columns: Prometheus remote write and OTLP.
 //!
-//! *What it is*: a reader ([`TelemetryReader`]) of the bodies of three kinds of HTTP requests, remote
-//! write 1.0, OTLP metrics and OTLP logs, that goes from protobuf as it stands in the bytes into one
-//! column builder per column, those of `stratalog-line`; the checks of the headers that such requests
-//! come with ([`content`]); and the bodies of the answers ([`Outcome::response`], [`status`]).
+//! *What it is*: a reader ([`TelemetryReader`]) of the bodies of three kinds of HTTP requests:
+//! remote write 1.0, OTLP metrics and OTLP logs. The reader decodes protobuf in place and writes
+//! the values straight into the column builders of `stratalog-line`. The crate also checks the
+//! headers of these requests ([`content`]) and builds the bodies of the answers
+//! ([`Outcome::response`], [`status`]).
 //!
-//! *What it deliberately is not*: a server, a catalog or DDL. It opens no socket, makes no table and
-//! no column: its rows say which tags and fields a table lacks, and the caller decides. It converts
-//! no metric into another: no rates, no deltas into sums, no units.
+//! *What it deliberately is not*: a server, a catalog or DDL. The crate opens no socket and creates
+//! no table and no column: the rows list the tags and fields that a table lacks, and the caller
+//! decides. The crate converts no metric into another: no rates, no deltas into sums, no units.
 //!
-//! *Data path*: body → decompressed, or converted from JSON → series by the bytes of their labels,
+//! *Data path*: body → decompressed, or converted from JSON → series by the bytes of the labels,
 //! values by column → [`Outcome`] → `TableRows::into_batch` → `RecordBatch`.
 //!
 //! ```
@@ -47,15 +48,15 @@
 //! # Ok::<(), stratalog_model::Error>(())
 //! ```
 //!
-//! # What is refused, and how much of it
+//! # Refusals and their scope
 //!
-//! A body that is not the message, or is larger than it may be, is one error: nothing of it is taken.
-//! What is wrong with one series, data point or record is an error of its own, and the rest is taken;
-//! these are counted and the first of them told ([`Outcome`]).
+//! A body that is malformed or larger than the limit is a single error: the whole request is
+//! refused. An error in a single series, data point or record affects only this part, and the rest
+//! is taken. The reader counts these errors and keeps the first of them ([`Outcome`]).
 //!
-//! Of protobuf, what no encoder writes is refused: groups, and a message (a resource, a scope, the
-//! data of a metric, a value) that comes twice where one belongs, which protobuf would merge. Fields
-//! that are not known are passed over, and so is what is inside those that are not kept.
+//! The reader refuses protobuf that no encoder writes: groups, and a repeated message (a resource,
+//! a scope, the data of a metric, a value) in place of a single message, which protobuf would
+//! merge. Unknown fields are skipped, and so is the content of fields that are not kept.
 //!
 //! # Remote write
 //!
@@ -68,12 +69,12 @@
 //! | exemplars, metadata | nothing |
 //! | native histograms | nothing, and each counts as refused |
 //!
-//! A series is refused when it has no name, when its labels are not in order of their names, come
-//! twice or are not UTF-8, or when a tag cannot hold what a label says (a newline, the character of
-//! code 0). A sample is refused alone when its timestamp is out of range. Labels whose names the table
-//! needs itself, `time`, `value`, those of system columns and with one table `metric`, are tags with
-//! `exported_` before their names, as Prometheus calls a label that is taken; a series that has a label
-//! of that name as well is refused.
+//! A series is refused if it has no name, if its labels are not in the order of their names, are
+//! repeated or are not UTF-8, or if a tag cannot hold the value of a label (a newline, the
+//! character of code 0). A sample alone is refused if its timestamp is out of range. Some label
+//! names are needed by the table: `time`, `value`, the names of system columns and, with a single
+//! table, `metric`. Such labels become tags with the prefix `exported_`, like Prometheus's
+//! conflicting labels. A series that also has a label with the prefixed name is refused.
 //!
 //! # OTLP metrics
 //!
@@ -84,33 +85,34 @@
 //! | summary | the metric with the tag `quantile` for each; `…_sum`; `…_count` |
 //! | exponential histogram | none: its points count as refused |
 //!
-//! Names are those of OpenTelemetry's specification for Prometheus, without suffixes for units and
-//! totals: any character of a metric's name but ASCII letters, digits, `_` and `:` is `_`, and so in
-//! keys of attributes, `:` too; before a digit at the beginning comes `_`, in keys `key_`. Attributes
-//! whose keys become the same are one tag, their values in order of the keys with `;` between.
-//! `service.name`, with `service.namespace/` before it if there is one, is the tag `job`, and
-//! `service.instance.id` is `instance`. All other attributes of a resource are tags of one row of
-//! `target_info` with the value 1, at the time of the latest point of the resource in the request.
-//! The scope is `otel_scope_name`, `otel_scope_version` and `otel_scope_` before its attributes. An
-//! attribute whose name is one of these already is `exported_…`. Values that are not text are written
-//! as JSON has them, bytes in base64.
+//! Names follow OpenTelemetry's specification for Prometheus, without suffixes for units and
+//! totals. In a metric's name, any character except ASCII letters, digits, `_` and `:` becomes `_`;
+//! in keys of attributes `:` becomes `_` too. A name that begins with a digit gets the prefix `_`,
+//! a key the prefix `key_`. Attributes with the same resulting key are one tag; its values are
+//! joined with `;` in the order of the keys. `service.name`, with `service.namespace/` before the
+//! name if there is a namespace, is the tag `job`, and `service.instance.id` is `instance`. All
+//! other attributes of a resource are tags of one row of `target_info` with the value 1, at the
+//! time of the latest point of the resource in the request. The scope becomes the tags
+//! `otel_scope_name` and `otel_scope_version`; its attributes get the prefix `otel_scope_`. An
+//! attribute with one of these names becomes `exported_…`. Values that are not text are written in
+//! JSON, bytes in base64.
 //!
-//! A point without a time has the caller's. One that says that no value was recorded has
-//! [`STALE_NAN_BITS`] as its value. Temporality is not looked at: values are kept as they are sent.
-//! Start times, exemplars, units and descriptions are not kept.
+//! A point without a time gets the caller's time. A point flagged as having no recorded value has
+//! the value [`STALE_NAN_BITS`]. The reader ignores temporality: it keeps values as sent. Start
+//! times, exemplars, units and descriptions are not kept.
 //!
 //! # OTLP logs
 //!
-//! One table, with the tag [`SERVICE_COLUMN`] and the columns [`LOG_COLUMNS`]: severity and its text,
-//! body, ids of trace and span in hexadecimal, flags, the name of an event, attributes of record,
-//! resource and scope as JSON, name and version of the scope. A body that is no text is JSON. A record
-//! without a time has the one when it was observed, or the caller's; otherwise that is not kept.
-//! Records of one service can have the same time: a table that is made for them should keep them all
-//! (`collision = 'all'`).
+//! One table, with the tag [`SERVICE_COLUMN`] and the columns [`LOG_COLUMNS`]: severity and its
+//! text, body, ids of trace and span in hexadecimal, flags, the name of an event, attributes of
+//! record, resource and scope as JSON, name and version of the scope. A body that is not text is
+//! JSON. A record without a time gets its observation time, or else the caller's time; a record
+//! with a time does not keep its observation time. Records of a service can have the same time: a
+//! new table for logs should keep all records (`collision = 'all'`).
 //!
 //! # Bounds
 //!
-//! Bytes, rows, depth, errors, and what is remembered: [`TelemetryLimits`].
+//! [`TelemetryLimits`] bounds bytes, rows, depth, errors and caches.
 
 mod attribute;
 pub mod content;

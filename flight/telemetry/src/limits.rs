@@ -1,26 +1,26 @@
-//! What a reader takes at most.
+//! Limits of a reader.
 
 use stratalog_line::RowLimits;
 
-/// What one request may have, and what is kept from one request to the next.
+/// Limits of a request, and of the caches kept from one request to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TelemetryLimits {
-    /// Bytes of a body as protobuf: of remote write when it is decompressed, of JSON when it is
-    /// converted.
+    /// Bytes of a body as protobuf: for remote write after decompression, for JSON after
+    /// conversion.
     pub body_bytes_max: usize,
-    /// Rows that a request makes. A sample, a number point and a log record are one row each; a
-    /// histogram or summary is one for each bucket or quantile, and those of its count and sum.
+    /// Rows of a request. A sample, a number point and a log record are one row each; a histogram
+    /// or summary makes a row for each bucket or quantile, and rows for its count and sum.
     pub rows_max: usize,
-    /// About how many bytes these rows have as batches: many tags in one table make rows wide. Also
-    /// how much text of resources and scopes is repeated for their series and records.
+    /// Approximate size of the rows as batches, in bytes: many tags in a table make rows wide. Also
+    /// limits the text of resources and scopes that is repeated for their series and records.
     pub batch_bytes_max: usize,
-    /// Values within values of attributes and bodies of logs, and of JSON.
+    /// Nesting depth of values in attributes, in bodies of logs, and in JSON.
     pub depth_max: u32,
-    /// Errors of one request that are kept; all are counted.
+    /// Errors of a request that are kept; all errors are counted.
     pub errors_max: usize,
-    /// Pairs of a resource and a scope that are remembered. When there are more, all are forgotten.
+    /// Cached pairs of a resource and a scope. The cache is emptied when it exceeds this number.
     pub origins_max: usize,
-    /// Bytes of them as they were sent; likewise.
+    /// Bytes of these pairs in their encoded form; works like `origins_max`.
     pub origins_bytes_max: usize,
     /// Tables, columns and series.
     pub rows: RowLimits,

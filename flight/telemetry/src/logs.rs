@@ -24,11 +24,11 @@ use crate::{
     wire::{Field, Fields, once},
 };
 
-/// The tag of a table of logs: the service that they are of.
+/// The tag of a table of logs: the service that wrote the record.
 pub const SERVICE_COLUMN: &str = "service_name";
 
-/// The columns of a table of logs besides its time and its tag, and their kinds. What a record does
-/// not have is NULL.
+/// The columns of a table of logs besides its time and its tag, and their kinds. Missing parts of a
+/// record are NULL.
 pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
     ("severity_number", ColumnKind::Integer),
     ("severity_text", ColumnKind::Text),
@@ -44,7 +44,7 @@ pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
     ("scope_attributes", ColumnKind::Text),
 ];
 
-/// Where the rows of a request go.
+/// The destination of a request's rows.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     table: &'a str,
@@ -52,7 +52,7 @@ struct Target<'a> {
     tables: &'a dyn Tables,
 }
 
-/// What the records of one resource and scope have in common.
+/// The common values of the records of a resource and scope.
 #[derive(Debug, Default)]
 struct Source<'a> {
     service: String,
@@ -62,7 +62,7 @@ struct Source<'a> {
     scope_version: &'a str,
 }
 
-/// A record, as it is read.
+/// A record while it is read.
 #[derive(Debug, Default)]
 struct Record<'a> {
     time_ns: u64,
@@ -79,13 +79,13 @@ struct Record<'a> {
 
 impl TelemetryReader {
     /// Reads an OTLP logs request (`ExportLogsServiceRequest`) into rows of one table
-    /// ([`SERVICE_COLUMN`], [`LOG_COLUMNS`]). Records without a time have the one when they were
-    /// observed, and those without either `now_ns`, in nanoseconds since 1970.
+    /// ([`SERVICE_COLUMN`], [`LOG_COLUMNS`]). A record without a time gets its observation time;
+    /// without both, the record gets `now_ns`, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// `ProtocolViolation` for a body that is not that, `LimitExceeded` for one that is larger or
-    /// makes more rows than it may: nothing of it is taken. What is wrong with single records is in
-    /// the [`Outcome`].
+    /// `ProtocolViolation` for a malformed body; `LimitExceeded` for a body or a number of rows
+    /// above the limit: the whole request is refused. Errors of single records are in the
+    /// [`Outcome`].
     pub fn logs(
         &mut self,
         body: &[u8],
@@ -126,7 +126,7 @@ impl TelemetryReader {
     ) -> Result<(), Refusal> {
         let scope = head(message, "a scope")?;
         let source = self.source(resource, scope);
-        // What is wrong with a resource or scope is so with all its records.
+        // An error in a resource or scope applies to all its records.
         let source = match source {
             Ok(source) => Ok(source),
             Err(Refusal::Item(error)) => Err(error),
@@ -249,7 +249,7 @@ impl<'a> Record<'a> {
     fn take(&mut self, field: Field<'a>) -> Result<(), Refusal> {
         match field.number {
             1 => self.time_ns = field.fixed64()?,
-            // An enum: what is beyond 32 bits of its number does not count.
+            // An enum: bits above the low 32 are ignored.
             2 => self.severity_number = field.varint()? as i32,
             3 => self.severity_text = field.text("the severity of a log record")?,
             5 => once(&mut self.body, field.bytes()?, "the body of a log record")?,
@@ -268,7 +268,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Attributes that are this field of a message, in JSON; `None` if there are none.
+/// The attributes in the field `number` of a message, as JSON; `None` if there are none.
 fn object(message: &[u8], number: u32, depth_max: u32) -> Result<Option<String>, Refusal> {
     let mut out = String::new();
     put_object(&mut out, message, number, depth_max)?;
@@ -279,7 +279,7 @@ fn text_value(text: &str) -> Option<FieldValue<'_>> {
     (!text.is_empty()).then_some(FieldValue::Text(text))
 }
 
-/// Bytes in hexadecimal; '' for none, and for zeros, which say the same.
+/// Bytes in hexadecimal; '' for empty or all-zero bytes, which both mean a missing id.
 fn hex(bytes: &[u8]) -> String {
     let mut out = String::new();
     if bytes.iter().any(|byte| *byte != 0) {
@@ -290,7 +290,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Checks that a text is one that a table can hold.
+/// Checks that a table can hold the text.
 fn check_text(column: &str, text: &str) -> Result<()> {
     if memchr::memchr(0, text.as_bytes()).is_none() {
         return Ok(());

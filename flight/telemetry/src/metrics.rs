@@ -24,10 +24,10 @@ use crate::{
     wire::{Fault, Fields, once, put_varint, text},
 };
 
-/// The table, or metric, of what is known of resources besides their names.
+/// The table or metric for the attributes of resources besides their names.
 const TARGET_INFO: &str = "target_info";
 
-/// Where the rows of a request go.
+/// The destination of a request's rows.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     layout: Layout<'a>,
@@ -35,23 +35,23 @@ struct Target<'a> {
     tables: &'a dyn Tables,
 }
 
-/// A metric whose points are read.
+/// A metric while its points are read.
 #[derive(Debug, Clone, Copy)]
 struct Metric<'a> {
     origin: Origin<'a>,
     name: &'a str,
-    /// Where, in the identity of its series, that of the metric ends.
+    /// The end of the metric's part of a series identity.
     identity_end: usize,
 }
 
 impl TelemetryReader {
-    /// Reads an OTLP metrics request (`ExportMetricsServiceRequest`). Points without a time have
+    /// Reads an OTLP metrics request (`ExportMetricsServiceRequest`). Points without a time get
     /// `now_ns`, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// `ProtocolViolation` for a body that is not that, `LimitExceeded` for one that is larger or
-    /// makes more rows than it may: nothing of it is taken. What is wrong with single points is in
-    /// the [`Outcome`].
+    /// `ProtocolViolation` for a malformed body; `LimitExceeded` for a body or a number of rows
+    /// above the limit: the whole request is refused. Errors of single points are in the
+    /// [`Outcome`].
     pub fn metrics(
         &mut self,
         body: &[u8],
@@ -184,7 +184,7 @@ impl TelemetryReader {
         Ok(())
     }
 
-    /// Refuses all points of a metric, for one reason.
+    /// Refuses all points of a metric with the same error.
     fn refuse_points(&mut self, data: &[u8], error: &Error) -> Result<(), Refusal> {
         let mut fields = Fields::of(data);
         let mut points = 0;
@@ -201,7 +201,8 @@ impl TelemetryReader {
         Ok(())
     }
 
-    /// A row of what is known of the resource besides its names, at the time of its latest point.
+    /// Adds a row with the attributes of the resource besides its names, at the time of its latest
+    /// point.
     fn target_info(
         &mut self,
         resource: &[u8],
@@ -230,7 +231,7 @@ impl TelemetryReader {
             .map_err(|error| refused(error, layout, TARGET_INFO, tables).into())
     }
 
-    /// Tags that a series of this metric begins with.
+    /// The initial tags of a series of this metric.
     fn tags(&self, layout: Layout<'_>, metric: &str) -> Result<Tags, Refusal> {
         let single = matches!(layout, Layout::Single(_));
         let mut tags = Tags::new(single, self.limits.depth_max);
@@ -240,7 +241,7 @@ impl TelemetryReader {
         Ok(tags)
     }
 
-    /// Interns a series by the identity as it stands.
+    /// Interns a series with the present identity.
     fn intern(
         &mut self,
         layout: Layout<'_>,
@@ -252,7 +253,7 @@ impl TelemetryReader {
     }
 }
 
-/// The resource or scope at the head of a message; empty if there is none.
+/// The resource or scope at the head of a message; empty if missing.
 pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8], Fault> {
     let mut fields = Fields::of(message);
     let mut head = None;
@@ -264,12 +265,12 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
     Ok(head.unwrap_or_default())
 }
 
-/// The error of a sample of a metric, in words of samples.
+/// The error of a metric's sample, in terms of samples.
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
     unfit(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
 
-/// The name of a metric's table, or of a part of it.
+/// The name of a metric's table; a suffix selects a part of the metric.
 fn metric_name(name: &str, suffix: &str) -> String {
     let mut out = String::with_capacity(name.len() + suffix.len() + 1);
     put_metric_name(&mut out, name);

@@ -1,4 +1,4 @@
-//! Names of OTLP as names of Prometheus, and labels whose names a table needs itself.
+//! OTLP names as Prometheus names, and labels whose names the table needs.
 
 use std::borrow::Cow;
 
@@ -8,17 +8,17 @@ use stratalog_model::chronicle::SYSTEM_COLUMNS;
 /// The column of samples.
 pub const VALUE_COLUMN: &str = "value";
 
-/// The tag that is a metric's name, where one table has all metrics.
+/// The tag with the metric's name, if a single table has all metrics.
 pub const METRIC_COLUMN: &str = "metric";
 
-/// The label that is a metric's name.
+/// The label with the metric's name.
 pub(crate) const NAME_LABEL: &str = "__name__";
 
-/// What is put before the name of a label that another column has, as Prometheus does.
+/// The prefix for a label whose name belongs to another column, as in Prometheus.
 const EXPORTED: &str = "exported_";
 
-/// The table of a metric: its name, or of one that is longer than names of tables are, its beginning
-/// and sixteen hexadecimal digits of its FNV-1a hash.
+/// The table of a metric: the metric's name. If the name is too long for a table, the table is the
+/// beginning of the name and sixteen hexadecimal digits of its FNV-1a hash.
 pub(crate) fn table_of(metric: &str) -> Cow<'_, str> {
     const DIGITS: usize = 16;
     if metric.len() <= NAME_BYTES_MAX {
@@ -40,7 +40,7 @@ pub(crate) fn tag_of(label: &str, single: bool) -> String {
     if taken { exported(label) } else { label.to_string() }
 }
 
-/// A name for a label whose own is taken.
+/// The replacement name of a label whose name is reserved.
 pub(crate) fn exported(label: &str) -> String {
     format!("{EXPORTED}{label}")
 }

@@ -1,7 +1,7 @@
-//! Names of OTLP that become one name of a table or column.
+//! Conflicts of OTLP names with the same table or column name.
 //!
-//! `a.b` and `a_b` are both `a_b`: rows of one would replace rows of the other. The name that comes first
-//! has the table or column; data of the other is refused.
+//! `a.b` and `a_b` both become `a_b`: rows of one metric would replace rows of the other. The first
+//! name gets the table or column; data of the other name is refused.
 
 use std::{
     collections::HashMap,
@@ -13,21 +13,22 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::fault::shown;
 
-/// Names that are remembered; when there are more, all are forgotten.
+/// Maximal number of cached names; the cache is emptied when it exceeds this number.
 const NAMES_MAX: usize = 200_000;
 
-/// The names of OTLP by the places that they have.
+/// The owning OTLP name of each table or column name.
 type Owners = HashMap<Box<str>, Box<str>, RandomState>;
 
-/// The names of OTLP that the names of tables and columns stand for. Clones share them.
+/// The registry of the OTLP names behind the names of tables and columns. Clones share the
+/// registry.
 #[derive(Debug, Clone, Default)]
 pub struct Names(Arc<Mutex<Owners>>);
 
 impl Names {
-    /// Takes a place for a name, which a suffix may have been added to.
+    /// Claims a place for a name; a suffix may have been appended.
     ///
     /// # Errors
-    /// `DuplicateObject` when the place is another name's.
+    /// `DuplicateObject` if another name owns the place.
     pub(crate) fn claim(&self, place: &str, name: &str, suffix: &str) -> Result<()> {
         let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if owners.len() >= NAMES_MAX {

@@ -1,4 +1,4 @@
-//! Where OTLP's data comes from, resource and scope, and the tags that it gives a series.
+//! The origin of OTLP's data (resource and scope), and the tags that the origin gives a series.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use crate::{
     wire::{Fields, put_varint, text},
 };
 
-/// Attributes of a resource that make it what it is; all others are in `target_info`.
+/// The identifying attributes of a resource; all other attributes go to `target_info`.
 const SERVICE_NAME: &str = "service.name";
 const SERVICE_NAMESPACE: &str = "service.namespace";
 const SERVICE_INSTANCE: &str = "service.instance.id";
 
-/// A resource and a scope, as they were sent, and their number.
+/// A resource and a scope in their encoded form, and their number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) resource: &'a [u8],
@@ -27,8 +27,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) number: u64,
 }
 
-/// Numbers of resources and scopes: what many series have in common is short then. A number is
-/// never given twice, so that series may outlive what is remembered here.
+/// Numbers of resources and scopes: a number keeps the identities of series short. A number is
+/// never reused, so series may outlive this cache.
 #[derive(Debug)]
 pub(crate) struct Origins {
     numbers: HashMap<Box<[u8]>, u64, RandomState>,
@@ -76,13 +76,13 @@ impl Origins {
     }
 }
 
-/// The tags of a series, before it is interned.
+/// The tags of a series, before interning.
 #[derive(Debug)]
 pub(crate) struct Tags {
     single: bool,
     depth_max: u32,
     tags: Vec<(String, String)>,
-    /// Labels of attributes, and the keys that they stand for.
+    /// Labels of attributes, and the original keys of each.
     keys: Vec<(String, String)>,
 }
 
@@ -91,7 +91,7 @@ impl Tags {
         Self { single, depth_max, tags: Vec::new(), keys: Vec::new() }
     }
 
-    /// A tag that no attribute can be; none if it has no value.
+    /// Adds a tag with a name that no attribute can have; omitted if the value is empty.
     pub(crate) fn push(&mut self, name: &str, value: String) -> Result<(), Refusal> {
         check_label_value(name, &value)?;
         if !value.is_empty() {
@@ -100,7 +100,7 @@ impl Tags {
         Ok(())
     }
 
-    /// `job` and `instance`, by the resource.
+    /// Adds the tags `job` and `instance` of a resource.
     pub(crate) fn resource(&mut self, resource: &[u8]) -> Result<(), Refusal> {
         let (mut name, mut namespace, mut instance) = Default::default();
         for (key, value) in attributes(resource, 1)? {
@@ -120,7 +120,7 @@ impl Tags {
         self.push("instance", instance)
     }
 
-    /// `otel_scope_name`, `otel_scope_version` and its attributes, by the scope.
+    /// Adds the tags of the scope: `otel_scope_name`, `otel_scope_version` and its attributes.
     pub(crate) fn scope(&mut self, scope: &[u8]) -> Result<(), Refusal> {
         let scope_name = scope_name(scope)?;
         self.push("otel_scope_name", scope_name.name.to_string())?;
@@ -129,13 +129,14 @@ impl Tags {
         self.attributes(attributes, |key| label_of(&format!("otel_scope_{key}")))
     }
 
-    /// The attributes of a point, which are this field of it.
+    /// Adds the attributes of a point; `field` is their field number.
     pub(crate) fn point(&mut self, point: &[u8], field: u32) -> Result<(), Refusal> {
         let attributes = attributes(point, field)?;
         self.attributes(attributes, label_of)
     }
 
-    /// The attributes of a resource that do not make it what it is; returns whether there are any.
+    /// Adds the attributes of a resource except the identifying attributes; returns true if there
+    /// are any.
     pub(crate) fn resource_rest(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
         let mut attributes = attributes(resource, 1)?;
         attributes.retain(|(key, _)| {
@@ -146,8 +147,8 @@ impl Tags {
         Ok(self.tags.len() > before)
     }
 
-    /// Attributes by their names as labels. Those that have one in common are one tag, with their
-    /// values in the order of their keys.
+    /// Adds attributes under their label names. Attributes with the same label are one tag, with
+    /// their values in the order of the keys.
     fn attributes(
         &mut self,
         attributes: Vec<(&str, AnyValue<'_>)>,
@@ -192,7 +193,7 @@ impl Tags {
         Ok(())
     }
 
-    /// The labels of attributes, each with the keys that it stands for.
+    /// The labels of attributes, each with its original keys.
     pub(crate) fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().map(|(label, keys)| (label.as_str(), keys.as_str()))
     }
@@ -238,7 +239,7 @@ pub(crate) fn scope_name(scope: &[u8]) -> Result<ScopeName<'_>, Refusal> {
     Ok(ScopeName { name, version: text(version, "the version of a scope")? })
 }
 
-/// The attributes that are this field of a message.
+/// The attributes in the field `number` of a message.
 pub(crate) fn attributes(
     message: &[u8],
     number: u32,
@@ -253,7 +254,7 @@ pub(crate) fn attributes(
     Ok(attributes)
 }
 
-/// The name of the service that a resource is of; '' if it does not say.
+/// The service name of a resource; '' if missing.
 pub(crate) fn service_name(resource: &[u8], depth_max: u32) -> Result<String, Refusal> {
     let attributes = attributes(resource, 1)?;
     let service = attributes.iter().rev().find(|(key, _)| *key == SERVICE_NAME);

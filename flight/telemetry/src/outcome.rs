@@ -1,4 +1,4 @@
-//! What became of a request, for the caller and for the one who sent it.
+//! The result of a request, for the caller and for the client.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use crate::{
     wire::{put_bytes, put_number},
 };
 
-/// Errors that a message tells.
+/// Maximal number of errors in a message.
 const ERRORS_TOLD: usize = 3;
 
-/// Bytes of a message to the one who sent the request, about.
+/// Approximate maximal size of a message to the client, in bytes.
 const MESSAGE_BYTES_MAX: usize = 2_000;
 
-/// What a request is made of.
+/// The kind of data of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// Prometheus remote write: samples.
@@ -30,7 +30,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// What is counted.
+    /// The name of the counted items.
     fn noun(self, count: u64) -> &'static str {
         match (self, count) {
             (Self::RemoteWrite, 1) => "sample",
@@ -43,29 +43,27 @@ impl Signal {
     }
 }
 
-/// What became of a request whose body could be read.
+/// The result of a request with a readable body.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the request was.
+    /// The kind of the request.
     pub signal: Signal,
     /// The rows, by table, in the order of their first rows. [`TableRows::line`] is the number of
-    /// the series, data point or log record that a row came from.
+    /// the series, data point or log record of a row.
     pub tables: Vec<TableRows>,
-    /// The first parts that were refused, at most
-    /// [`errors_max`](crate::TelemetryLimits::errors_max) of them.
+    /// The first refused parts, at most [`errors_max`](crate::TelemetryLimits::errors_max).
     pub errors: Vec<TelemetryError>,
-    /// Errors, those that were not kept included.
+    /// Number of errors, including errors that were not kept.
     pub errors_count: u64,
-    /// Samples, data points or log records that were taken.
+    /// Accepted samples, data points or log records.
     pub accepted: u64,
-    /// Samples, data points or log records that were refused, native histograms of remote write
-    /// included. Of a histogram or summary that counts here some rows may have been taken: those
-    /// of the tables that had a place for them.
+    /// Refused samples, data points or log records, including native histograms of remote write. A
+    /// refused histogram or summary may have left rows in tables that had a place for them.
     pub rejected: u64,
 }
 
 impl Outcome {
-    /// One line for people: how many were taken and refused, and the first errors.
+    /// A message in one line: the numbers of accepted and refused items, and the first errors.
     pub fn message(&self) -> String {
         let mut message = format!(
             "{} {} accepted, {} rejected",
@@ -76,7 +74,7 @@ impl Outcome {
         for (at, error) in self.errors.iter().take(ERRORS_TOLD).enumerate() {
             let _ = write!(message, "{} {error}", if at == 0 { ":" } else { " |" });
         }
-        // Names that were refused may hold anything.
+        // Refused names may contain control characters.
         message = message.replace(char::is_control, " ");
         let told = self.errors.len().min(ERRORS_TOLD) as u64;
         if self.errors_count > told {
@@ -89,10 +87,10 @@ impl Outcome {
         message
     }
 
-    /// The body of OTLP's answer to a request that was taken, wholly or in part
-    /// (`ExportMetricsServiceResponse`, `ExportLogsServiceResponse`): with the count of what was
-    /// refused and [`Self::message`] if there are errors, and empty if there are none. Remote write
-    /// has no such body; it is empty there.
+    /// The body of OTLP's answer to a request that was accepted, wholly or in part
+    /// (`ExportMetricsServiceResponse`, `ExportLogsServiceResponse`). With errors, it has the count
+    /// of refused items and [`Self::message`]; without errors, it is empty. Remote write has no
+    /// answer body: the result is empty.
     pub fn response(&self, encoding: Encoding) -> Vec<u8> {
         let field = match self.signal {
             Signal::RemoteWrite => return Vec::new(),
@@ -126,8 +124,8 @@ impl Outcome {
     }
 }
 
-/// The body of OTLP's answer to a request that failed as a whole (`google.rpc.Status`): `code` is
-/// gRPC's number, as of [`Status::grpc`](stratalog_model::error::Status::grpc).
+/// The body of OTLP's answer to a request that failed as a whole (`google.rpc.Status`). `code` is
+/// gRPC's number, as in [`Status::grpc`](stratalog_model::error::Status::grpc).
 pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Protobuf => {
@@ -149,7 +147,7 @@ pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
     }
 }
 
-/// What has been taken and refused so far.
+/// Counts of accepted and refused items so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) errors: Vec<TelemetryError>,
@@ -160,7 +158,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts so many as refused, for one reason.
+    /// Counts `count` items as refused, with their error.
     #[cold]
     pub(crate) fn refuse(&mut self, item: Item, number: u64, count: u64, error: &Error) {
         self.rejected += count;
@@ -171,7 +169,7 @@ impl Tally {
         }
     }
 
-    /// Counts so many as taken or refused, or ends the request.
+    /// Counts `count` items as accepted or refused, or ends the request.
     pub(crate) fn judge(
         &mut self,
         item: Item,

@@ -1,4 +1,4 @@
-//! The reader, and what all three kinds of requests need of it.
+//! The reader, and the parts shared by all three kinds of requests.
 
 use std::borrow::Cow;
 
@@ -15,19 +15,21 @@ use crate::{
     wire::put_varint,
 };
 
-/// Room for a body that is kept when it is done with.
+/// Maximal capacity kept in the buffer for bodies.
 const BODY_KEPT: usize = 4 << 20;
 
-/// How often the bytes of the rows are looked at, in rows.
+/// The interval, in rows, between two checks of the rows' bytes.
 const BYTES_CHECK_ROWS: usize = 4_096;
 
-/// Which tables metrics go to.
+/// The choice of tables for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
-    /// A table for each metric, of its name; labels are tags, `value` is the only field. Names of more
-    /// than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes become a beginning and a hash.
+    /// A table per metric, with the name of the metric; labels are tags, `value` is the only field.
+    /// A name of more than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes is cut and gets
+    /// a hash at its end.
     PerMetric,
-    /// All metrics in the table of this name; as before, and the metric's name is the tag `metric`.
+    /// All metrics in the table of this name; as before, with the metric's name as the tag
+    /// `metric`.
     Single(&'a str),
 }
 
@@ -43,7 +45,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Begins the bytes by which something is found again: what it is, and where it goes.
+    /// Begins an identity: the bytes for finding a series or origin again. It starts with the kind
+    /// and the target table.
     pub(crate) fn begin_identity(self, identity: &mut Vec<u8>, what: u8) {
         identity.clear();
         identity.push(what);
@@ -60,7 +63,7 @@ impl<'a> Layout<'a> {
 
 /// Reads bodies of telemetry, one after another, into rows.
 ///
-/// Keeps its buffers, and what it knows of tables and series, from one request to the next.
+/// The reader keeps its buffers and its caches of tables and series from one request to the next.
 #[derive(Debug)]
 pub struct TelemetryReader {
     pub(crate) limits: TelemetryLimits,
@@ -68,27 +71,27 @@ pub struct TelemetryReader {
     pub(crate) origins: Origins,
     pub(crate) names: Names,
     pub(crate) tally: Tally,
-    /// The bytes by which a series is found.
+    /// The identity of the series.
     pub(crate) identity: Vec<u8>,
-    /// A body that was compressed or converted.
+    /// A decompressed or converted body.
     body: Vec<u8>,
-    /// Rows when their bytes were looked at last.
+    /// The number of rows at the last check of their bytes.
     checked_rows: usize,
-    /// Text of the rows that was sent once and is kept more often.
+    /// Bytes of text that was sent once and is stored several times.
     text_bytes: usize,
     /// Data points or records so far.
     pub(crate) items: u64,
-    /// The latest tick of the resource that is read.
+    /// The latest tick of the present resource.
     pub(crate) latest_ns: Option<i64>,
 }
 
 impl TelemetryReader {
-    /// A reader that has read nothing yet.
+    /// A reader with empty caches.
     pub fn new(limits: TelemetryLimits) -> Self {
         Self::with_names(limits, Names::default())
     }
 
-    /// A reader that shares with others which names are taken.
+    /// A reader that shares its registry of names with other readers.
     pub fn with_names(limits: TelemetryLimits, names: Names) -> Self {
         Self {
             names,
@@ -105,7 +108,7 @@ impl TelemetryReader {
         }
     }
 
-    /// Begins a request; hands out the buffer for its body.
+    /// Begins a request and returns the buffer for its body.
     pub(crate) fn begin(&mut self) -> Vec<u8> {
         self.rows.begin();
         self.tally = Tally { errors_max: self.limits.errors_max, ..Tally::default() };
@@ -117,7 +120,7 @@ impl TelemetryReader {
         body
     }
 
-    /// Ends a request, with the buffer of its body. Nothing is taken of one that failed.
+    /// Ends a request and returns the buffer of its body. A failed request leaves no rows.
     pub(crate) fn end(
         &mut self,
         body: Vec<u8>,
@@ -148,7 +151,7 @@ impl TelemetryReader {
         })
     }
 
-    /// Reads a request of OTLP, as it came or converted.
+    /// Reads a request of OTLP in either encoding.
     pub(crate) fn otlp(
         &mut self,
         body: &[u8],
@@ -167,7 +170,7 @@ impl TelemetryReader {
         self.end(converted, signal, read)
     }
 
-    /// Checks the size of a body that is read as it came.
+    /// Checks the size of a body that is not decompressed or converted.
     fn check_body(&self, body: &[u8]) -> Result<(), Refusal> {
         let (bytes, bytes_max) = (body.len(), self.limits.body_bytes_max);
         if bytes <= bytes_max {
@@ -177,7 +180,7 @@ impl TelemetryReader {
         Err(Refusal::Request(too_large(message)))
     }
 
-    /// Checks that there is room for so many rows more.
+    /// Checks that the limits allow `rows` more rows.
     #[inline]
     pub(crate) fn check_room(&mut self, rows: usize) -> Result<(), Refusal> {
         let sum = self.rows.rows().saturating_add(rows);
@@ -199,7 +202,7 @@ impl TelemetryReader {
         Err(Refusal::Request(too_many_bytes(bytes_max)))
     }
 
-    /// Counts text that was sent once and is kept more often than that.
+    /// Counts text that was sent once and is stored several times.
     pub(crate) fn spend_text(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.text_bytes = self.text_bytes.saturating_add(bytes);
         if self.text_bytes <= self.limits.batch_bytes_max {
@@ -223,13 +226,13 @@ impl TelemetryReader {
         row.commit(tick_ns, u32::try_from(line).unwrap_or(u32::MAX))
     }
 
-    /// Tells of something that is not as it should be, and counts nothing as refused.
+    /// Reports a problem without counting anything as refused.
     pub(crate) fn warn(&mut self, item: Item, number: u64, error: &Error) {
         self.tally.refuse(item, number, 0, error);
     }
 }
 
-/// The error of a sample that its table does not take, in words of samples.
+/// The error of a sample that its table refuses, in terms of samples.
 pub(crate) fn unfit(
     error: Error,
     table: &str,
@@ -262,7 +265,7 @@ fn too_many_bytes(bytes_max: usize) -> Error {
     too_large(format!("the rows of the request have more than {bytes_max} bytes"))
 }
 
-/// The error of a body that is larger than it may be.
+/// The error of a body above the size limit.
 pub(crate) fn too_large(message: String) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).with_hint("send it in several requests")
 }
@@ -283,7 +286,7 @@ fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
         .with_hint(hint)
 }
 
-/// Checks what a tag may say, in words of labels.
+/// Checks that a tag can hold the value; the error speaks of labels.
 pub(crate) fn check_label_value(name: &str, value: &str) -> Result<()> {
     let what = match memchr::memchr2(b'\n', 0, value.as_bytes()) {
         None => return Ok(()),

@@ -21,12 +21,12 @@ use crate::{
 /// Nanoseconds of a millisecond.
 const MILLISECOND_NS: i64 = 1_000_000;
 
-/// Most bytes that snappy makes of one: 64 of the three of a copy.
+/// Maximal expansion of snappy: a copy of three bytes produces 64 bytes.
 const SNAPPY_RATIO_MAX: usize = 22;
 
-/// A series before its labels are looked at.
+/// A series before its labels are decoded.
 struct Shape<'a> {
-    /// What follows its first labels.
+    /// The fields behind the first labels.
     rest: Fields<'a>,
     samples: usize,
     histograms: u64,
@@ -36,9 +36,9 @@ impl TelemetryReader {
     /// Reads a remote write request: a `prometheus.WriteRequest` in snappy's block format.
     ///
     /// # Errors
-    /// `ProtocolViolation` for a body that is not that, `LimitExceeded` for one that is larger or
-    /// makes more rows than it may: nothing of it is taken. What is wrong with single series is in
-    /// the [`Outcome`].
+    /// `ProtocolViolation` for a malformed body; `LimitExceeded` for a body or a number of rows
+    /// above the limit: the whole request is refused. Errors of single series are in the
+    /// [`Outcome`].
     pub fn remote_write(
         &mut self,
         body: &[u8],
@@ -97,7 +97,7 @@ impl TelemetryReader {
         };
         match series {
             Ok(series) => self.samples(series, message, shape, number, layout, tables),
-            // Samples that are not looked at must be ones all the same.
+            // The samples of a refused series must still be well-formed.
             Err(refusal) => {
                 shape.each(|_, _| {})?;
                 let count = shape.samples as u64;
@@ -106,7 +106,7 @@ impl TelemetryReader {
         }
     }
 
-    /// Takes the labels for the identity, and counts what else there is.
+    /// Reads the labels into the identity, and counts samples and histograms.
     #[inline]
     fn shape<'a>(&mut self, message: &'a [u8]) -> Result<Shape<'a>, Fault> {
         let mut fields = Fields::of(message);
@@ -144,7 +144,7 @@ impl TelemetryReader {
         layout: Layout<'_>,
         tables: &dyn Tables,
     ) -> Result<(), Refusal> {
-        // Of a table that refuses one sample of the series, none is taken.
+        // After the table has refused a sample, the rest of the series is not tried.
         let mut refused: Option<Error> = None;
         let (mut taken, mut left) = (0, 0);
         let mut out_of_range: Option<(i64, u64)> = None;
@@ -179,7 +179,7 @@ impl TelemetryReader {
         Ok(())
     }
 
-    /// Interns a series that was not met before.
+    /// Interns a new series.
     #[cold]
     fn new_series(&mut self, message: &[u8], layout: Layout<'_>) -> Result<SeriesNumber, Refusal> {
         let labels = labels(message)?;
@@ -212,7 +212,7 @@ impl TelemetryReader {
 }
 
 impl Shape<'_> {
-    /// The samples: value, and milliseconds since 1970.
+    /// Calls `sample` for each sample: value, and milliseconds since 1970.
     #[inline]
     fn each(&self, mut sample: impl FnMut(f64, i64)) -> Result<(), Fault> {
         let mut fields = self.rest;
@@ -283,7 +283,7 @@ fn label(message: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Ok((name, value))
 }
 
-/// The metric of a series that was taken before.
+/// The metric of a known series.
 fn metric_of(message: &[u8]) -> Option<String> {
     let labels = labels(message).ok()?;
     labels.iter().find(|(name, _)| *name == NAME_LABEL).map(|(_, value)| (*value).to_string())
@@ -333,7 +333,7 @@ fn no_name(labels: &[(&str, &str)]) -> Error {
     .with_hint(format!("give it the label {NAME_LABEL}"))
 }
 
-/// A label whose name the table needs, and another that has the name which it gets instead.
+/// The error of a label whose name the table needs, if another label has the replacement name.
 fn both_exported(label: &str, tag: &str) -> Error {
     Error::new(
         ErrorKind::DuplicateColumn,

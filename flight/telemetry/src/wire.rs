@@ -1,4 +1,4 @@
-//! Protobuf as bytes: fields one after another, read where they stand.
+//! Decodes protobuf: fields one after another, in place.
 //!
 //! ```text
 //! key (varint)                     value
@@ -10,22 +10,22 @@
 
 use std::fmt;
 
-/// Bytes that are no message.
+/// Errors of a malformed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The bytes end within a number.
     Truncated,
     /// A varint of more than 64 bits.
     Varint,
-    /// A length beyond the end of its message.
+    /// A length beyond the end of the message.
     Length { said: u64, left: usize },
-    /// A key that no field has.
+    /// A key that no field can have.
     Key(u64),
-    /// A field of another type than it is defined with.
+    /// A field of a type other than its definition.
     Type(u32),
-    /// Text that is not UTF-8.
+    /// Text that is not valid UTF-8.
     Text(&'static str),
-    /// A message or choice that comes twice where one is defined.
+    /// A repeated message or choice where the definition has a single message.
     Twice(&'static str),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The value of one field.
+/// The value of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Varint(u64),
@@ -56,7 +56,7 @@ pub(crate) enum Value<'a> {
     Fixed32(u32),
 }
 
-/// One field of a message.
+/// A field of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<'a> {
     pub(crate) number: u32,
@@ -100,12 +100,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Text, of what is named.
+    /// The value as text; `what` names the field in errors.
     pub(crate) fn text(self, what: &'static str) -> Result<&'a str, Fault> {
         text(self.bytes()?, what)
     }
 
-    /// Adds the numbers of a repeated field, packed or one by one.
+    /// Adds the numbers of a repeated field, packed or as single fields.
     pub(crate) fn fixed64s(self, numbers: &mut Vec<u64>) -> Result<(), Fault> {
         let Value::Bytes(bytes) = self.value else {
             numbers.push(self.fixed64()?);
@@ -125,7 +125,7 @@ pub(crate) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, F
     simdutf8::basic::from_utf8(bytes).map_err(|_| Fault::Text(what))
 }
 
-/// Takes the only message of its kind.
+/// Stores a message that may occur only once.
 pub(crate) fn once<'a>(
     place: &mut Option<&'a [u8]>,
     bytes: &'a [u8],
@@ -137,7 +137,7 @@ pub(crate) fn once<'a>(
     }
 }
 
-/// The fields of a message, one after another.
+/// Iterates over the fields of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
-    /// The next field; `None` at the end of the message. After a fault there is no next one.
+    /// The next field; `None` at the end of the message. After a fault the iteration must stop.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>, Fault> {
         if self.rest.is_empty() {

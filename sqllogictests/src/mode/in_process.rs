@@ -1,4 +1,4 @@
-//! In this process, through a session of the query service.
+//! Statements in this process, through a session of the query service.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use stratalog_text::ColumnWriter;
 
 use crate::{Failure, Letter, mode::shown};
 
-/// Size of the journal's segments: small, as every file has a database of its own.
+/// Size of the journal's segments: small, because every file has a new database.
 const SEGMENT_BYTES: u64 = 20 << 20;
 
 /// Settings of a database in `directory`.
@@ -60,21 +60,21 @@ impl Instance {
     }
 }
 
-/// What one string of SQL answered.
+/// The answer to an SQL string.
 #[derive(Debug)]
 pub enum Answer {
-    /// The rows of its last statement.
+    /// The rows of the last statement.
     Rows {
-        /// Their shape.
+        /// The schema of the rows.
         schema: SchemaRef,
         /// The rows.
         batches: Vec<RecordBatch>,
     },
-    /// No rows; how many its command tag counts.
+    /// No rows; the row count of the command tag.
     Done(u64),
 }
 
-/// One session.
+/// A session.
 #[derive(Debug)]
 pub struct Client {
     session: Arc<Session>,
@@ -92,7 +92,7 @@ impl Client {
         Ok(Self { session: service.connect(login)? })
     }
 
-    /// Runs one string of SQL to its end.
+    /// Runs an SQL string to its end.
     pub async fn answer(&self, sql: &str) -> Result<Answer, Failure> {
         let answer = self.statements(sql).await;
         if answer.is_err() {
@@ -119,7 +119,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Runs one string of SQL and shows its rows as PostgreSQL's text.
+    /// Runs an SQL string and renders its rows as PostgreSQL's text.
     pub async fn run(&self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
         match self.answer(sql).await? {
             Answer::Done(count) => Ok(DBOutput::StatementComplete(count)),
@@ -156,7 +156,7 @@ impl Client {
             .collect())
     }
 
-    /// Whether no transaction block is open.
+    /// True if no transaction block is open.
     pub(crate) fn is_outside_of_block(&self) -> bool {
         self.session.transaction() == TransactionState::Idle
     }

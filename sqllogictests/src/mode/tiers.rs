@@ -1,5 +1,4 @@
-//! Moves events into lower tiers behind the back of the statements: their results must not
-//! change.
+//! Moves events into lower tiers between statements: the results of the statements must not change.
 
 use std::sync::Arc;
 
@@ -9,10 +8,10 @@ use tokio::sync::Mutex;
 
 use crate::Failure;
 
-/// One in so many moves of [`Moves::Mixed`] merges the pieces of its table as well.
+/// One of this many moves of [`Moves::Mixed`] also merges the pieces of its table.
 const COMPACT_ONE_IN: u64 = 8;
 
-/// What is moved after a statement.
+/// The moves after a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
     /// Every table, into tablets.
@@ -21,13 +20,13 @@ pub enum Moves {
     Story,
     /// Each table with probability one half; now and then its tablets are merged.
     Mixed {
-        /// Decides which.
+        /// The seed of the random choices.
         seed: u64,
     },
 }
 
 impl Moves {
-    /// The label of the mode, and the state in which the tables are.
+    /// The label of the mode, which names the state of the tables.
     pub fn label(self) -> &'static str {
         match self {
             Moves::Tablet => "tablet",
@@ -37,7 +36,7 @@ impl Moves {
     }
 }
 
-/// Moves the events of one database.
+/// Moves the events of a database.
 #[derive(Debug)]
 pub struct Mover {
     store: Arc<dyn EventStore>,
@@ -54,11 +53,11 @@ impl Mover {
         Self { store: Arc::clone(embedded.store()), moves, chance: Mutex::new(Chance(seed)) }
     }
 
-    /// Moves what the statements so far have committed.
+    /// Moves the events committed so far.
     ///
     /// # Errors
-    /// Those of the store; also when a table that was moved is still in the journal, as no
-    /// other statement runs meanwhile.
+    /// Errors of the store; also an error if a moved table is still in the journal, since no other
+    /// statement runs meanwhile.
     pub async fn after_statement(&self) -> Result<(), Failure> {
         let mut chance = self.chance.lock().await;
         for table in self.in_journal() {
@@ -79,7 +78,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Tables with events that could be moved.
+    /// Tables with events in the journal.
     fn in_journal(&self) -> Vec<ChronicleId> {
         let pieces = self.store.pieces().into_iter();
         let here = pieces.filter(|piece| piece.tier == TierName::Journal);

@@ -38,7 +38,7 @@ impl Instance {
 
     /// Connects.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        // All digits of times, as the other modes have.
+        // Nine fraction digits of times, as in the other modes.
         let parameters = format!(
             "host=127.0.0.1 port={} user=stratalog dbname=stratalog options='-c stratalog.fraction_digits=9'",
             self.port
@@ -53,7 +53,7 @@ impl Instance {
     }
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub struct Client {
     client: tokio_postgres::Client,
@@ -61,7 +61,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Runs one string of SQL.
+    /// Runs an SQL string.
     pub async fn run(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
         let mut rows = Vec::new();
         let mut types = None;

@@ -1,4 +1,4 @@
-//! `upstream/list.txt`: which files run, which records do not, and why.
+//! `upstream/list.txt`: the files to run, and the skipped records with their reasons.
 //!
 //! ```text
 //! run aggregate.slt
@@ -35,7 +35,7 @@ impl List {
     /// Reads the list.
     ///
     /// # Errors
-    /// When a line is none of the three forms, or lacks its reason.
+    /// If a line has none of the three forms, or lacks a reason.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::of_harness(format!("{}: {error}", path.display())))?;
@@ -85,7 +85,7 @@ impl List {
         self.files.iter().map(String::as_str)
     }
 
-    /// Whether a record is left out.
+    /// True if the list skips a record.
     pub fn skips(&self, file: &str, line: u32, sql: &str) -> bool {
         if let Some(used) = self.skipped.get(&(file.to_string(), line)) {
             used.store(true, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl List {
         found.is_some()
     }
 
-    /// Lines of the list that left nothing out although their file ran: they must go.
+    /// Lines of the list without effect although their file ran: they must be removed.
     pub fn unused(&self, wanted: impl Fn(&Path) -> bool) -> Vec<String> {
         let idle = |used: &AtomicBool| !used.load(Ordering::Relaxed);
         let everything = self.files.iter().all(|file| wanted(Path::new(file)));

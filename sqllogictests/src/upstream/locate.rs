@@ -1,4 +1,4 @@
-//! Where cargo keeps the files.
+//! Finds the files in cargo's cache.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,10 +7,10 @@ use std::{
 
 use crate::Failure;
 
-/// The folder of DataFusion's `.slt` files, fetched if it is not here yet.
+/// The folder of DataFusion's `.slt` files; fetches the crate if necessary.
 ///
 /// # Errors
-/// When cargo cannot fetch the crate, with what it says.
+/// If cargo cannot fetch the crate, with cargo's message.
 pub fn test_files(folder: &Path) -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -31,7 +31,7 @@ pub fn test_files(folder: &Path) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::of_harness("cargo did not fetch datafusion-sqllogictest"))
 }
 
-/// The `manifest_path` of the package whose folder starts with `prefix`.
+/// The `manifest_path` of the package with a folder that starts with `prefix`.
 fn manifest_of(metadata: &str, prefix: &str) -> Option<PathBuf> {
     metadata
         .split("\"manifest_path\":\"")

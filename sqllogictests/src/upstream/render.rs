@@ -1,5 +1,5 @@
-//! Values as DataFusion's files show them: Arrow's text, floats as plain decimals with at
-//! most twelve digits after the point.
+//! Values in the format of DataFusion's files: Arrow's text, floats as plain decimals with at most
+//! twelve digits after the point.
 
 use arrow::{
     array::{Array, AsArray, RecordBatch},
@@ -15,7 +15,7 @@ const FLOAT_DIGITS: usize = 12;
 /// The rows of a batch, without the columns at `left_out`.
 ///
 /// # Errors
-/// When Arrow cannot format a type.
+/// If Arrow cannot format a type.
 pub fn rows(batch: &RecordBatch, left_out: &[usize]) -> Result<Vec<Vec<String>>, Failure> {
     let mut columns = Vec::new();
     for (at, array) in batch.columns().iter().enumerate() {

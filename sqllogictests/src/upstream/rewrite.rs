@@ -1,25 +1,25 @@
-//! DataFusion's DDL in ours: `CREATE TABLE … AS query` becomes a plain CREATE TABLE and an
-//! INSERT, types that only Arrow has become the SQL type that holds them, and each table
-//! gets a tick column of its own in front, which results then leave out.
+//! Rewrites DataFusion's DDL for Stratalog. `CREATE TABLE … AS query` becomes a plain CREATE TABLE
+//! and an INSERT. Types of Arrow become SQL types that can hold their values. Each table gets a
+//! leading tick column, which is removed from results.
 
-/// Name of the tick column that tables of these files get.
+/// Name of the added tick column.
 pub const TICK: &str = "tick_of_event";
 
 /// A `CREATE TABLE name [(columns)] AS query`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CreateAs<'a> {
-    /// Name, as written.
+    /// The name as written.
     pub name: &'a str,
-    /// Column list without its parentheses.
+    /// The column list without its parentheses.
     pub columns: Option<&'a str>,
-    /// Whether `OR REPLACE` was said.
+    /// True with `OR REPLACE`.
     pub replace: bool,
     /// The query.
     pub query: &'a str,
 }
 
-/// Splits a CREATE TABLE statement; `None` when it is another statement. Without `AS`, the
-/// query is empty.
+/// Splits a CREATE TABLE statement; `None` for any other statement. Without `AS`, the query is
+/// empty.
 pub fn create_table(sql: &str) -> Option<CreateAs<'_>> {
     let rest = words(sql, &["create"])?;
     let (rest, replace) = match words(rest, &["or", "replace"]) {
@@ -43,7 +43,7 @@ pub fn create_table(sql: &str) -> Option<CreateAs<'_>> {
     Some(CreateAs { name, columns, replace, query })
 }
 
-/// What follows the given words, in any case, at the start of `sql`.
+/// The rest of `sql` after the given words at its start, in any case.
 fn words<'a>(sql: &'a str, expected: &[&str]) -> Option<&'a str> {
     let mut rest = sql.trim_start();
     for word in expected {
@@ -58,7 +58,7 @@ fn words<'a>(sql: &'a str, expected: &[&str]) -> Option<&'a str> {
     Some(rest)
 }
 
-/// Where the parenthesis that is open at the start of `text` closes.
+/// The position of the parenthesis that closes the open parenthesis before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     let mut quote = None;
@@ -99,7 +99,7 @@ pub fn definitions(columns: &str) -> Vec<&str> {
     out.into_iter().map(str::trim).filter(|definition| !definition.is_empty()).collect()
 }
 
-/// A definition with SQL types of ours.
+/// A column definition with Stratalog's SQL types.
 pub fn definition(text: &str) -> String {
     const TYPES: [(&str, &str); 14] = [
         ("tinyint unsigned", "smallint"),
@@ -135,7 +135,7 @@ pub fn definition(text: &str) -> String {
     format!("{name} {}", without_key(rest))
 }
 
-/// Primary keys end in a tick column here, so those of other columns are left out.
+/// Removes a primary key: Stratalog's primary keys must end in a tick column.
 fn without_key(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     match lower.find("primary key") {
@@ -144,14 +144,14 @@ fn without_key(text: &str) -> String {
     }
 }
 
-/// The column that a definition names; `None` for table constraints.
+/// The column of a definition; `None` for table constraints.
 pub fn column_name(definition: &str) -> Option<&str> {
     let name = definition.split_whitespace().next()?;
     let constraint = ["primary", "unique", "constraint", "foreign", "check"];
     (!constraint.iter().any(|word| name.eq_ignore_ascii_case(word))).then_some(name)
 }
 
-/// Splits `INSERT INTO name source` that names no columns: the table and the source.
+/// Splits `INSERT INTO name source` without a column list into the table and the source.
 pub fn insert_all(sql: &str) -> Option<(&str, &str)> {
     let rest = words(sql, &["insert", "into"])?;
     let end = rest.find(|c: char| c.is_whitespace() || c == '(')?;
@@ -165,8 +165,7 @@ pub fn insert_all(sql: &str) -> Option<(&str, &str)> {
     (plain || parenthesized).then_some((name, rest))
 }
 
-/// The name that a statement which is left out would have defined: of an external table, a
-/// view or a function.
+/// The name of the external table, view or function in a skipped CREATE statement.
 pub fn left_out_name(sql: &str) -> Option<&str> {
     let mut rest = words(sql, &["create"])?;
     let kinds =
@@ -183,7 +182,7 @@ pub fn left_out_name(sql: &str) -> Option<&str> {
     rest.split(|c: char| c.is_whitespace() || c == '(').next().filter(|name| !name.is_empty())
 }
 
-/// Whether `sql` names `name` as a word of its own, in any case.
+/// True if `sql` contains `name` as a whole word, in any case.
 pub fn mentions(sql: &str, name: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
     let name = name.to_ascii_lowercase();

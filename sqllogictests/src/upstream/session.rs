@@ -1,4 +1,4 @@
-//! A session that takes DataFusion's DDL and shows results as DataFusion's files do.
+//! A session that takes DataFusion's DDL and renders results in the format of DataFusion's files.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,14 +13,14 @@ use crate::{
     mode::in_process::{Answer, Client},
 };
 
-/// Longest time that one record may take.
+/// Timeout of a record.
 const RECORD_SECONDS_MAX: u64 = 60;
 
-/// One session of the upstream mode.
+/// A session of the upstream mode.
 #[derive(Debug)]
 pub struct UpstreamSession {
     client: Client,
-    /// Columns of each table made, without its tick.
+    /// The columns of each created table, without its tick.
     tables: HashMap<String, Vec<String>>,
 }
 
@@ -106,7 +106,7 @@ impl UpstreamSession {
     }
 }
 
-/// Positions of the tick columns that `*` brings in.
+/// Positions of the tick columns that `*` adds to a result.
 fn left_out(schema: &Schema) -> Vec<usize> {
     let fields = schema.fields().iter().enumerate();
     fields.filter(|(_, field)| field.name() == rewrite::TICK).map(|(at, _)| at).collect()

@@ -3,7 +3,7 @@
 //!     cargo test -p stratalog-sqllogictests -- [in-process | wire | tablet | mixed | upstream]
 //!         [seed=NUMBER] [part of a file name …]
 //!
-//! The seed decides which tables move when in mode `mixed`; a failure names it.
+//! The seed determines the moved tables in mode `mixed`; each failure reports the seed.
 
 #![allow(
     clippy::unwrap_used,
@@ -82,7 +82,7 @@ fn cases() -> Vec<PathBuf> {
     paths
 }
 
-/// Prints the failures and the closing line; whether there were failures.
+/// Prints the failures and the summary line; returns true if there were failures.
 fn conclude(section: &str, total: &Report) -> bool {
     for failure in &total.failures {
         println!("{failure}\n");

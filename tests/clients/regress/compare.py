@@ -1,4 +1,4 @@
-"""Runs a script of PostgreSQL's regression suite on Stratalog and on PostgreSQL, and compares."""
+"""Runs a script of PostgreSQL's regression suite on Stratalog and on PostgreSQL, and compares the results."""
 
 import hashlib
 import math
@@ -10,7 +10,7 @@ from psycopg import pq
 from . import rewrite
 from .scripts import statements
 
-# Text by another name: what has no length, or is a name of the catalog's.
+# Types compared as text: "char", name, bpchar, varchar, unknown, and arrays of these types.
 TEXT, TEXTS = {18, 19, 1042, 1043, 705}, {1002, 1003, 1014, 1015}
 FLOATS, NUMBERS = {700, 701}, {20, 21, 23, 700, 701, 1700}
 MADE = re.compile(
@@ -22,7 +22,7 @@ MADE = re.compile(
 
 
 class Answer:
-    """What a server says to one statement."""
+    """A server's answer to a statement."""
 
     def __init__(self, result, copied=()):
         self.error = self.message = None
@@ -50,7 +50,7 @@ def decoded(value):
 
 
 class Side:
-    """A connection to one of the servers, in the simple protocol."""
+    """A connection to a server, with the simple protocol."""
 
     def __init__(self, connection):
         self.wire = connection.pgconn
@@ -78,7 +78,7 @@ def number(value):
 
 
 def same_value(ours, theirs, kinds):
-    """Equal, or numbers that differ in zeros at their end, or floats in their last digits."""
+    """Equal, or numbers that differ only in trailing zeros, or floats that differ in their last digits."""
     if ours == theirs or None in (ours, theirs) or not set(kinds) <= NUMBERS:
         return ours == theirs
     one, other = number(ours), number(theirs)
@@ -97,7 +97,7 @@ def same_rows(ours, theirs):
 
 
 def order_of(row):
-    """Numbers by their value, so that 1.0 and 1 sort alike."""
+    """Sorts numbers by their value, so that 1.0 and 1 are equal."""
     parts = [(value, None if value is None else number(value)) for value in row]
     return [
         (2, 0, "") if value is None else (0, at, "") if at is not None and at.is_finite() else (1, 0, value)
@@ -106,7 +106,7 @@ def order_of(row):
 
 
 def difference(ours, theirs, ordered):
-    """Nothing when both say the same; or how they differ, in one line."""
+    """None if both answers are equal; otherwise a description of the difference in one line."""
     if ours.error or theirs.error:
         if ours.error == theirs.error:
             return None
@@ -130,22 +130,22 @@ def difference(ours, theirs, ordered):
 
 
 class Compared:
-    """A statement, what both said, and how it differs; `skipped` says why it was not sent."""
+    """A statement, both answers, and their difference; `skipped` explains why the statement was not sent."""
 
     def __init__(self, statement, difference=None, ours=None, theirs=None, skipped=None):
         self.statement, self.difference, self.skipped = statement, difference, skipped
         self.ours, self.theirs = ours, theirs
-        # By its text, whatever its spaces and its place.
+        # A key from the text, independent of spaces and position.
         self.key = hashlib.sha256(" ".join(statement.written.split()).encode()).hexdigest()[:8]
 
 
 class Comparison:
-    """Two connections that get the same scripts."""
+    """Two connections for the same scripts."""
 
     def __init__(self, ours, theirs, suite):
         self.ours, self.theirs = Side(ours), Side(theirs)
         self.variables = {"abs_srcdir": str(suite)}
-        # What we refused to make: `name`, or `name(` of a function.
+        # Objects that Stratalog refused to create: `name`, or `name(` for a function.
         self.absent = set()
 
     def run(self, script, wanted=lambda statement: True):
@@ -168,7 +168,7 @@ class Comparison:
         if made and ours.error != "42P07":
             name = made["name"].lower() + ("(" if made["kind"] else "")
             (self.absent.add if ours.error and made["verb"].upper() == "CREATE" else self.absent.discard)(name)
-        # Made by another script, or not at all.
+        # Created by another script, or not at all.
         if ours.error == theirs.error == "42P01":
             return Compared(statement, skipped="of what we do not have")
         if statement.into is not None and both and theirs.rows:
@@ -178,7 +178,7 @@ class Comparison:
         return Compared(statement, difference(ours, theirs, ordered), ours, theirs)
 
     def both(self, sql, data):
-        """What one of the two refuses leaves nothing behind in the other."""
+        """If one server refuses a statement, its effects on the other server are undone."""
         for_us, for_them, fill = self.rewritten(sql)
         undoable = sql[:6].upper() == "INSERT"
         if undoable:
@@ -197,7 +197,7 @@ class Comparison:
         return ours, theirs
 
     def again(self, sql):
-        """A table that a block would have rolled back: blocks are left out."""
+        """Recreates a table that a transaction block would have rolled back: blocks are left out."""
         name = MADE.match(sql)["name"]
         self.theirs.run("ROLLBACK")
         if any(side.run(f"DROP TABLE {name}").error for side in (self.ours, self.theirs)):
@@ -205,7 +205,7 @@ class Comparison:
         return self.both(sql, None)
 
     def rewritten(self, sql):
-        """The statement for us, the same for PostgreSQL, and what both get after it."""
+        """The statement for Stratalog, the statement for PostgreSQL, and follow-up statements for both."""
         if tables := rewrite.table(sql):
             return *tables, None
         if found := rewrite.FROM_QUERY.match(sql):

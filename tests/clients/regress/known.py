@@ -1,6 +1,6 @@
-"""The statements that are known to differ: `known/FILE.txt` names them by reason.
+"""The statements with known differences: `known/FILE.txt` lists them by reason.
 
-    python -m regress.known FILE …     runs the files and writes their lists anew
+python -m regress.known FILE …     runs the files and rewrites their lists
 """
 
 import pathlib
@@ -23,21 +23,21 @@ FILES = """boolean int2 int4 int8 float4 float8 numeric text strings name uuid n
 arrays date time timestamp timestamptz interval horology select select_distinct select_distinct_on select_having
 select_implicit limit case expressions subselect union with join aggregates groupingsets window tsrf rowtypes prepare
 random incremental_sort errors guc comments dbsize unicode regproc""".split()
-# Whose tables others read, besides those of the suite's setup.
+# Scripts whose tables are used by other scripts, besides the tables of the suite's setup.
 MAKERS = {"horology": ["time", "timestamp", "timestamptz", "interval", "date"]}
-# What the suite sets for all of its scripts, as far as both have it; and an end for what would never end.
+# The suite's settings that both servers have; and a timeout for endless statements.
 SETTINGS = ["SET TimeZone = 'America/Los_Angeles'", "SET IntervalStyle = 'postgres'", "SET statement_timeout = '5s'"]
 
 
 def suite():
-    """Where the suite lies; it is fetched the first time."""
+    """The folder of the suite; fetched at first use."""
     done = subprocess.run([HERE / "fetch"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return pathlib.Path(done.stdout.strip())
 
 
 def tables_of(script):
-    """Whether a statement makes or fills a table that the script names."""
+    """True if a statement creates or fills a table used by the script."""
     words = set(re.findall(r"\w+", script.lower()))
 
     def wanted(statement):
@@ -48,7 +48,7 @@ def tables_of(script):
 
 
 def compare(file, ours, theirs, suite):
-    """All statements of a file, compared in databases of their own."""
+    """All statements of a file, compared in new databases."""
     for server in (ours, theirs):
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE regress_{file}")
@@ -68,7 +68,7 @@ def compare(file, ours, theirs, suite):
 
 
 def counts(compared):
-    """How many are equal, in rows and in errors, how many differ, and how many were not sent."""
+    """The counts of statements: equal in rows, equal in errors, different, and not sent."""
     return Counter(
         one.skipped or ("equal" if not one.ours.error else "equal errors") if one.difference is None else "different"
         for one in compared
@@ -76,7 +76,7 @@ def counts(compared):
 
 
 def differing(compared):
-    """Key of each statement that differs: the name of its reason."""
+    """The key of each differing statement, with the name of its reason."""
     return {one.key: reason.name if (reason := reason_of(one)) else "unknown" for one in compared if one.difference}
 
 
@@ -101,7 +101,7 @@ def write(file, keys):
 
 
 def sometimes():
-    """Reasons by which a statement may differ in one run and not in another."""
+    """Reasons for differences that appear in some runs only."""
     return {reason.name for reason in REASONS if reason.sometimes}
 
 

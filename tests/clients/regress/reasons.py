@@ -1,6 +1,6 @@
-"""Why answers differ from PostgreSQL's: the first reason that fits a difference is its reason.
+"""Reasons for differences from PostgreSQL: the first matching reason applies.
 
-`open` ones are faults of ours, to be mended or documented; all others name what documents them.
+`open` reasons are faults of Stratalog, to be fixed or documented; all others name their documentation.
 """
 
 import re
@@ -72,7 +72,7 @@ REASONS = [
            r"|pg_log_\w+|pg_tablespace_databases|pg_column_size|pg_collation_for)\b"),
     Reason("order left open", "ties of ORDER BY, rows of LIMIT or frames of windows without an order",
            r"(?:order|rows)", r"over *\(|limit \d"),
-    # Faults: numbers of our own list of findings, to be mended or documented.
+    # Faults, to be fixed or documented.
     Reason("open jsonb functions", "functions and operators of jsonb and json",
            r"error (?:42883 (?:function jsonb?_|function (?:to_json|array_to_json)\b|operator does not exist: (?:text|jsonb) - )|0A000 (?:Operator|.*<@)"
            r"|42883 .*jsonb|22023 Cannot access field|42804 cannot subscript type text)"),

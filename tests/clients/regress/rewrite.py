@@ -1,7 +1,7 @@
-"""Makes statements of PostgreSQL's suite apply to tables of events.
+"""Adapts statements of PostgreSQL's suite to tables of events.
 
-Both servers get the same statement, but for the end of CREATE TABLE: a table has a time column,
-which is added behind the others, always with the same time, and is its key.
+Both servers get the same statement, except for the end of CREATE TABLE: each table gets an additional last column
+for the time, always with the same value, which is its key.
 """
 
 import re
@@ -13,13 +13,13 @@ OPTIONS = " WITH (collision = 'all')"
 ANYHOW = re.IGNORECASE | re.DOTALL
 KINDS = r"(?:(?:GLOBAL|LOCAL)\s+)?(?:TEMP\s+|TEMPORARY\s+|UNLOGGED\s+)?"
 TABLE = re.compile(rf"CREATE\s+{KINDS}TABLE\s+(?P<name>(?:IF\s+NOT\s+EXISTS\s+)?[\w.\"]+)\s*\(", ANYHOW)
-# What may follow the columns: options of storage, and when a temporary table ends.
+# Allowed text behind the columns: storage options, and ON COMMIT of a temporary table.
 TAIL = re.compile(r"\s*(?:WITH\s*\([^)]*\)\s*)?(?:ON\s+COMMIT[\w\s]+)?$", ANYHOW)
 FROM_QUERY = re.compile(
     rf"CREATE\s+{KINDS}TABLE\s+(?P<name>[\w.\"]+)\s+AS\s+(?P<query>(?:SELECT|WITH|VALUES|TABLE)\b.*)$", ANYHOW
 )
 CONSTRAINT = re.compile(r"(?:CONSTRAINT\s+\w+\s+)?(?:PRIMARY\s+KEY|UNIQUE|FOREIGN\s+KEY)\b", ANYHOW)
-# What a column does without: constraints that are not kept, types that are not, lengths that are not enforced.
+# Parts removed from a column: unsupported constraints, unsupported types, unenforced lengths.
 AS_OURS = [
     (re.compile(r"\bPRIMARY\s+KEY\b|\bUNIQUE\b|\bREFERENCES\s+\w+(?:\s*\(\w+\))?|\bCOLLATE\s+\"\w+\"", ANYHOW), ""),
     (re.compile(r"(?<=\s)(?:name|(?:varchar|bpchar|char|character(?:\s+varying)?)(?:\s*\(\d+\))?)(?=\s|\[|$)", ANYHOW), "text"),
@@ -27,7 +27,7 @@ AS_OURS = [
     (re.compile(r"\b(timestamp(?:tz)?)\s*\([1245]\)", ANYHOW), r"\1(3)"),
     (re.compile(r"\btime\s*\([0-5]\)", ANYHOW), "time"),
 ]
-# Sent to neither. Blocks would hold definitions, `now` differs; the rest says nothing about answers.
+# Sent to neither server. Blocks would contain definitions, `now` differs; the others do not affect answers.
 LEFT_OUT = re.compile(
     r"(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|VACUUM|ANALYZE|GRANT|REVOKE|EXPLAIN"
     r"|INSERT\s+INTO\s+\w+\s+VALUES\s*\(\s*'now'|CLUSTER|REINDEX|CHECKPOINT|LOCK|LISTEN|NOTIFY|UNLISTEN|SECURITY|CREATE\s+(?:UNIQUE\s+)?INDEX|DROP\s+INDEX"
@@ -39,7 +39,7 @@ LEFT_OUT = re.compile(
 
 
 def split(columns):
-    """The definitions up to the parenthesis that closes CREATE TABLE, and what follows it."""
+    """The definitions up to the closing parenthesis of CREATE TABLE, and the rest."""
     parts, depth = [""], 1
     for piece in re.finditer(r"'(?:[^']|'')*'|\"[^\"]*\"|.", columns, re.DOTALL):
         depth += (piece[0] in "([") - (piece[0] in ")]")
@@ -59,7 +59,7 @@ def as_ours(column):
 
 
 def table(sql):
-    """CREATE TABLE for us and for PostgreSQL; None where it is not just a list of columns."""
+    """CREATE TABLE for Stratalog and for PostgreSQL; None unless it is a plain list of columns."""
     found = TABLE.match(sql)
     parts, tail = split(sql[found.end():]) if found else ([], "")
     # `CREATE TABLE a (b, c) AS` and `(LIKE …)` list no types.
@@ -69,7 +69,7 @@ def table(sql):
 
 
 def from_query(name, query, columns):
-    """The same of CREATE TABLE AS, given (name, type) of the query's columns; and what fills it."""
+    """CREATE TABLE AS in both forms, given (name, type) of the query's columns; and the filling statement."""
     names = ", ".join(f'"{column}"' for column, _ in columns)
     defined = [f'"{column}" {as_ours(" " + kind)}' for column, kind in columns if column != "added"]
     return *both(name, defined), f"INSERT INTO {name} ({names}) {query}"
@@ -81,5 +81,5 @@ def both(name, columns):
 
 
 def plain(sql):
-    """Other statements: what SET LOCAL sets would end with the statement."""
+    """Other statements: SET LOCAL becomes SET, since LOCAL would end with the statement."""
     return re.sub(r"^SET\s+LOCAL\s+", "SET ", sql, flags=re.IGNORECASE)

@@ -19,7 +19,7 @@ TOKEN = re.compile(
 
 
 class Statement:
-    """One statement: as written, as it is sent, and the lines that follow a COPY FROM STDIN."""
+    """A statement: as written, as sent, and the lines behind a COPY FROM STDIN."""
 
     def __init__(self, line, written, sql):
         self.line = line
@@ -30,7 +30,7 @@ class Statement:
 
 
 def comment_end(text, at):
-    """Where the comment that begins at `at` ends: comments nest."""
+    """The end of the comment that begins at `at`: comments nest."""
     depth = 0
     for mark in re.compile(r"/\*|\*/").finditer(text, at):
         depth += 1 if mark.group() == "/*" else -1
@@ -40,7 +40,7 @@ def comment_end(text, at):
 
 
 def value_of(variable, variables):
-    """What takes the place of `:name`, `:'name'` or `:"name"`; itself where it is not set."""
+    """The replacement for `:name`, `:'name'` or `:"name"`; the text itself if the variable is not set."""
     quote = variable[1] if variable[1] in "'\"" else ""
     name = variable[1:].strip(quote) if quote else variable[1:]
     if name not in variables:
@@ -50,7 +50,7 @@ def value_of(variable, variables):
 
 
 def unquoted(words, variables):
-    """The arguments of `\\set`, joined as psql joins them."""
+    """The arguments of `\\set`, joined as in psql."""
     joined = ""
     for part in re.findall(r"'(?:[^']|'')*'|:'\w+'|:\w+|[^\s']+", words):
         if part.startswith("'"):

@@ -1,4 +1,4 @@
-"""A database in this process, told what to do by lines of JSON: asks.py ENGINE FOLDER."""
+"""A database in this process, controlled by JSON lines: asks.py ENGINE FOLDER."""
 
 import datetime
 import decimal
@@ -54,7 +54,7 @@ class ChDb:
         return connection.query(text, "ArrowStream")
 
     def answer(self, text):
-        # As Arrow its times are numbers like others.
+        # In the Arrow format the times would be plain numbers.
         found = json.loads(self.session.query(text, "JSONCompact").bytes())
         times = [column["type"].startswith("DateTime") for column in found["meta"]]
         rows = [[plain(datetime.datetime.fromisoformat(value)) if is_time else value for value, is_time in zip(row, times)]
@@ -123,7 +123,7 @@ def do(engine, message):
 
 
 def main():
-    # What engines themselves print must not stand between the lines.
+    # Output of the engines themselves must not mix with the answer lines.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     engine = {"duckdb": DuckDb, "chdb": ChDb}[sys.argv[1]](sys.argv[2])

@@ -1,4 +1,4 @@
-//! Appenders, each with a window of events that are not acknowledged, and one subscriber that follows.
+//! Appenders, each with a window of unacknowledged events, and a subscriber that follows.
 //!
 //! ```text
 //!          warm-up          measured            what is on its way
@@ -24,9 +24,9 @@ use crate::{
     samples::{Clock, Samples, nanoseconds},
 };
 
-/// How often a follower without news looks whether it has everything.
+/// The interval at which a follower without news checks for completion.
 const POLL: Duration = Duration::from_millis(50);
-/// For how long events may be missing once all of them are acknowledged.
+/// Maximal delay of events after the last acknowledgement.
 const CATCH_UP: Duration = Duration::from_secs(120);
 
 pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
@@ -35,16 +35,16 @@ pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
     own.end(found).await
 }
 
-/// What all have in common.
+/// The shared state of all clients.
 struct Load {
     clock: Clock,
-    /// Only what comes between these two counts.
+    /// Only events between these two times are counted.
     from: u64,
     until: u64,
     size: usize,
     window: usize,
     durability: Durability,
-    /// Of all clients; not known until they have ended.
+    /// Events of all clients; unknown until all clients have ended.
     appended: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Load {
     }
 }
 
-/// What became of the events of a client, or of all.
+/// The counts of a client, or of all clients.
 #[derive(Default)]
 struct Appended {
     events: u64,
@@ -113,7 +113,7 @@ async fn measure(log: &Chronolog, name: &str, options: &Options) -> Result<Value
     if let Some(tail) = tail {
         let tail = tokio::time::timeout(CATCH_UP, tail).await;
         let (mut tail, moved) = tail.map_err(|_| "the subscriber does not get all events")???;
-        // Those that were given another tick.
+        // Only events with a new tick may be out of order.
         if moved > all.new_ticks {
             return Err(format!("{moved} events are not in the order of their client").into());
         }
@@ -148,7 +148,7 @@ async fn append(chronicle: Chronicle, number: u32, load: Arc<Load>) -> Result<Ap
     Ok(all)
 }
 
-/// Waits for the oldest event that is on its way.
+/// Waits for the oldest event in flight.
 async fn settle(
     waiting: &mut VecDeque<(u64, Pending)>,
     all: &mut Appended,
@@ -167,8 +167,8 @@ async fn settle(
     Ok(())
 }
 
-/// Each event once, until all are there; and how many came behind others that their client appended
-/// later.
+/// Receives each event once, until all have arrived; counts the events that arrived after later
+/// events of the same client.
 async fn follow(
     mut events: Subscription,
     clients: u32,

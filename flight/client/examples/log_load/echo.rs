@@ -1,4 +1,5 @@
-//! What a socket costs by itself, and one with a bare file behind it: no log that is asked over a socket is faster.
+//! The cost of a socket alone, and of a socket with a plain file: a lower bound for any log behind
+//! a socket.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,10 +18,10 @@ use crate::{
     samples::{Clock, Samples, nanoseconds},
 };
 
-/// Bytes of a file whose blocks were written before.
+/// Size of the preallocated file, in bytes.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Bytes of an answer, about as many as those of an acknowledgement.
+/// Size of an answer, about the size of an acknowledgement.
 const ANSWER_BYTES: usize = 128;
 
 pub(crate) fn run(options: &Options) -> Result<Value, Failure> {
@@ -66,7 +67,7 @@ fn written(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Until the other end is closed.
+/// Answers until the other end closes.
 fn answer(mut socket: TcpStream, size: usize, file: Option<&File>) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let (mut question, mut at) = (vec![0; size], 0);

@@ -1,4 +1,4 @@
-//! A chronicle with events to be read.
+//! Fills a chronicle with events for reading.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::{
     record::Noise,
 };
 
-/// Of one batch, which is stored as a whole.
+/// Limits of a batch, which is stored atomically.
 const BATCH_EVENTS_MAX: usize = 10_000;
 const BATCH_BYTES_MAX: usize = 3 << 20;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
     Ok(json!({ "events": events, "events_per_second": events as f64 / seconds }))
 }
 
-/// How many of all events are this client's.
+/// The number of events of this client.
 fn share(events: usize, number: u32, clients: u32) -> Result<usize, Failure> {
     let (number, clients) = (usize::try_from(number)?, usize::try_from(clients)?);
     Ok(events * (number + 1) / clients - events * number / clients)

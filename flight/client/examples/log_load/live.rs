@@ -1,4 +1,4 @@
-//! Many subscribers, and when each of them has each event.
+//! Many subscribers, and the delivery time of each event to each subscriber.
 //!
 //! ```text
 //!   begun ─► durable ─► acknowledged
@@ -18,7 +18,7 @@ use crate::{
     samples::{Clock, Samples},
 };
 
-/// For how long deliveries may take that are left when the last event is acknowledged.
+/// Maximal delay of deliveries after the last acknowledgement.
 const LEFT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
@@ -75,7 +75,7 @@ async fn measure(log: &Chronolog, name: &str, options: &Options) -> Result<Value
     Ok(found.into())
 }
 
-/// When each event was begun, and when it was acknowledged.
+/// The start time and the acknowledgement time of each event.
 async fn record(
     chronicle: Chronicle,
     clock: Clock,
@@ -100,7 +100,7 @@ async fn record(
     Ok(sent)
 }
 
-/// When each event came.
+/// The arrival time of each event.
 async fn follow(
     mut subscription: Subscription,
     clock: Clock,

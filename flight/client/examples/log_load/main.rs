@@ -1,4 +1,4 @@
-//! What a chronicle takes and gives: figures of one kind of work, as JSON.
+//! Load test of a chronicle: figures of a workload, as JSON.
 //!
 //! ```text
 //! cargo run --release -p stratalog-client --example log_load -- --server chronolog://127.0.0.1:50051
@@ -30,7 +30,7 @@ use tokio::runtime::Builder;
 
 fn main() -> Result<(), Failure> {
     let options = Options::read(std::env::args().skip(1))?;
-    // Who has one event on the way has nothing that a second thread could do, but to be woken.
+    // With a single event in flight, a second thread would only add wake-ups.
     let mut runtime = match options.get("threads", 0)? {
         1 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),

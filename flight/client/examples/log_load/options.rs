@@ -1,4 +1,4 @@
-//! What was asked for: `--name value` …
+//! Command-line options: `--name value` …
 
 use std::{collections::HashMap, error::Error, str::FromStr, time::Duration};
 
@@ -59,7 +59,7 @@ impl Options {
         Ok(Duration::from_secs(self.get(name, otherwise)?))
     }
 
-    /// The chronicle that was made before.
+    /// The existing chronicle.
     pub(crate) fn chronicle(&self) -> Result<String, Failure> {
         Ok(self.given.get("chronicle").ok_or("--chronicle is missing")?.clone())
     }
@@ -78,7 +78,7 @@ impl Options {
         self.get("durability", Durability::Disk)
     }
 
-    /// How appenders acquire.
+    /// The acquire options of appenders.
     pub(crate) fn acquire(&self) -> Result<Acquire, Failure> {
         Ok(Acquire::shared().durability(self.durability()?))
     }

@@ -1,4 +1,4 @@
-//! A chronicle of the run's own.
+//! The private chronicle of a run.
 
 use serde_json::Value;
 use stratalog_client::{Chronolog, Destroy};
@@ -18,7 +18,7 @@ impl Own {
         Ok(Self { log, name })
     }
 
-    /// Destroys it, whatever was found.
+    /// Destroys the chronicle, also after an error.
     pub(crate) async fn end(self, found: Result<Value, Failure>) -> Result<Value, Failure> {
         let destroyed = self.log.destroy(&self.name, Destroy::Force).await;
         self.log.disconnect().await;

@@ -1,4 +1,4 @@
-//! Reading: the newest events again and again, and all events in either order.
+//! Reading: the newest events repeatedly, and all events in either order.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{
     samples::{Clock, Samples, nanoseconds},
 };
 
-/// Of some clients at a time, each for itself.
+/// Playback by several concurrent clients.
 pub(crate) async fn playback(options: &Options) -> Result<Value, Failure> {
     let name = options.chronicle()?;
     let count: usize = options.get("count", 1000)?;
@@ -82,7 +82,7 @@ pub(crate) async fn replay(options: &Options) -> Result<Value, Failure> {
     found
 }
 
-/// All events that there are, in the order of commits.
+/// All existing events, in the order of commits.
 pub(crate) async fn catch_up(options: &Options) -> Result<Value, Failure> {
     let wanted: u64 = options.get("events", 0)?;
     let log = options.connect().await?;
@@ -102,7 +102,7 @@ pub(crate) async fn catch_up(options: &Options) -> Result<Value, Failure> {
     found
 }
 
-/// Events in their order, once.
+/// Checks that events arrive in order, each once.
 struct Pass {
     started: Instant,
     last: i64,

@@ -1,18 +1,18 @@
-//! The bytes of an event: the number of its client, its own, when it was appended, and noise.
+//! The bytes of an event: client number, event number, time of the append, and noise.
 
 use stratalog_client::{Event, Update};
 
 use crate::options::Failure;
 
-/// Of the three numbers.
+/// Size of the three numbers.
 pub(crate) const HEAD_BYTES: usize = 20;
 
-/// What an event begins with.
+/// The header of an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) client: u32,
     pub(crate) sequence: u64,
-    /// Nanoseconds since the clock of the run began.
+    /// Nanoseconds since the start of the run's clock.
     pub(crate) began: u64,
 }
 
@@ -37,7 +37,7 @@ impl Head {
     }
 }
 
-/// Bytes that nothing compresses.
+/// Incompressible bytes.
 #[derive(Debug)]
 pub(crate) struct Noise(u64);
 
@@ -59,7 +59,7 @@ impl Noise {
     }
 }
 
-/// The event that a subscription tells; nothing may be missing here.
+/// The event of an update; a gap is an error.
 pub(crate) fn event_of(update: Update) -> Result<Event, Failure> {
     match update {
         Update::Event(event) => Ok(event),

@@ -1,4 +1,4 @@
-//! The clock of a run, and times that it measured.
+//! The clock of a run, and its measured times.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ impl Samples {
         }
     }
 
-    /// The same, and how many there were in a second.
+    /// As `times`, with the rate per second.
     pub(crate) fn rate(&mut self, name: &str, seconds: f64, found: &mut Map<String, Value>) {
         found.insert(format!("{name}_per_second"), json!(self.0.len() as f64 / seconds));
         self.times(name, found);

@@ -1,4 +1,4 @@
-//! How a chronicle is acquired, and what its handle does.
+//! The flags of acquiring a chronicle and of recording to it.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use stratalog_model::Durability;
 use super::range::Range;
 use crate::error::Result;
 
-/// For how long the server keeps what a client has acquired that is gone, if it is not said.
+/// Default lease: for this time the server keeps the acquisition of a dead client.
 const LEASE: Duration = Duration::from_secs(30);
-/// How often an event is given another tick, if it is not said.
+/// Default number of new ticks for an event.
 const NEW_TICKS: u32 = 8;
 
-/// The flags of `acquire` (F8–F11): exclusive or shared, all of the chronicle or a part, until it is
-/// released or for a time; and how events are recorded.
+/// The flags of `acquire` (F8–F11): exclusive or shared, the whole chronicle or a part, until the
+/// release or for a limited time; and the options of recording.
 ///
 /// # Examples
 /// ```
@@ -36,7 +36,7 @@ pub struct Acquire {
     pub(crate) durability: Option<Durability>,
 }
 
-/// What is done where others have the chronicle.
+/// The behaviour if others hold the chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     InTurn,
@@ -45,7 +45,7 @@ pub(crate) enum Wait {
 }
 
 impl Acquire {
-    /// Together with others who share it.
+    /// Shared with other sessions.
     pub fn shared() -> Self {
         Self {
             exclusive: false,
@@ -59,72 +59,73 @@ impl Acquire {
         }
     }
 
-    /// Nobody else writes to it; all may read.
+    /// No other session may write; all may read.
     pub fn exclusive() -> Self {
         Self { exclusive: true, ..Self::shared() }
     }
 
-    /// Only a part of it, by time or by tick (F9): the handle sees no other events, and records no
-    /// other ones. Whoever is exclusive is so with this part.
+    /// Only a part of the chronicle, by time or by tick (F9): the handle can neither read nor
+    /// record events outside of the part. An exclusive acquisition is exclusive for the part.
     #[must_use]
     pub fn range(mut self, range: Range) -> Self {
         self.range = range;
         self
     }
 
-    /// For this time and not longer (F10): then it is released, and the handle of no use any more.
+    /// Only for this time (F10): then the chronicle is released, and the handle becomes unusable.
     #[must_use]
     pub fn timed(mut self, time: Duration) -> Self {
         (self.lease, self.timed) = (time, true);
         self
     }
 
-    /// For how long others wait if this process dies without releasing it; 30 seconds if it is not
-    /// said. The handle renews it in time, and it goes on until it is released.
+    /// The lease: if this process dies without a release, others wait for this time; default 30
+    /// seconds. The handle renews the lease in time until the release.
     #[must_use]
     pub fn lease(mut self, time: Duration) -> Self {
         (self.lease, self.timed) = (time, false);
         self
     }
 
-    /// Fails with SQLSTATE 55P03 where others have it, instead of waiting for them in turn.
+    /// Fails with SQLSTATE 55P03 if others hold the chronicle, instead of waiting in the queue.
     #[must_use]
     pub fn no_wait(mut self) -> Self {
         self.wait = Wait::Not;
         self
     }
 
-    /// The same after having waited for so long.
+    /// As [`Self::no_wait`], but only after waiting for this time.
     #[must_use]
     pub fn wait_at_most(mut self, time: Duration) -> Self {
         self.wait = Wait::AtMost(time);
         self
     }
 
-    /// How often an event is recorded with a new tick when the server finds its own too old or too far
-    /// ahead (SQLSTATE SL001); 8 if it is not said, and 0 for never.
+    /// Maximal number of new ticks for an event whose tick is too old or too far ahead for the
+    /// server (SQLSTATE SL001); default 8, and 0 disables new ticks.
     #[must_use]
     pub fn new_ticks(mut self, times: u32) -> Self {
         self.new_ticks = times;
         self
     }
 
-    /// Records an event with a new tick, as often as [`Self::new_ticks`] says, also when its own is
-    /// another event's (SQLSTATE SL002, in a chronicle with `collision = 'first'`). Without this it fails.
+    /// Also assigns a new tick, up to [`Self::new_ticks`] times, if the tick belongs to another
+    /// event (SQLSTATE SL002, in a chronicle with `collision = 'first'`). Without this option such
+    /// an event fails.
     #[must_use]
     pub fn retry_collisions(mut self) -> Self {
         self.retries_collisions = true;
         self
     }
 
-    /// What an acknowledgement means; what the chronicle says if it is not said.
+    /// The durability of acknowledgements; default: the durability of the chronicle.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// The statement, without its time. `table` is quoted.
+    /// The ACQUIRE statement without its time. `table` is quoted.
     ///
     /// # Errors
     /// As [`Range::projection`].

@@ -1,4 +1,4 @@
-//! The connection to a ChronoLog: what the paper calls the Admin and Chronicle APIs.
+//! The connection to a ChronoLog: the Admin and Chronicle APIs of the paper.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,19 +23,20 @@ use crate::{
     pool::{Lease, Pool},
 };
 
-/// How often the clocks are compared.
+/// The interval between two comparisons of the clocks.
 const SYNCHRONIZED_EVERY: Duration = Duration::from_secs(10);
-/// The part of a lease after which it is looked at, and the least that it is: each time is a few round trips.
+/// The fraction of a lease between two checks, and the minimal interval: each check is a few round
+/// trips.
 const LEASE_PARTS: u32 = 3;
 const LOOKED_AT_EVERY_MIN: Duration = Duration::from_millis(10);
 /// The longest `lock_timeout`: 24 days.
 const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 
-/// A connection to Stratalog by ChronoLog's own API: the operations of the paper's Figure 2. Cheap to clone,
-/// for any number of tasks at a time.
+/// A connection to Stratalog through ChronoLog's own API: the operations of the paper's Figure 2.
+/// Cheap to clone, usable by any number of tasks concurrently.
 ///
-/// While it is there it compares this machine's clock with the server's every ten seconds; neither is
-/// changed. It reconnects by itself.
+/// Every ten seconds the connection compares this machine's clock with the server's; it changes
+/// neither clock. It reconnects automatically.
 ///
 /// # Examples
 /// ```no_run
@@ -61,34 +62,34 @@ pub struct Chronolog {
 struct Shared {
     client: Client,
     builder: ClientBuilder,
-    /// The sessions of handles, which end with this.
+    /// The sessions of handles, which end with the connection.
     handles: Mutex<Vec<Weak<Pool>>>,
     _keeper: Task,
 }
 
-/// How a chronicle is destroyed, which others may have acquired (F7).
+/// The behaviour of `destroy` if others have acquired the chronicle (F7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Destroy {
-    /// Now, or not at all: while somebody has acquired it, that is refused with SQLSTATE 55006.
+    /// Now, or not at all: fails with SQLSTATE 55006 while any session holds the chronicle.
     #[default]
     Sync,
-    /// As soon as the last has released it; nobody can acquire it from now on.
+    /// After the last release; from now on no session can acquire the chronicle.
     Async,
-    /// Now, whoever has acquired it.
+    /// Now, even if sessions hold the chronicle.
     Force,
 }
 
 impl Chronolog {
-    /// Connects to `chronolog://[user[:password]@]host[:port][/database]`, logs in, and compares the clocks
-    /// (F1). `grpc://` means the same.
+    /// Connects to `chronolog://[user[:password]@]host[:port][/database]`, logs in, and compares
+    /// the clocks (F1). `grpc://` means the same.
     ///
     /// # Errors
-    /// `InvalidOption` for what is no such URL; `Login`, `Connection`, `Timeout`.
+    /// `InvalidOption` for an invalid URL; `Login`, `Connection`, `Timeout`.
     pub async fn connect(url: impl Into<String>) -> Result<Self> {
         Self::with(Client::builder().url(url)).await
     }
 
-    /// Connects with other options than the usual ones. Each handle has one connection besides those of
+    /// Connects with custom options. Each handle has a connection in addition to the connections of
     /// the builder.
     ///
     /// # Errors
@@ -101,9 +102,9 @@ impl Chronolog {
         Ok(Self { shared: Arc::new(Shared { client, builder, handles, _keeper: keeper }) })
     }
 
-    /// Ends the connection, and releases whatever was acquired over it (F2). Events that were appended and
-    /// are not acknowledged may be stored or not: [`Chronicle::flush`] before. Handles are of no use
-    /// any more.
+    /// Ends the connection, and releases all its acquisitions (F2). Appended events without an
+    /// acknowledgement may or may not be stored: call [`Chronicle::flush`] first. All handles
+    /// become unusable.
     pub async fn disconnect(self) {
         let handles = std::mem::take(&mut *self.shared.handles.lock());
         for pool in handles.iter().filter_map(Weak::upgrade) {
@@ -112,9 +113,10 @@ impl Chronolog {
         self.shared.client.pool.close().await;
     }
 
-    /// Compares the clocks: the server's time now (the *base*), and how much this machine's monotonic clock
-    /// advances while the server's advances by one (the *drift rate*) (F3). It is done by itself when
-    /// connecting, when acquiring, when a tick was refused, and every ten seconds.
+    /// Compares the clocks and returns the server's time now (the *base*), and the advance of this
+    /// machine's monotonic clock per unit of the server's clock (the *drift rate*) (F3). The client
+    /// also compares the clocks when connecting, when acquiring, after a refused tick, and every
+    /// ten seconds.
     ///
     /// # Errors
     /// `Connection`, `Timeout`.
@@ -122,39 +124,40 @@ impl Chronolog {
         self.shared.client.sync_clock().await
     }
 
-    /// The server's time without a round trip, and how far off it may be; each call tells a later one than
-    /// the call before, as [`Client::time`] does.
+    /// The server's time without a round trip, and its maximal error. Each call returns a later
+    /// time than the call before; for the exception see [`Client::time`].
     pub fn time(&self) -> Option<Told> {
         self.shared.client.time()
     }
 
-    /// Statements of SQL over the same connections.
+    /// A client for SQL statements over the same connections.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
 
-    /// Creates a chronicle of raw events (F4): a table with the columns `time` and `payload`. `index` is the unit
-    /// of its ticks.
+    /// Creates a chronicle of raw events (F4): a table with the columns `time` and `payload`.
+    /// `index` is the unit of its ticks.
     ///
-    /// `name` may be `schema.name`, and with quotes where names need them.
+    /// `name` may be `schema.name`, with quotes if names need quotes.
     ///
     /// # Errors
-    /// `Sql` with SQLSTATE 42P07 when there is a table of the name, 22023 for tags that cannot be;
-    /// `InvalidOption` for what is no name; `Connection`, `Timeout`.
+    /// `Sql` with SQLSTATE 42P07 if a table of this name exists, 22023 for invalid tags;
+    /// `InvalidOption` for an invalid name; `Connection`, `Timeout`.
     pub async fn create(&self, name: &str, index: Granularity, tags: &Tags) -> Result<()> {
         let sql = tags.create(&table::quoted(name)?, index);
         self.shared.client.execute(&sql).await.map(|_| ())
     }
 
-    /// Changes a chronicle (F6): its tags, then its name. What is not given stays.
+    /// Changes a chronicle (F6): its tags, then its name. Omitted attributes stay unchanged.
     ///
-    /// `index` makes the index coarser, to a whole multiple of what it is now: the system column `_group` counts
-    /// in it from then on. Ticks, their order and collisions stay as they are.
+    /// `index` makes the index coarser, to a whole multiple of the present index: from then on the
+    /// system column `_group` counts in the new unit. Ticks, their order and collisions stay
+    /// unchanged.
     ///
     /// # Errors
-    /// As [`Self::create`]; 42P01 where there is no such chronicle; 55P02 for a finer index, and for another
-    /// collision rule or source of times; 22023 for an index that is no multiple. What was changed before the
-    /// error stays changed.
+    /// As [`Self::create`]; 42P01 if the chronicle does not exist; 55P02 for a finer index, and for
+    /// another collision rule or source of times; 22023 for an index that is not a multiple.
+    /// Changes before the error stay in effect.
     pub async fn edit(
         &self,
         name: &str,
@@ -176,7 +179,8 @@ impl Chronolog {
     /// Destroys a chronicle with all of its events (F7).
     ///
     /// # Errors
-    /// `Sql` with SQLSTATE 55006 while it is acquired, 42P01 where there is none; `Connection`, `Timeout`.
+    /// `Sql` with SQLSTATE 55006 while a session holds the chronicle, 42P01 if the chronicle does
+    /// not exist; `Connection`, `Timeout`.
     pub async fn destroy(&self, name: &str, how: Destroy) -> Result<()> {
         let how = match how {
             Destroy::Sync => "",
@@ -187,12 +191,14 @@ impl Chronolog {
         self.shared.client.execute(&sql).await.map(|_| ())
     }
 
-    /// Acquires a chronicle, or any other table (F8–F10): a handle with a session of its own. Waits in turn
-    /// where others have it, unless the flags say otherwise.
+    /// Acquires a chronicle, or any other table (F8–F10), and returns a handle with its own
+    /// session. If others hold the chronicle, the call waits in a queue, unless the flags say
+    /// otherwise.
     ///
     /// # Errors
-    /// `Sql` with SQLSTATE 42P01 where there is none, 55P03 where others have it and it does not wait, 40P01
-    /// where it would wait for ever; `InvalidOption`; `Login`, `Connection`, `Timeout`.
+    /// `Sql` with SQLSTATE 42P01 if the table does not exist, 55P03 if others hold it and the flags
+    /// do not allow waiting, 40P01 for a deadlock; `InvalidOption`; `Login`, `Connection`,
+    /// `Timeout`.
     pub async fn acquire(&self, name: &str, how: Acquire) -> Result<Chronicle> {
         let statement = how.statement(&table::quoted(name)?)?;
         let client = self.shared.builder.clone().connections(1).connect().await?;
@@ -202,7 +208,7 @@ impl Chronolog {
         let sql = timed(&statement, how.lease, how.wait == Wait::Not);
         let sql = sql.as_str();
         let asked = |lease: Lease| async move {
-            // To acquire twice is the same as once.
+            // A repeated ACQUIRE has the same effect as a single ACQUIRE.
             lease.connection.update(sql, None).await.map_err(|error| match error.kind() {
                 ErrorKind::Connection => error.not_carried_out(),
                 _ => error,
@@ -211,10 +217,10 @@ impl Chronolog {
         };
         let session = client.safely(Care::OnlyUnsent, asked).await?;
         let acquired = Acquired::new(name.to_string(), statement, how.lease, how.timed, session);
-        // There is none yet: nobody else has this client.
+        // The client is new and not shared yet, so the cell is empty.
         let _ = client.pool.acquired.set(acquired);
         self.shared.remember(&client);
-        // Behind it: no tick that is told from then on is before the acquisition (F24).
+        // Compares the clocks after the ACQUIRE: no later tick lies before the acquisition (F24).
         client.sync_clock().await?;
         let table = Table::look_up(&client, name).await?;
         let keeper = Task::keeping(client.clone(), looked_at_every(how.lease));
@@ -222,18 +228,19 @@ impl Chronolog {
     }
 }
 
-/// How often a lease is looked at.
+/// The interval between two checks of a lease.
 fn looked_at_every(lease: Duration) -> Duration {
     (lease / LEASE_PARTS).clamp(LOOKED_AT_EVERY_MIN, SYNCHRONIZED_EVERY)
 }
 
-/// A wait as the session option has it, which is off at 0, and ends at what the server counts to.
+/// A wait in the format of the session option: 0 would disable the timeout, and the server limits
+/// the value.
 fn lock_timeout(time: Duration) -> String {
     format!("{}ms", time.as_millis().clamp(1, LOCK_TIMEOUT_MS_MAX))
 }
 
 impl Shared {
-    /// The session of a handle is to end with this; those that have ended are forgotten.
+    /// Registers the session of a handle for `disconnect`, and removes ended sessions.
     fn remember(&self, client: &Client) {
         let mut handles = self.handles.lock();
         handles.retain(|pool| pool.strong_count() > 0);

@@ -1,4 +1,4 @@
-//! Events as they are read.
+//! Events and updates, decoded from batches.
 
 use arrow::{
     array::{Array, AsArray as _, BinaryArray, RecordBatch},
@@ -11,39 +11,41 @@ use bytes::Bytes;
 use super::{table::Table, tags::PAYLOAD};
 use crate::error::{Error, Result};
 
-/// A payload is not copied from one so many times as large, or smaller.
+/// A payload shares the memory of its batch if the batch is at most this many times as large.
+/// Otherwise the payload is copied.
 const SHARE_MIN: usize = 4;
 
 /// A raw event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// Distance from the chronicle's base, in units of its granularity.
+    /// The distance from the chronicle's base, in units of its granularity.
     pub tick: i64,
-    /// Position in the log: the order of commits, the same for every reader. Together with the
-    /// chronicle it names the event for ever: the paper's EventID.
+    /// The position in the log: the order of commits, the same for every reader. Together with the
+    /// chronicle it identifies the event permanently: the paper's EventID.
     pub gsn: u64,
-    /// When its tick begins: nanoseconds since 1970, UTC.
+    /// The start of the tick: nanoseconds since 1970, UTC.
     pub time_ns: i64,
-    /// What was recorded; empty where that is NULL, as it can be in a table that SQL has made.
+    /// The recorded bytes; empty for NULL, which is possible in a table created by SQL.
     pub payload: Bytes,
 }
 
-/// What a subscription tells.
+/// An item of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Update {
     /// An event.
     Event(Event),
     /// Events are missing here: they were deleted, or cannot be read.
     Gap {
-        /// The first position at which one is missing.
+        /// The first missing position.
         gsn: u64,
-        /// Which, and why: `gsn [1, 1000) deleted`.
+        /// The missing range and the reason: `gsn [1, 1000) deleted`.
         what: String,
     },
 }
 
-/// The events of a batch with the columns `_tick`, `_seq`, `_gsn` and payload; each with its `_seq`.
+/// The events of a batch with the columns `_tick`, `_seq`, `_gsn` and payload; each with its
+/// `_seq`.
 pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i64)>> {
     let number = |name: &str| {
         let column = batch.column_by_name(name).and_then(|at| at.as_primitive_opt::<Int64Type>());
@@ -60,8 +62,8 @@ pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i
     (0..batch.num_rows()).map(event).collect()
 }
 
-/// What a batch of a subscription tells: its first columns are `_gsn` and `_gap`, by place, since the table may have
-/// columns of its own with such names.
+/// The updates in a batch of a subscription. The first columns are `_gsn` and `_gap`, found by
+/// position, since the table may have columns of the same names.
 pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>> {
     let gsns = batch.columns().first().and_then(|at| at.as_primitive_opt::<Int64Type>());
     let gsns = gsns.ok_or_else(|| unread(table, "_gsn"))?;
@@ -69,7 +71,7 @@ pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>>
     let gaps = gaps.ok_or_else(|| unread(table, "_gap"))?;
     let batch = &batch.project(&(2..batch.num_columns()).collect::<Vec<_>>())?;
     let times = batch.column_by_name(&table.time).ok_or_else(|| unread(table, &table.time))?;
-    // Of a table that others made, they may be in other units.
+    // A table created by SQL may use other units.
     let times = match times.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => times.clone(),
         DataType::Timestamp(_, zone) => {
@@ -105,8 +107,8 @@ fn payloads<'a>(
     })
 }
 
-/// A payload that is much of what came with it lies where it came; others are copied, or whoever keeps
-/// one of them would keep all.
+/// Shares the memory of the batch if the payload is a large part of the batch. Otherwise copies the
+/// payload: a caller that keeps a single payload would keep the whole batch in memory.
 fn payload(column: &BinaryArray, row: usize) -> Bytes {
     let value = column.value(row);
     let all = column.values();
@@ -119,7 +121,7 @@ fn payload(column: &BinaryArray, row: usize) -> Bytes {
     }
 }
 
-/// Bytes of a batch, which is kept as long as they are.
+/// The buffer of a batch, alive as long as its payloads.
 struct Owned(Buffer);
 
 impl AsRef<[u8]> for Owned {
@@ -141,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A chronicle that counts in microseconds.
+    /// A chronicle in microseconds.
     fn table() -> Table {
         Table {
             name: "e".to_string(),
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!((event.gsn, event.tick, event.time_ns), (7, 5, 1_005_000));
     }
 
-    /// Of a table that others made, with columns of the names that a subscription has.
+    /// A table created by SQL, with columns of the same names as in a subscription.
     #[test]
     fn what_a_subscription_adds_is_found_by_its_place() {
         let gaps: ArrayRef = Arc::new(StringArray::from(vec![Some("gsn [1, 7) deleted"), None]));

@@ -24,15 +24,16 @@ use crate::{
     writer::{Acknowledgement, Writer},
 };
 
-/// A new comparison of the clocks is not made sooner after the last one.
+/// Minimal interval between two comparisons of the clocks.
 const SYNCHRONIZED_FOR: Duration = Duration::from_millis(200);
 
-/// The handle of an acquired chronicle: the CID of the paper's Figure 2. Cheap to clone, for any number of
-/// tasks at a time.
+/// The handle of an acquired chronicle: the CID of the paper's Figure 2. Cheap to clone, usable by
+/// any number of tasks concurrently.
 ///
-/// It has a connection and a session of its own; what it acquired is held until it is released, or the
-/// last clone and all that came from it are dropped. When the connection breaks it goes on over another
-/// one; when the server begins anew it acquires again, if nobody else has by then. Nothing that it
+/// The handle has its own connection and session. It holds the acquisition until the release, or
+/// until the last clone and all objects created from it are dropped. After a broken connection the
+/// handle continues over a new connection; after a server restart it acquires again, unless another
+/// session holds the chronicle by then. In both cases no recorded event is lost or stored twice.
 /// records is lost or stored twice by that.
 ///
 /// # Examples
@@ -58,7 +59,7 @@ pub struct Chronicle {
     shared: Arc<Shared>,
 }
 
-/// What clones of a handle share.
+/// The shared state of a handle's clones.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) client: Client,
@@ -69,12 +70,12 @@ pub(crate) struct Shared {
     _keeper: Task,
 }
 
-/// A task that ends with this.
+/// A task that is aborted on drop.
 #[derive(Debug)]
 pub(crate) struct Task(JoinHandle<()>);
 
 impl Task {
-    /// Compares the clocks again and again, which also renews what was acquired.
+    /// Compares the clocks periodically, which also renews the acquisition.
     pub(crate) fn keeping(client: Client, every: Duration) -> Self {
         Self(tokio::spawn(async move {
             loop {
@@ -84,7 +85,7 @@ impl Task {
                     Err(error) if error.is_retryable() => {
                         tracing::debug!(%error, "the clocks were not compared");
                     }
-                    // It was released, or has run out.
+                    // The acquisition was released, or has run out.
                     Err(_) => return,
                 }
             }
@@ -99,7 +100,7 @@ impl Drop for Task {
 }
 
 impl Chronicle {
-    /// Of a client that has acquired it.
+    /// A handle for a client with an acquisition.
     pub(crate) fn new(client: Client, table: Table, how: Acquire, keeper: Task) -> Self {
         let shared = Shared {
             client,
@@ -112,13 +113,13 @@ impl Chronicle {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Its name, as it was acquired.
+    /// The name given to `acquire`.
     pub fn name(&self) -> &str {
         &self.shared.table.name
     }
 
-    /// The unit of its ticks: its *index*, in the paper's words, as it was created. What `_group` counts in may
-    /// be coarser since: [`Chronolog::edit`](crate::Chronolog::edit).
+    /// The unit of its ticks: the *index* at creation, in the paper's words. The unit of `_group`
+    /// may be coarser by now: [`Chronolog::edit`](crate::Chronolog::edit).
     pub fn granularity(&self) -> Granularity {
         self.shared.table.scale.granularity()
     }
@@ -128,37 +129,39 @@ impl Chronicle {
         self.shared.table.scale.base_ns()
     }
 
-    /// Statements in the session of this handle: they see what it acquired, and no more of it.
+    /// A client for statements in the session of this handle: they see exactly the acquired part of
+    /// the chronicle.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
 
-    /// How often the chronicle was not acquired for a while, because the server began anew or could not be
-    /// reached for longer than the lease. What is exclusive was not so then: read what others
-    /// recorded.
+    /// The number of interruptions of the acquisition, because the server restarted or was
+    /// unreachable for longer than the lease. During an interruption an exclusive acquisition was
+    /// not exclusive: read the events that others recorded.
     pub fn lapses(&self) -> u64 {
         self.shared.client.pool.acquired.get().map_or(0, |acquired| acquired.lapses())
     }
 
-    /// Records an event (F14), and returns when it is stored, as durable as was asked for.
+    /// Records an event (F14), and returns when it is stored with the requested durability.
     ///
-    /// Its tick is computed here, by the server's clock ([`Chronolog::sync_clock`]). Dropped before it
-    /// returned, nobody knows whether the event is recorded.
+    /// The client computes the tick by the server's clock ([`Chronolog::sync_clock`]). If the
+    /// future is dropped before it returns, the outcome is unknown.
     ///
     /// # Errors
-    /// `InvalidBatch` when the server refuses the event: with SQLSTATE SL001 outside of the acceptance
-    /// window (F24), after [`Acquire::new_ticks`]; SL002 for a tick that is taken (F25); 44000 outside of what
-    /// was acquired. `InvalidOption` for a table that is no chronicle of raw events. `Timeout` when there is no
-    /// room; `Closed` after the release; why nothing can be recorded any more.
+    /// `InvalidBatch` if the server refuses the event: with SQLSTATE SL001 outside of the
+    /// acceptance window (F24), after [`Acquire::new_ticks`]; SL002 for a tick of another event
+    /// (F25); 44000 outside of the acquired part. `InvalidOption` for a table that is not a
+    /// chronicle of raw events. `Timeout` without room in the buffer; `Closed` after the release;
+    /// the error that ended the recording.
     ///
     /// [`Chronolog::sync_clock`]: crate::Chronolog::sync_clock
     pub async fn record(&self, payload: impl AsRef<[u8]>) -> Result<Receipt> {
         self.shared.append(payload.as_ref()).await?.await
     }
 
-    /// Records events, each with a tick of its own, in this order, and returns a receipt for each. All of
-    /// them are stored or none, and given other ticks together, up to 65,536 events and 4 MiB; more are
-    /// stored in parts, of which those that are refused are not recorded again.
+    /// Records events in this order, each with its own tick, and returns a receipt for each. Up to
+    /// 65,536 events and 4 MiB are stored atomically and get new ticks together. A larger batch is
+    /// stored in parts; refused parts are not recorded again.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -170,21 +173,21 @@ impl Chronicle {
         self.shared.settle(sent).await
     }
 
-    /// Records an event, and returns once there is room for it in memory: pipelined. Events are stored in
-    /// the order of the calls, but for those that are given another tick.
+    /// Records an event in a pipeline: returns as soon as the buffer has room for it. Events are
+    /// stored in the order of the calls, except for events that get a new tick.
     ///
     /// # Errors
-    /// As [`Self::record`], through the [`Pending`]; here what keeps the event from being taken.
+    /// As [`Self::record`], through the [`Pending`]; here only errors before the event is taken.
     pub async fn append(&self, payload: impl AsRef<[u8]>) -> Result<Pending> {
         self.shared.append(payload.as_ref()).await
     }
 
-    /// Waits until all events that were appended before are stored: what was acknowledged since the last
-    /// time.
+    /// Waits until all earlier appended events are stored. Returns the sum of the acknowledgements
+    /// since the last flush.
     ///
     /// # Errors
-    /// `InvalidBatch` when events were refused whose [`Pending`] was dropped, naming the first: all others
-    /// are stored. Why nothing can be recorded any more.
+    /// `InvalidBatch`, naming the first refused event, if events were refused whose [`Pending`] was
+    /// dropped: all other events are stored. The error that ended the recording.
     pub async fn flush(&self) -> Result<Acknowledgement> {
         match self.shared.writer.get() {
             Some(writer) => writer.flush().await,
@@ -192,11 +195,12 @@ impl Chronicle {
         }
     }
 
-    /// The newest events, at most so many, the newest first (F17): nothing that is dated later than the
-    /// call.
+    /// The newest events, at most `count`, newest first (F17). Events dated later than the call are
+    /// omitted.
     ///
     /// # Errors
-    /// `InvalidOption` for a table that is no chronicle of raw events; `Sql`, `Connection`, `Timeout`.
+    /// `InvalidOption` for a table that is not a chronicle of raw events; `Sql`, `Connection`,
+    /// `Timeout`.
     pub async fn playback(&self, count: usize) -> Result<Vec<Event>> {
         self.shared.table.raw()?;
         let sql = format!(
@@ -207,22 +211,23 @@ impl Chronicle {
         self.shared.events(&sql).await
     }
 
-    /// The events of any of the ranges that meet the constraint, in the order of ticks, each once (F18). A
-    /// range without an end goes through to the newest event at the call.
+    /// The events of all ranges that meet the constraint, in the order of ticks, each event once
+    /// (F18). A range without an end extends to the newest event at the call.
     ///
-    /// The constraint is a condition of SQL on `time` and `payload`, such as `length(payload) > 100`, and on the
-    /// system columns `_tick`, `_group` and `_gsn`.
+    /// The constraint is an SQL condition on `time` and `payload`, such as `length(payload) > 100`,
+    /// and on the system columns `_tick`, `_group` and `_gsn`.
     ///
     /// # Errors
-    /// As [`Self::playback`]; what is wrong with the constraint.
+    /// As [`Self::playback`]; errors in the constraint.
     pub async fn replay(&self, ranges: &[Range], constraint: Option<&str>) -> Result<Replay> {
         Replay::begin(Arc::clone(&self.shared), ranges, constraint).await
     }
 
-    /// The event at a position, whose commit is waited for (F108); `None` when it is another table's.
+    /// The event at a position; waits for its commit (F108). `None` if the event belongs to another
+    /// table.
     ///
     /// # Errors
-    /// As [`Self::playback`]; SQLSTATE 72000 when events there were deleted.
+    /// As [`Self::playback`]; SQLSTATE 72000 if the events at this position were deleted.
     pub async fn read_record(&self, gsn: u64) -> Result<Option<Event>> {
         self.shared.table.raw()?;
         let sql = format!(
@@ -232,11 +237,11 @@ impl Chronicle {
         Ok(self.shared.events(&sql).await?.pop())
     }
 
-    /// Events in the order of commits, which is the same for every subscriber: first what there is from
-    /// `start` on, then what comes, for ever (F104). It goes on where it was when the connection breaks or the
-    /// server begins anew: no event is missed, and none comes twice.
+    /// Events in the order of commits, which is the same for every subscriber: first the history
+    /// from `start` on, then new events, without end (F104). After a broken connection or a server
+    /// restart the subscription continues at its position: no event is missed or repeated.
     ///
-    /// The constraint is as that of [`Self::replay`].
+    /// The constraint works as in [`Self::replay`].
     ///
     /// # Errors
     /// As [`Self::replay`].
@@ -244,26 +249,26 @@ impl Chronicle {
         Subscription::begin(Arc::clone(&self.shared), start, constraint).await
     }
 
-    /// Releases the chronicle (F11), once what was appended is stored; its session ends. Other clones of the
-    /// handle are of no use then, nor is what came from them.
+    /// Releases the chronicle (F11) after storing the appended events; its session ends. Other
+    /// clones of the handle, and objects created from them, become unusable.
     ///
     /// # Errors
-    /// As [`Self::flush`], and what the server says. It is released in any case, as soon as the server
-    /// knows of it.
+    /// As [`Self::flush`], and errors of the server. The chronicle is released in any case, as soon
+    /// as the server knows.
     pub async fn release(self) -> Result<()> {
         let flushed = match self.shared.writer.get() {
             Some(writer) => writer.close().await.map(|_| ()),
             None => Ok(()),
         };
-        // The end of the session releases everything that it has.
+        // The end of the session releases all its acquisitions.
         self.shared.client.pool.close().await;
         flushed
     }
 
-    /// Releases the chronicle by itself when so much time has passed; until then the handle can be used.
+    /// Schedules the release after this time; until then the handle stays usable.
     ///
     /// # Errors
-    /// `Sql`, `Connection`, `Timeout`; `Closed` when it is released.
+    /// `Sql`, `Connection`, `Timeout`; `Closed` after the release.
     pub async fn release_in(&self, time: Duration) -> Result<()> {
         let pool = &self.shared.client.pool;
         let acquired = pool.acquired.get().ok_or_else(|| Error::closed("acquisition"))?;
@@ -273,20 +278,21 @@ impl Chronicle {
 }
 
 impl Shared {
-    /// The writer, which begins with the first event.
+    /// The writer, opened with the first event.
     pub(crate) async fn writer(&self) -> Result<&Writer> {
         let opened = self.writer.get_or_try_init(|| async {
             let mut writer = self.client.writer(&self.table.quoted);
             if let Some(durability) = self.how.durability {
                 writer = writer.durability(durability);
             }
-            // An event does not wait for others: those that come while it is sent go together.
+            // No linger: an event is sent immediately, and events that arrive during the sending
+            // form the next batch.
             writer.linger(Duration::ZERO).refuses_whole(self.how.new_ticks > 0).open().await
         });
         opened.await
     }
 
-    /// The raw events that a query gives.
+    /// The raw events of a query.
     pub(crate) async fn events(&self, sql: &str) -> Result<Vec<Event>> {
         let mut all = Vec::new();
         for batch in self.client.query(sql).await?.collect().await? {
@@ -296,7 +302,7 @@ impl Shared {
         Ok(all)
     }
 
-    /// Compares the clocks again, unless that was done just now.
+    /// Compares the clocks again, unless the last comparison is recent.
     pub(crate) async fn resynchronize(&self) -> Result<()> {
         let mut synchronized = self.synchronized.lock().await;
         if synchronized.is_none_or(|at| at.elapsed() > SYNCHRONIZED_FOR) {

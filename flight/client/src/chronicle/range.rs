@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     by: By,
-    /// The first that is inside.
+    /// Inclusive start.
     start: Option<i64>,
-    /// The first behind it that is not.
+    /// Exclusive end.
     end: Option<i64>,
 }
 
@@ -44,12 +44,12 @@ impl Range {
         Self::of(By::Time, range.start_bound().cloned(), range.end_bound().cloned())
     }
 
-    /// By tick: distance from the chronicle's base, in units of its granularity.
+    /// A range of ticks: distances from the chronicle's base, in units of its granularity.
     pub fn ticks(range: impl RangeBounds<i64>) -> Self {
         Self::of(By::Tick, range.start_bound().cloned(), range.end_bound().cloned())
     }
 
-    /// By position in the log, which is the order of commits.
+    /// A range of positions in the log, in the order of commits.
     pub fn gsns(range: impl RangeBounds<u64>) -> Self {
         let number = |gsn: &u64| i64::try_from(*gsn).unwrap_or(i64::MAX);
         Self::of(By::Gsn, range.start_bound().map(number), range.end_bound().map(number))
@@ -62,7 +62,7 @@ impl Range {
             Bound::Unbounded => None,
         };
         let end = match end {
-            // Nothing is behind the last number.
+            // No number follows the last number.
             Bound::Included(i64::MAX) | Bound::Unbounded => None,
             Bound::Included(last) => Some(last + 1),
             Bound::Excluded(end) => Some(end),
@@ -70,7 +70,7 @@ impl Range {
         Self { by, start, end }
     }
 
-    /// As `replay` of SQL reads it.
+    /// The range in the syntax of SQL's `replay`.
     pub(crate) fn text(&self) -> Result<String> {
         let word = match self.by {
             By::Time => "",
@@ -85,10 +85,10 @@ impl Range {
         Ok(format!("{word}[{}, {})", bound(self.start)?, bound(self.end)?))
     }
 
-    /// As ACQUIRE reads it; empty for everything.
+    /// The range in the syntax of ACQUIRE; empty for the full range.
     ///
     /// # Errors
-    /// `InvalidOption` for positions, of which there is no projection.
+    /// `InvalidOption` for positions, because ACQUIRE cannot restrict positions.
     pub(crate) fn projection(&self) -> Result<String> {
         if self.by == By::Gsn {
             return Err(Error::new(
@@ -114,10 +114,10 @@ impl Range {
     }
 }
 
-/// A time as SQL reads it, without quotes.
+/// A time in SQL syntax, without quotes.
 ///
 /// # Errors
-/// `InvalidOption` for one that has no text.
+/// `InvalidOption` for a time out of range.
 pub(crate) fn time_text(time_ns: i64) -> Result<String> {
     let time = timestamp_ns_to_datetime(time_ns).ok_or_else(|| {
         Error::new(ErrorKind::InvalidOption, format!("{time_ns} ns since 1970 is no time"))

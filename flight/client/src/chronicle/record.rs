@@ -1,4 +1,4 @@
-//! Recording: payload → tick → a batch of a writer → receipt; and another tick where one was refused.
+//! Recording: payload → tick → a batch of a writer → receipt; and a new tick after a refusal.
 
 use std::{
     future::Future,
@@ -18,32 +18,32 @@ use crate::{
     writer::{Acknowledgement, Appended, Delivery, raw_batch},
 };
 
-/// The wait before a second tick is tried, which doubles with each.
+/// The wait before the second tick; doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_DOUBLED_MAX: u32 = 8;
 
-/// An event is recorded: the paper's EventID, and what is certain of it.
+/// The receipt of a recorded event: the paper's EventID, and the guaranteed durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
-    /// Its tick: distance from the chronicle's base, in units of its granularity. `None` where the server
-    /// decides: with `time_source = 'server'`, and with `collision = 'next'`;
-    /// [`Chronicle::read_record`](crate::Chronicle::read_record) tells it then.
+    /// The tick: distance from the chronicle's base, in units of its granularity. `None` if the
+    /// server assigns ticks: with `time_source = 'server'`, and with `collision = 'next'`; then
+    /// [`Chronicle::read_record`](crate::Chronicle::read_record) returns the tick.
     pub tick: Option<i64>,
-    /// When that tick begins: nanoseconds since 1970, UTC.
+    /// The start of the tick: nanoseconds since 1970, UTC.
     pub time_ns: Option<i64>,
-    /// Its position in the log. `None` when the acknowledgement was lost with its connection: the event
-    /// was sent again, and the server, which had stored it, only said so.
+    /// The position in the log. `None` if the acknowledgement was lost with its connection: the
+    /// event was sent again, and the server only reported a duplicate.
     pub gsn: Option<u64>,
-    /// What it survives.
+    /// The durability of the event.
     pub durability: Option<Durability>,
-    /// How often its tick was refused, and it was given another one.
+    /// The number of refused ticks, each replaced by a new tick.
     pub new_ticks: u32,
 }
 
-/// An event that is on its way: wait for it, or drop it, and leave it to
-/// [`Chronicle::flush`](crate::Chronicle::flush). Only who waits for it has it recorded with another tick
-/// when its own is refused.
+/// An event on its way: await the outcome, or drop it and use
+/// [`Chronicle::flush`](crate::Chronicle::flush). An event only gets a new tick after a refusal if
+/// the caller awaits the `Pending`.
 #[must_use = "an event whose tick is refused is given another one while this is awaited"]
 pub struct Pending {
     shared: Arc<Shared>,
@@ -51,9 +51,9 @@ pub struct Pending {
 }
 
 enum State {
-    /// With the tick that it got first.
+    /// Sent with its first tick.
     First { time: Option<i64>, sent: Appended },
-    /// It was refused, and is given others.
+    /// Refused; being recorded again with new ticks.
     Again(BoxFuture<'static, Result<Receipt>>),
 }
 
@@ -89,7 +89,7 @@ impl Future for Pending {
     }
 }
 
-/// Events that were handed to the writer.
+/// Events handed to the writer.
 pub(crate) struct Sent {
     payloads: ArrayRef,
     times: Vec<i64>,
@@ -97,7 +97,8 @@ pub(crate) struct Sent {
 }
 
 impl Shared {
-    /// Hands events to the writer, each with a tick of its own; returns once there is room for them.
+    /// Hands events to the writer, each with its own tick; returns as soon as the buffer has room
+    /// for them.
     pub(crate) async fn send(&self, payloads: ArrayRef) -> Result<Sent> {
         let columns = self.table.raw()?;
         let writer = self.writer().await?;
@@ -112,7 +113,8 @@ impl Shared {
         Ok(Sent { payloads, times, delivery })
     }
 
-    /// Hands an event to the writer, with a tick of its own; returns once there is room for it.
+    /// Hands an event to the writer, with its own tick; returns as soon as the buffer has room for
+    /// it.
     pub(crate) async fn append(self: &Arc<Self>, payload: &[u8]) -> Result<Pending> {
         let columns = self.table.raw()?;
         let writer = self.writer().await?;
@@ -124,7 +126,7 @@ impl Shared {
         Ok(Pending { shared: Arc::clone(self), state: State::First { time, sent } })
     }
 
-    /// The server's time, as it is known here.
+    /// The client's estimate of the server's time.
     async fn now(&self) -> Result<i64> {
         if let Some(told) = self.client.time() {
             return Ok(told.time_ns);
@@ -132,12 +134,12 @@ impl Shared {
         Ok(self.client.sync_clock().await?.told.time_ns)
     }
 
-    /// What became of events, with other ticks where theirs were refused.
+    /// Awaits the outcome of events, and assigns new ticks to refused events.
     ///
     /// # Errors
-    /// What recording them says.
+    /// Errors of recording.
     pub(crate) async fn settle(&self, sent: Sent) -> Result<Vec<Receipt>> {
-        // Of one that was cut, some may be stored though others are refused.
+        // If the batch was cut, some events may be stored although others were refused.
         let whole = sent.delivery.is_whole();
         match sent.delivery.await {
             Ok(stored) => Ok(self.receipts(&sent.times, &stored, 0)),
@@ -146,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Other ticks for events that were refused with these times, if that is what was wrong.
+    /// Records refused events again with new ticks, if their times were the reason.
     async fn with_other_ticks(
         &self,
         payloads: ArrayRef,
@@ -180,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the clock is behind the ticks that were taken.
+    /// Waits until the clock has passed the refused ticks.
     async fn next_tick(&self, times: &[i64]) {
         let taken = times.iter().filter_map(|time| self.table.tick_of(*time)).max();
         let next = taken.and_then(|taken| self.table.time_of(taken.checked_add(1)?));
@@ -211,7 +213,7 @@ impl Shared {
     }
 }
 
-/// The receipt of one event.
+/// The receipt of a single event.
 pub(crate) fn one(receipts: Vec<Receipt>) -> Result<Receipt> {
     receipts.into_iter().next().ok_or_else(|| Error::protocol("an event has no acknowledgement"))
 }
@@ -219,7 +221,7 @@ pub(crate) fn one(receipts: Vec<Receipt>) -> Result<Receipt> {
 /// Payloads as a column.
 ///
 /// # Errors
-/// `InvalidBatch` for more than a column holds: 2 GiB.
+/// `InvalidBatch` for more than 2 GiB, the limit of a column.
 pub(crate) fn column<T: AsRef<[u8]>>(payloads: &[T]) -> Result<ArrayRef> {
     let bytes: usize = payloads.iter().map(|payload| payload.as_ref().len()).sum();
     if i32::try_from(bytes).is_err() {

@@ -25,8 +25,8 @@ use crate::{
     rows::Rows,
 };
 
-/// The events of a replay, read from the server no faster than from here. Where the connection breaks it
-/// goes on over another one, behind the last event that was given.
+/// The events of a replay, read with back-pressure to the server. After a broken connection the
+/// replay continues over a new connection, behind the last returned event.
 pub struct Replay {
     shared: Arc<Shared>,
     asked: Asked,
@@ -36,13 +36,13 @@ pub struct Replay {
     ended: bool,
 }
 
-/// What is replayed, and how far that is.
+/// The request and the progress of a replay.
 #[derive(Debug)]
 struct Asked {
     table: String,
     ranges: Vec<String>,
     constraint: Option<String>,
-    /// Tick and seq of the last event that was given.
+    /// Tick and seq of the last returned event.
     behind: Option<(i64, i64)>,
 }
 
@@ -70,7 +70,8 @@ impl Replay {
         Ok(Self { shared, asked, rows, waiting: VecDeque::new(), backoff, ended: false })
     }
 
-    /// The next event; `None` behind the last one. Dropped before it returned, nothing is lost.
+    /// The next event; `None` at the end. If the future is dropped before it returns, no event is
+    /// lost.
     pub async fn next(&mut self) -> Option<Result<Event>> {
         loop {
             if let Some((event, seq)) = self.waiting.pop_front() {
@@ -83,7 +84,7 @@ impl Replay {
         }
     }
 
-    /// As many of the next events as are here; `None` behind the last one.
+    /// All events that have already arrived; `None` at the end.
     pub async fn next_batch(&mut self) -> Option<Result<Vec<Event>>> {
         while self.waiting.is_empty() {
             if let Err(error) = self.read().await? {
@@ -95,17 +96,17 @@ impl Replay {
         Some(Ok(self.waiting.drain(..).map(|(event, _)| event).collect()))
     }
 
-    /// As a stream.
+    /// Converts to a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Event>> + Send {
         futures::stream::unfold(self, |mut replay| async move {
             replay.next().await.map(|event| (event, replay))
         })
     }
 
-    /// All events that are left, in memory.
+    /// Collects the remaining events in memory.
     ///
     /// # Errors
-    /// What reading them says.
+    /// Errors of reading.
     pub async fn collect(mut self) -> Result<Vec<Event>> {
         let mut all = Vec::new();
         while let Some(events) = self.next_batch().await {
@@ -114,7 +115,7 @@ impl Replay {
         Ok(all)
     }
 
-    /// Reads a batch; `None` when there is none any more.
+    /// Reads a batch; `None` at the end.
     async fn read(&mut self) -> Option<Result<()>> {
         if self.ended {
             return None;
@@ -155,7 +156,7 @@ impl Replay {
 }
 
 impl Shared {
-    /// Whether reading goes on after an error, and after which wait.
+    /// The wait before reading continues after an error; `None` to give up.
     pub(crate) fn again(&self, error: &Error, backoff: &mut Backoff) -> Option<Duration> {
         let passes = error.is_retryable() || error.is_session_lost();
         let again = passes || self.client.pool.regains(error);
@@ -168,7 +169,7 @@ impl Asked {
         let ranges: Vec<String> = self.ranges.iter().map(|range| literal(range)).collect();
         let constraint = self.constraint.as_ref();
         let constraint = constraint.map_or_else(String::new, |text| format!(", {}", literal(text)));
-        // Beside the constraint, whose text is a condition for the server alone to read.
+        // Kept separate from the constraint, because only the server parses its text.
         let behind = self.behind.map_or_else(String::new, |(tick, seq)| {
             format!(" WHERE _tick > {tick} OR _tick = {tick} AND _seq > {seq}")
         });

@@ -1,4 +1,4 @@
-//! Subscriptions: events in the order of commits, history first, then what comes.
+//! Subscriptions: events in the order of commits, first the history, then new events.
 //!
 //! ```text
 //!   SUBSCRIBE t FROM GSN 1 ─► 1 2 3 … 41 ╳ the connection breaks, or the server begins anew
@@ -21,33 +21,34 @@ use crate::{
     rows::Rows,
 };
 
-/// For how long a server may be away before a subscription gives up.
+/// Maximal downtime of a server before a subscription gives up.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where a subscription begins.
+/// The start of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// With the first event that there is.
+    /// With the first existing event.
     Beginning,
-    /// With this position in the log; it may lie ahead. Who has seen position n goes on with n + 1.
+    /// With this position in the log, which may be in the future. After position n, continue with n
+    /// + 1.
     Gsn(u64),
-    /// With the first commit that has an event of this time or later, in nanoseconds since 1970, and then
-    /// everything behind it; with what comes, where there is none. That is looked for anew when the
-    /// connection breaks before anything was told.
+    /// With the first commit that has an event of this time or later, in nanoseconds since 1970,
+    /// and then everything after it; without such a commit, with new events. If the connection
+    /// breaks before the first event, the search is repeated.
     Time(i64),
-    /// With what is committed from now on.
+    /// With new commits only.
     Live,
 }
 
-/// Events of a chronicle as they are committed, for ever. What is not read is not kept anywhere, but for 8 MiB
-/// at most that are on their way to here: a slow reader reads it later, from where it is by then.
+/// Events of a chronicle as they are committed, without end. Unread events are not buffered, except
+/// for at most 8 MiB on their way to the client: a slow reader continues later at its own position.
 pub struct Subscription {
     shared: Arc<Shared>,
     start: Start,
     constraint: Option<String>,
     rows: Option<Rows>,
     waiting: VecDeque<Update>,
-    /// The last gap that was told: it is not told again where reading goes on.
+    /// The last reported gap: it is not reported again after a reconnect.
     gap: Option<String>,
     backoff: Backoff,
     ended: bool,
@@ -67,7 +68,8 @@ impl Subscription {
     ) -> Result<Self> {
         shared.table.raw()?;
         let start = match start {
-            // So that what comes while it is away is not missed, even before the first event.
+            // A fixed position, so that no event is missed during a reconnect, even before the
+            // first event.
             Start::Live => Start::Gsn(shared.head().await?.saturating_add(1)),
             start => start,
         };
@@ -84,8 +86,8 @@ impl Subscription {
         })
     }
 
-    /// The next event or gap; waits for it. `None` only behind an error. Dropped before it returned, nothing
-    /// is lost.
+    /// Waits for the next event or gap. `None` only after an error. If the future is dropped before
+    /// it returns, no event is lost.
     pub async fn next(&mut self) -> Option<Result<Update>> {
         loop {
             if let Some(update) = self.waiting.pop_front() {
@@ -98,7 +100,7 @@ impl Subscription {
         }
     }
 
-    /// As many of the next events and gaps as are here, one at least; waits for it.
+    /// Waits for the next events and gaps, and returns all that have arrived, at least one.
     pub async fn next_batch(&mut self) -> Option<Result<Vec<Update>>> {
         while self.waiting.is_empty() {
             if let Err(error) = self.read().await? {
@@ -110,14 +112,14 @@ impl Subscription {
         Some(Ok(all))
     }
 
-    /// As a stream.
+    /// Converts to a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Update>> + Send {
         futures::stream::unfold(self, |mut subscription| async move {
             subscription.next().await.map(|update| (update, subscription))
         })
     }
 
-    /// Where it would go on now.
+    /// Updates the position at which the subscription would continue.
     fn seen(&mut self, update: &Update) {
         match update {
             Update::Event(event) => {
@@ -128,7 +130,7 @@ impl Subscription {
         }
     }
 
-    /// Reads a batch; `None` when an error has ended it.
+    /// Reads a batch; `None` after a fatal error.
     async fn read(&mut self) -> Option<Result<()>> {
         if self.ended {
             return None;
@@ -172,7 +174,7 @@ impl Shared {
         self.client.query(&sql(&self.table.quoted, start, constraint)?).await
     }
 
-    /// The last position of the log up to which everything can be read (F55).
+    /// The last position of the log up to which everything is readable (F55).
     async fn head(&self) -> Result<u64> {
         let found = self.client.query("SELECT head_of_log()").await?.collect().await?;
         let head = found.iter().find(|batch| batch.num_rows() > 0).and_then(|batch| {
@@ -190,7 +192,7 @@ fn sql(table: &str, start: Start, constraint: Option<&str>) -> Result<String> {
         Start::Time(time_ns) => format!(" FROM TIMESTAMP '{}'", time_text(time_ns)?),
         Start::Live => " LIVE".to_string(),
     };
-    // It may end in a comment.
+    // The constraint may end in a comment, hence the newline.
     let filter = constraint.map_or_else(String::new, |text| format!(" WHERE ({text}\n)"));
     Ok(format!("SUBSCRIBE {table}{from}{filter}"))
 }

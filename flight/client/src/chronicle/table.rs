@@ -1,4 +1,4 @@
-//! What is known of a chronicle: its names, how it counts, and how raw events lie in it.
+//! Metadata of a chronicle: its names, its units, and its raw columns.
 
 use arrow::{
     array::{Array as _, AsArray as _, RecordBatch},
@@ -15,28 +15,28 @@ use crate::{
     writer::path_of,
 };
 
-/// A chronicle that was acquired.
+/// An acquired chronicle.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// As it was named.
+    /// The name given by the caller.
     pub(crate) name: String,
     /// Schema and name, quoted.
     pub(crate) quoted: String,
-    /// The column of its times.
+    /// The time column.
     pub(crate) time: String,
     pub(crate) scale: TickScale,
     pub(crate) collision: Collision,
     pub(crate) source: TickSource,
-    /// What a batch of raw events has that is written: the payload, and the time unless the server
-    /// gives it. `None` for a table of other columns.
+    /// The columns of a written batch of raw events: the payload, and the time unless the server
+    /// assigns times. `None` for a table with other columns.
     pub(crate) raw: Option<SchemaRef>,
 }
 
 impl Table {
-    /// Looks a chronicle up, in the session of this client.
+    /// Looks up a chronicle in the session of this client.
     ///
     /// # Errors
-    /// `InvalidOption` for what is no name; `Connection`, `Timeout`.
+    /// `InvalidOption` for an invalid name; `Connection`, `Timeout`.
     pub(crate) async fn look_up(client: &Client, name: &str) -> Result<Self> {
         let path = path_of(name)?;
         let (schema, table) = match path.as_slice() {
@@ -75,10 +75,10 @@ impl Table {
         })
     }
 
-    /// What batches of raw events have that are written.
+    /// The columns of a written batch of raw events.
     ///
     /// # Errors
-    /// `InvalidOption` for a table of other columns.
+    /// `InvalidOption` for a table with other columns.
     pub(crate) fn raw(&self) -> Result<&SchemaRef> {
         self.raw.as_ref().ok_or_else(|| {
             Error::new(
@@ -89,12 +89,12 @@ impl Table {
         })
     }
 
-    /// Tick of a time; `None` where there is none.
+    /// The tick of a time; `None` if out of range.
     pub(crate) fn tick_of(&self, time_ns: i64) -> Option<i64> {
         self.scale.tick_of(time_ns).ok().map(|tick| tick.0)
     }
 
-    /// The time at which a tick begins, in nanoseconds since 1970.
+    /// The start of a tick, in nanoseconds since 1970.
     pub(crate) fn time_of(&self, tick: i64) -> Option<i64> {
         self.scale.time_ns_of(Tick(tick))
     }
@@ -119,7 +119,7 @@ async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
     client.safely(Care::Pure, asked).await
 }
 
-/// Columns of a batch of raw events for a table with these columns.
+/// The columns of a batch of raw events for a table with these columns.
 fn raw_columns(columns: &Schema, time: &str, source: TickSource) -> Option<SchemaRef> {
     let is_payload =
         |field: &Field| matches!(field.data_type(), DataType::Binary | DataType::BinaryView);
@@ -137,10 +137,10 @@ fn raw_columns(columns: &Schema, time: &str, source: TickSource) -> Option<Schem
     Some(SchemaRef::new(Schema::new(columns)))
 }
 
-/// Schema, if it is said, and name, quoted as SQL reads them.
+/// The name, with an optional schema, quoted for SQL.
 ///
 /// # Errors
-/// `InvalidOption` for what is no name.
+/// `InvalidOption` for an invalid name.
 pub(crate) fn quoted(name: &str) -> Result<String> {
     let parts = path_of(name)?;
     Ok(parts.iter().map(|part| identifier(part)).collect::<Vec<_>>().join("."))
@@ -151,7 +151,7 @@ pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as a constant of SQL.
+/// A text as an SQL literal.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,15 +1,15 @@
-//! The tags of a chronicle: what Figure 2 calls the attributes that it is created and edited with.
+//! The tags of a chronicle: the attributes for creating and editing in the paper's Figure 2.
 
 use stratalog_model::{Collision, Durability, Granularity, TickSource};
 
 use super::table::{identifier, literal};
 
-/// The column of a raw chronicle's times, and that of its events' bytes.
+/// The time column and the payload column of a raw chronicle.
 pub(crate) const TIME: &str = "time";
 pub(crate) const PAYLOAD: &str = "payload";
 
-/// Attributes of a chronicle (F5). What is not said is as SQL has it, but for the source of times, which
-/// is the client: ticks are computed here, by the server's clock.
+/// Attributes of a chronicle (F5). Omitted attributes have the defaults of SQL, except the source
+/// of times: the client computes ticks by the server's clock.
 ///
 /// # Examples
 /// ```
@@ -26,41 +26,40 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// None.
+    /// No attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What becomes of a second event with the same tick (F25): all are kept if it is not said. Fixed
-    /// when the chronicle is created.
+    /// The rule for a second event with the same tick (F25); default: keep all. Fixed at creation.
     #[must_use]
     pub fn collision(mut self, rule: Collision) -> Self {
         self.collision = Some(rule);
         self
     }
 
-    /// Where ticks come from: [`TickSource::Client`] if it is not said. Fixed when the chronicle is
-    /// created.
+    /// The source of ticks; default [`TickSource::Client`]. Fixed at creation.
     #[must_use]
     pub fn time_source(mut self, source: TickSource) -> Self {
         self.time_source = Some(source);
         self
     }
 
-    /// What an acknowledgement means; `disk` if it is not said.
+    /// The durability of acknowledgements; default `disk`.
     #[must_use]
     pub fn durability(self, durability: Durability) -> Self {
         self.set("durability", durability.to_string())
     }
 
-    /// Any option of CREATE TABLE, such as `retention`, `pin_for`, `acceptance_window` or `late`.
+    /// Sets any option of CREATE TABLE, such as `retention`, `pin_for`, `acceptance_window` or
+    /// `late`.
     #[must_use]
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((option.into(), value.into()));
         self
     }
 
-    /// The statement that creates a raw chronicle. `table` is quoted.
+    /// The statement for creating a raw chronicle. `table` is quoted.
     pub(crate) fn create(&self, table: &str, index: Granularity) -> String {
         let keyed = self.collision.is_some_and(|rule| rule != Collision::All);
         let key = if keyed { format!(", PRIMARY KEY ({TIME})") } else { String::new() };
@@ -78,8 +77,8 @@ impl Tags {
         )
     }
 
-    /// The statement that changes a chronicle; `None` where there is nothing to change. What cannot be
-    /// changed is there as well: the server refuses it and says why.
+    /// The statement for changing a chronicle; `None` without a change. It includes fixed
+    /// attributes too: the server refuses such a change with a reason.
     pub(crate) fn edit(&self, table: &str, index: Option<Granularity>) -> Option<String> {
         let index = index.map(|index| format!("granularity = {}", literal(&index.to_string())));
         let rule = self.collision.map(|rule| format!("collision = {}", literal(&rule.to_string())));

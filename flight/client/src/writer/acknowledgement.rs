@@ -1,4 +1,4 @@
-//! What is told about rows that were written.
+//! Acknowledgements of written rows.
 
 use std::{
     future::Future,
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
-/// What goes with a batch to the server, as JSON.
+/// The metadata of a batch for the server, as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct Wish {
     pub(crate) producer: String,
@@ -21,7 +21,7 @@ pub(crate) struct Wish {
     pub(crate) durability: Option<String>,
 }
 
-/// What the server answers, as JSON.
+/// The server's answer, as JSON.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) first_gsn: Option<u64>,
@@ -31,21 +31,21 @@ pub(crate) struct Answer {
     pub(crate) sequence: Option<u64>,
 }
 
-/// Rows are stored, and as durable as this says.
+/// Rows are stored with this durability.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Acknowledgement {
-    /// Rows that were written.
+    /// The number of written rows.
     pub rows: u64,
-    /// Batches that the server had stored before: they were sent again, and not stored again. Their
-    /// global sequence numbers are not known.
+    /// Batches that the server had stored before: they were sent again but not stored again. Their
+    /// global sequence numbers are unknown.
     pub duplicates: u64,
-    /// The lowest global sequence number (gsn) of them, where it is known.
+    /// The lowest global sequence number (gsn) of the rows, if known.
     pub first_gsn: Option<u64>,
-    /// The highest. Between the two there may be events of others; there are none where they are as far
-    /// apart as there are rows.
+    /// The highest gsn. Events of other writers may lie between the lowest and the highest number;
+    /// there are none if the range is as large as the number of rows.
     pub last_gsn: Option<u64>,
-    /// What is certain; none when nothing was written.
+    /// The guaranteed durability; `None` if nothing was written.
     pub durability: Option<Durability>,
 }
 
@@ -60,8 +60,8 @@ impl Acknowledgement {
         }
     }
 
-    /// Of rows from `row` on, of `all` that were acknowledged as one: their own numbers, where each row
-    /// got one.
+    /// Restricts the acknowledgement of `all` rows to the rows from `row` on: these rows get their
+    /// own numbers if each row has a number.
     pub(crate) fn narrow(&mut self, row: u64, all: u64) {
         let (Some(first), Some(last)) = (self.first_gsn, self.last_gsn) else { return };
         if self.rows > 0 && last.checked_sub(first) == all.checked_sub(1) {
@@ -70,7 +70,7 @@ impl Acknowledgement {
         }
     }
 
-    /// Both together; of two durabilities, the one that promises less.
+    /// Adds another acknowledgement; keeps the weaker durability of both.
     pub(crate) fn add(&mut self, other: &Self) {
         self.rows += other.rows;
         self.duplicates += other.duplicates;
@@ -80,10 +80,10 @@ impl Acknowledgement {
     }
 }
 
-/// How one piece of a batch came out.
+/// The outcome of a piece of a batch.
 pub(crate) type Outcome = Result<Acknowledgement>;
 
-/// What will be told about a batch that was written: wait for it, or drop it, and leave it to
+/// The future acknowledgement of a written batch: await it, or drop it and use
 /// [`Writer::flush`](crate::Writer::flush).
 #[derive(Debug)]
 pub struct Delivery {
@@ -103,13 +103,13 @@ impl Delivery {
         Self { number, whole, pieces, waiting, told: Acknowledgement::default(), refused: None }
     }
 
-    /// Whether the batch is stored as a whole or not at all: it was not cut.
+    /// True if the batch is stored atomically, because it was not cut.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The number of the batch, as errors name it; of a batch that is sent in pieces, that of the
-    /// first.
+    /// The number of the batch in errors; for a batch sent in pieces, the number of the first
+    /// piece.
     pub fn number(&self) -> u64 {
         self.number
     }

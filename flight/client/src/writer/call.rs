@@ -1,4 +1,4 @@
-//! The task of a writer: one call after the other, as long as there is something to write.
+//! The task of a writer: successive calls while there are rows to send.
 
 use std::{
     collections::VecDeque,
@@ -25,23 +25,23 @@ use crate::{
     retry::{Backoff, chance},
 };
 
-/// How long a call stays open that has nothing to do: the server waits for calls when it shuts down.
+/// Idle timeout of a call: at shutdown the server waits for open calls.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
 enum Ended {
-    /// There is nothing to do for it.
+    /// No work is left.
     Done,
     /// The connection or the server failed: try again.
     Broken(Error),
-    /// The oldest parcel was refused; the others were not looked at.
+    /// The oldest parcel was refused; the server did not process the later parcels.
     Refused(Error),
-    /// It makes no sense to go on.
+    /// A retry is useless.
     Fatal(Error),
 }
 
-/// Writes until the writer is closed, or for as long as it makes sense.
+/// Writes until the writer is closed or a fatal error occurs.
 pub(super) async fn run(shared: Arc<Shared>) {
     let error = write(&shared).await.err();
     if let Some(error) = &error {
@@ -56,7 +56,7 @@ async fn write(shared: &Shared) -> Result<()> {
         let ended = match Call::open(shared, &schema).await {
             Ok(call) => call.run(&mut backoff).await,
             Err(Ended::Refused(error)) => {
-                // What the call would have begun with.
+                // The first parcel of the call.
                 shared.core.lock().ledger.send()?;
                 Ended::Refused(error)
             }
@@ -91,7 +91,7 @@ async fn write(shared: &Shared) -> Result<()> {
 }
 
 impl Shared {
-    /// Waits for something to send: the columns of it. None when the writer is closed.
+    /// Waits for rows to send and returns their columns; `None` if the writer is closed.
     async fn work(&self) -> Option<SchemaRef> {
         loop {
             let due = {
@@ -112,19 +112,19 @@ impl Shared {
     }
 }
 
-/// What a call waits for.
+/// The events of a call.
 enum Event {
-    /// The server says something.
+    /// The server has sent an answer, or the call has ended.
     Answer(Result<Option<PutResult>, tonic::Status>),
-    /// There may be something to send.
+    /// There may be rows to send.
     Woken,
-    /// The server has not acknowledged anything for too long.
+    /// The server has acknowledged nothing for too long.
     Late,
-    /// There was nothing to do for long.
+    /// The call was idle for too long.
     Idle,
 }
 
-/// One DoPut.
+/// A DoPut call.
 struct Call<'a> {
     shared: &'a Shared,
     lease: Lease,
@@ -132,11 +132,12 @@ struct Call<'a> {
     encoder: Encoder,
     outbound: mpsc::Sender<FlightData>,
     answers: Streaming<PutResult>,
-    /// Messages of the parcel that is being sent.
+    /// Remaining messages of the present parcel.
     outgoing: VecDeque<FlightData>,
-    /// Nothing is sent any more: the server has let go of its end.
+    /// The server has closed its receiving side: nothing is sent any more.
     deaf: bool,
-    /// Why the next parcel cannot be sent: told once those before it are through.
+    /// The reason that the next parcel cannot be sent; reported after the earlier parcels are
+    /// finished.
     stuck: Option<Error>,
     waiting_since: Instant,
     busy_at: Instant,
@@ -153,7 +154,7 @@ impl<'a> Call<'a> {
         let (outbound, mut messages) = mpsc::channel(2);
         let request = lease.connection.request(stream::poll_fn(move |cx| messages.poll_recv(cx)));
         let opening = async {
-            // There is room for it.
+            // The channel is empty, so the send does not wait.
             let _ = outbound.send(first).await;
             let answers = lease.connection.client().do_put(request).await;
             answers.map_err(|status| lease.connection.failed(status))
@@ -249,8 +250,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Makes messages of the next parcel, if there is one and the last is out. Whether the call has
-    /// done what it can: the writer is closed, or what comes next has other columns.
+    /// Encodes the next parcel, if there is one and the last parcel is sent. Returns true if the
+    /// call has no more work: the writer is closed, or the next parcel has other columns.
     ///
     /// # Errors
     /// As [`Ledger::send`](super::ledger::Ledger::send).
@@ -306,39 +307,39 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Ends the call in good order: everything is acknowledged.
+    /// Ends the call normally, after everything is acknowledged.
     async fn finish(self) {
         let Self { outbound, mut answers, .. } = self;
         drop(outbound);
-        // It is no matter if the server does not answer.
+        // An answer of the server is optional here.
         let _ = tokio::time::timeout(IDLE, answers.message()).await;
     }
 }
 
-/// What an error of a call means for what was sent.
+/// The consequence of a call's error for the sent parcels.
 fn judged(error: Error) -> Ended {
     match error.kind() {
         ErrorKind::InvalidBatch | ErrorKind::TooLarge => return Ended::Refused(error),
-        // The session has ended: the next call logs in again, and whether that is refused is told then.
+        // The session has ended: the next call logs in again and reports a refused login.
         ErrorKind::Login => return Ended::Broken(error),
-        // The same rows again would be refused again.
+        // The server would refuse the same rows again.
         _ if error.needs_new_time() => return Ended::Refused(error),
         _ if error.is_retryable() => return Ended::Broken(error),
         _ => {}
     }
     let Some(sqlstate) = error.sqlstate() else { return Ended::Fatal(error) };
     match (sqlstate, sqlstate.get(..2).unwrap_or_default()) {
-        // No table, schema or database of the name; not for this user.
+        // The table, schema or database does not exist, or the user lacks the privilege.
         ("42P01" | "3F000" | "3D000" | "42501", _) => Ended::Fatal(error),
-        // What is wrong with the rows, with their columns, or with where they belong.
+        // An error in the rows, in their columns, or in their target table.
         (_, "0A" | "21" | "22" | "23" | "42" | "44" | "54") => Ended::Refused(error),
-        // A failure of the server, which may be mended; a cancellation.
+        // A failure of the server, possibly transient; a cancellation.
         (_, "57" | "58" | "XX") => Ended::Broken(error),
         _ => Ended::Fatal(error),
     }
 }
 
-/// Never, without a time.
+/// Waits until `time`; without a time, forever.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,

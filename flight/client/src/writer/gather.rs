@@ -1,4 +1,5 @@
-//! Events that are appended one at a time: columns grow until they are sent, and all have one answer.
+//! Gathers single appended events: the columns grow until they are sent, and all events share an
+//! answer.
 //!
 //! ```text
 //!   append ─► [time, payload] ─┐                     ┌─► the first event's answer
@@ -20,15 +21,15 @@ use tokio::sync::oneshot;
 use super::acknowledgement::{Acknowledgement, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What an event takes beside its payload: its time, and where it ends.
+/// The size of an event besides its payload: its time and its end offset.
 const BESIDES_BYTES: usize = size_of::<i64>() + size_of::<i32>();
 
 /// An event to be appended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawEvent<'a> {
-    /// Of the batch: the time, if events have one, and the payload.
+    /// The columns of the batch: the time, if events have a time, and the payload.
     pub(crate) columns: &'a SchemaRef,
-    /// Nanoseconds since 1970; of no meaning where events have none.
+    /// Nanoseconds since 1970; ignored if events have no time.
     pub(crate) time_ns: i64,
     pub(crate) payload: &'a [u8],
 }
@@ -52,7 +53,7 @@ impl RawEvent<'_> {
     }
 }
 
-/// Events that are not sent yet.
+/// Unsent events.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     columns: SchemaRef,
@@ -74,7 +75,7 @@ impl Gathered {
         self.times.len()
     }
 
-    /// Adds an event; `false` when no column can be as long as that.
+    /// Adds an event; `false` if the column would become too long.
     pub(crate) fn push(&mut self, event: &RawEvent<'_>) -> bool {
         let Ok(end) = i32::try_from(self.payloads.len() + event.payload.len()) else {
             return false;
@@ -88,7 +89,7 @@ impl Gathered {
     /// The events as columns.
     ///
     /// # Errors
-    /// `Protocol` for columns that are not those of raw events.
+    /// `Protocol` for columns that do not fit raw events.
     pub(crate) fn finish(self) -> Result<RecordBatch> {
         let ends = OffsetBuffer::new(self.ends.into());
         let payloads = BinaryArray::try_new(ends, Buffer::from_vec(self.payloads), None)?;
@@ -96,10 +97,10 @@ impl Gathered {
     }
 }
 
-/// Raw events as a batch of these columns: the payloads, and the times if there is a column of them.
+/// Raw events as a batch of these columns: the payloads, and the times if there is a time column.
 ///
 /// # Errors
-/// `Protocol` for columns that are not those of raw events.
+/// `Protocol` for columns that do not fit raw events.
 pub(crate) fn raw_batch(
     columns: &SchemaRef,
     times: Vec<i64>,
@@ -116,19 +117,19 @@ pub(crate) fn raw_batch(
     Ok(RecordBatch::try_new(Arc::clone(columns), arrays)?)
 }
 
-/// What became of events that were gathered.
+/// The outcome of gathered events.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// They are stored.
+    /// All are stored.
     Stored(Acknowledgement),
-    /// None is, and these are they, if they could be columns.
+    /// None is stored. The rows are present if they could be converted to columns.
     Refused(Error, Option<RecordBatch>),
-    /// Each by itself.
+    /// Each event has its own outcome.
     Each(Vec<Outcome>, RecordBatch),
 }
 
 impl Told {
-    /// What became of one of them; with its payload, as a column, when it is not stored.
+    /// The outcome of a single event; if it is not stored, with its payload as a column.
     pub(crate) fn of(&self, at: usize) -> std::result::Result<Acknowledgement, NotStored> {
         let not_stored = |error: &Error, rows: Option<&RecordBatch>| {
             let rows = rows.filter(|rows| at < rows.num_rows());
@@ -151,17 +152,17 @@ impl Told {
     }
 }
 
-/// Why an event is not stored, and its payload, if it can be sent again.
+/// The error of an event that is not stored, and its payload for another attempt.
 pub(crate) type NotStored = (Error, Option<ArrayRef>);
 
-/// The answer that gathered events wait for; none when the writer has gone.
+/// The shared answer of gathered events; an error if the writer has ended.
 pub(crate) type Answered = Shared<oneshot::Receiver<Arc<Told>>>;
 
-/// What those who appended have in common with the ledger.
+/// The shared state of the appending callers and the ledger.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     pub(crate) answer: Answered,
-    /// Of each event, up to the last such one, whether nobody waits for it any more.
+    /// For each event up to the last dropped event: true if no caller awaits its outcome.
     dropped: Mutex<Vec<bool>>,
 }
 
@@ -190,21 +191,21 @@ impl Awaited {
     }
 }
 
-/// Who is told what became of an entry.
+/// The receivers of an entry's outcome.
 #[derive(Debug)]
 pub(crate) enum Tell {
-    /// Who wrote a batch, or a piece of it.
+    /// The caller that wrote a batch, or a piece of it.
     One(oneshot::Sender<Outcome>),
-    /// All who appended.
+    /// All callers that appended.
     Gathered(oneshot::Sender<Arc<Told>>, Arc<Awaited>),
-    /// One of them, when their entry was taken apart.
+    /// A single caller, after its entry was split.
     Part(usize, Arc<Mutex<Parts>>),
-    /// All know.
+    /// All receivers have their outcome.
     Nobody,
 }
 
 impl Tell {
-    /// Tells of an error; how many do not learn of it, since they do not wait.
+    /// Reports an error; returns the number of events whose caller does not learn of it.
     pub(crate) fn refused(self, error: &Error, rows: Option<RecordBatch>) -> u64 {
         match self {
             Self::One(tell) => u64::from(tell.send(Err(error.clone())).is_err()),
@@ -225,7 +226,7 @@ impl Tell {
     }
 
     pub(crate) fn stored(self, acknowledged: Acknowledgement) {
-        // Whoever wrote it may not want to know.
+        // The caller may have dropped the receiver.
         match self {
             Self::One(tell) => drop(tell.send(Ok(acknowledged))),
             Self::Gathered(tell, _) => drop(tell.send(Arc::new(Told::Stored(acknowledged)))),
@@ -235,7 +236,7 @@ impl Tell {
     }
 }
 
-/// Events that were gathered, and are sent one by one.
+/// Gathered events that are sent individually.
 #[derive(Debug)]
 pub(crate) struct Parts {
     outcomes: Vec<Option<Outcome>>,
@@ -260,7 +261,8 @@ impl Parts {
     }
 }
 
-/// The last of them is through: all are told. Those of which nothing is known were not sent to the end.
+/// The last event is finished: all callers get their outcomes. An event without an outcome was not
+/// sent.
 impl Drop for Parts {
     fn drop(&mut self) {
         let known = std::mem::take(&mut self.outcomes).into_iter();

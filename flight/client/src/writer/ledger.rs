@@ -1,4 +1,4 @@
-//! What was written and is not acknowledged yet: pure, it does nothing by itself.
+//! The ledger of written rows without an acknowledgement; pure data without I/O.
 //!
 //! ```text
 //!   write ─► waiting ──── merged ───► sent ── acknowledged ─► told
@@ -7,9 +7,10 @@
 //!                                     unsent
 //! ```
 //!
-//! Each entry has a number, and numbers go up in the order of writing. A parcel of several entries is
-//! sent under the number of the last. So a parcel that was refused as a whole can be sent entry by
-//! entry, under numbers that the server has not seen, and that are below those of all later parcels.
+//! Each entry has a number, and numbers ascend in the order of writing. A parcel of several entries
+//! is sent under the number of the last entry. Therefore a refused parcel can be sent again entry
+//! by entry: the server has not seen the numbers of its entries, and these numbers are below the
+//! numbers of all later parcels.
 
 use std::{
     collections::VecDeque,
@@ -28,18 +29,19 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// How much goes into a parcel, and when.
+/// The size limits and the timing of parcels.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) rows_max: usize,
     pub(crate) bytes_max: usize,
     pub(crate) linger: Duration,
     pub(crate) in_flight_max: usize,
-    /// A parcel that is refused for its times is refused as one: all of its entries are about as old.
+    /// A parcel refused for its times is refused as a whole: all its entries have about the same
+    /// age.
     pub(crate) refuses_whole: bool,
 }
 
-/// All of it.
+/// The ledger.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
@@ -51,7 +53,8 @@ pub(crate) struct Ledger {
     /// Entries up to this number are sent without waiting for more.
     flush_through: u64,
     done_through: u64,
-    /// Since the last flush: what was acknowledged, and what was refused that nobody was told of.
+    /// Since the last flush: the sum of acknowledgements, and refusals that no caller has learned
+    /// of.
     acknowledged: Acknowledgement,
     untold: Option<(Error, u64)>,
 }
@@ -72,16 +75,16 @@ impl Ledger {
         }
     }
 
-    /// Takes an entry; its number is above those before it.
+    /// Adds an entry; its number is above all earlier numbers.
     pub(crate) fn push(&mut self, entry: Entry) {
         self.waiting_rows += entry.rows.count();
         self.waiting_bytes += entry.bytes;
         self.waiting.push_back(entry);
     }
 
-    /// Takes an event, whose number is above those before it: with others, when those that were taken
-    /// last are events too and are not sent yet. `None` when it needs room that it does not bring;
-    /// what it brings is kept for those that come.
+    /// Adds an event; its number is above all earlier numbers. The event joins the last entry if
+    /// this entry has events too and is unsent. `None` if the event needs more room than it brings;
+    /// the room it brings is kept for later events.
     pub(crate) fn append(
         &mut self,
         number: u64,
@@ -110,7 +113,7 @@ impl Ledger {
         Some(Place { awaited, at: 0, is_first: true })
     }
 
-    /// Puts an event to those that were taken last, or gives its room back.
+    /// Adds an event to the last entry, or returns its room.
     fn join(
         &mut self,
         number: u64,
@@ -144,7 +147,7 @@ impl Ledger {
         Ok(Place { awaited, at, is_first: false })
     }
 
-    /// What was written up to `number` is not to wait for more.
+    /// Entries up to `number` must not linger.
     pub(crate) fn flush(&mut self, number: u64) {
         self.flush_through = self.flush_through.max(number);
     }
@@ -162,7 +165,7 @@ impl Ledger {
         self.sent.len()
     }
 
-    /// The columns of the parcel that can be sent now.
+    /// The columns of the next parcel, if it can be sent now.
     pub(crate) fn ready(&self, now: Instant) -> Option<SchemaRef> {
         if self.sent.len() >= self.limits.in_flight_max {
             return None;
@@ -179,7 +182,7 @@ impl Ledger {
         due.then(|| first.rows.schema())
     }
 
-    /// When the oldest entry has waited for long enough.
+    /// The time at which the oldest entry has waited for the linger time.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         if self.sent.len() >= self.limits.in_flight_max {
             return None;
@@ -187,10 +190,10 @@ impl Ledger {
         self.waiting.front().map(|entry| entry.since + self.limits.linger)
     }
 
-    /// Takes the next parcel as sent; the caller sends it.
+    /// Moves the next parcel to the sent parcels; the caller sends it.
     ///
     /// # Errors
-    /// As [`Rows::close`]: nothing can be sent any more.
+    /// As [`Rows::close`]: the writer cannot continue.
     pub(crate) fn send(&mut self) -> Result<Option<&Parcel>> {
         let next = match self.unsent.pop_front() {
             Some(parcel) => Some(parcel),
@@ -202,7 +205,7 @@ impl Ledger {
         Ok(self.sent.back())
     }
 
-    /// As many waiting entries as fit into a parcel and have the same columns.
+    /// Merges as many waiting entries with the same columns as fit into a parcel.
     fn merge(&mut self) -> Result<Option<Parcel>> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut batches: Vec<RecordBatch> = Vec::new();
@@ -223,7 +226,7 @@ impl Ledger {
             }
             let batch = match next.rows.close() {
                 Ok(batch) => batch,
-                // They are told of it with all others.
+                // Its callers get this error together with all other callers.
                 Err(error) => {
                     let single = entries.into_iter().zip(batches);
                     let single = single.map(|(entry, batch)| Parcel::single(entry, batch, 0));
@@ -246,7 +249,7 @@ impl Ledger {
         };
         match merged {
             Ok(batch) => {
-                // The rows are kept once.
+                // The entries share the memory of the merged batch.
                 let mut start = 0;
                 for entry in &mut entries {
                     let rows = entry.rows.count();
@@ -255,7 +258,7 @@ impl Ledger {
                 }
                 Ok(Some(Parcel { entries, batch, number, attempts: 0 }))
             }
-            // Offsets of one array can overflow where those of its parts do not: each by itself, then.
+            // The offsets of a merged array can overflow: then each entry is sent alone.
             Err(_) => {
                 let single = entries.into_iter().zip(batches);
                 self.unsent =
@@ -265,10 +268,10 @@ impl Ledger {
         }
     }
 
-    /// The oldest parcel is stored.
+    /// Marks the oldest parcel as stored.
     ///
     /// # Errors
-    /// `Protocol` when it is another one; `Closed` when the number was somebody else's.
+    /// `Protocol` for the number of another parcel; `Closed` if another writer has used the number.
     pub(crate) fn acknowledged(&mut self, answer: &Answer) -> Result<()> {
         let Some(parcel) = self.sent.front() else {
             return Err(Error::protocol("a batch was acknowledged that was not sent"));
@@ -299,7 +302,7 @@ impl Ledger {
             let mut told = Acknowledgement::of(rows, answer);
             told.narrow(row, parcel.batch.num_rows() as u64);
             row += rows;
-            // One duplicate, however many writes it was merged from.
+            // Counts one duplicate per parcel, independent of the number of merged writes.
             let all = Acknowledgement {
                 duplicates: if first { told.duplicates } else { 0 },
                 ..told.clone()
@@ -312,8 +315,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// The oldest parcel was refused, and those behind it were not looked at. One of several entries is
-    /// sent again entry by entry: only those that are at fault are refused in the end.
+    /// The oldest parcel was refused, and the server did not process the later parcels. A parcel of
+    /// several entries is sent again entry by entry, so that only the faulty entries are refused in
+    /// the end.
     pub(crate) fn refused(&mut self, error: &Error) {
         let Some(parcel) = self.sent.pop_front() else { return };
         self.broken();
@@ -341,17 +345,17 @@ impl Ledger {
         }
     }
 
-    /// The call broke: what was sent is sent again, as it was.
+    /// The call broke: sent parcels are sent again unchanged.
     pub(crate) fn broken(&mut self) {
         while let Some(parcel) = self.sent.pop_back() {
             self.unsent.push_front(parcel);
         }
     }
 
-    /// What came of everything since the last time.
+    /// The outcome since the last call.
     ///
     /// # Errors
-    /// `InvalidBatch` when a batch was refused that nobody was told of.
+    /// `InvalidBatch` if a batch was refused and no caller has learned of it.
     pub(crate) fn take_outcome(&mut self) -> Outcome {
         let acknowledged = std::mem::take(&mut self.acknowledged);
         match self.untold.take() {
@@ -363,26 +367,26 @@ impl Ledger {
         }
     }
 
-    /// Nothing is sent any more: whoever waits is told.
+    /// Ends the writer with an error: all waiting callers get the error.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.broken();
         let sent = self.unsent.iter_mut().flat_map(|parcel| parcel.entries.iter_mut());
         for entry in sent.chain(self.waiting.iter_mut()) {
-            // Whoever wrote it may not want to know.
+            // The caller may have dropped the receiver.
             let tell = std::mem::replace(&mut entry.tell, Tell::Nobody);
             tell.refused(error, entry.rows.close().ok());
         }
     }
 
-    /// The newest parcel was not sent after all.
+    /// Undoes `send` for the newest parcel.
     pub(crate) fn unsend(&mut self) {
         if let Some(parcel) = self.sent.pop_back() {
             self.unsent.push_front(parcel);
         }
     }
 
-    /// Everything that is not acknowledged, in order: as it was sent, if it was, since some of it may
-    /// be stored under just these numbers.
+    /// Everything without an acknowledgement, in order. Sent parcels stay unchanged, since a parcel
+    /// may already be stored under its number.
     pub(crate) fn take_all(&mut self) -> Vec<(u64, RecordBatch)> {
         self.broken();
         let sent = self.unsent.drain(..).map(|parcel| (parcel.number, parcel.batch));

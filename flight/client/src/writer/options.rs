@@ -1,4 +1,4 @@
-//! How a writer writes.
+//! The options of a writer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,13 +16,13 @@ use crate::{
     retry::RetryPolicy,
 };
 
-/// The part of a message that is left for what it takes besides its rows.
+/// The fraction of a message reserved for overhead besides the rows.
 const MESSAGE_PART_BESIDES: usize = 16;
 
-/// What a writer was asked to be.
+/// The settings of a writer.
 #[derive(Debug, Clone)]
 pub(crate) struct WriterSettings {
-    /// As messages show it.
+    /// The name for messages.
     pub(crate) table: String,
     pub(crate) path: Vec<String>,
     pub(crate) producer: Uuid,
@@ -72,80 +72,79 @@ impl WriterBuilder {
         }
     }
 
-    /// The producer, for a process that goes on with what one before it wrote; a new one if it is not
-    /// said. A producer is for one writer at a time.
+    /// The producer, for a process that continues the writes of an earlier process; default: a new
+    /// producer. Only one writer at a time may use a producer.
     pub fn producer(mut self, producer: Uuid) -> Self {
         self.producer = Some(producer);
         self
     }
 
-    /// What an acknowledgement means; what the table says if it is not said.
+    /// The durability of acknowledgements; default: the durability of the table.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// Rows that go as one at most; 65,536 if it is not said.
+    /// Maximal rows of a parcel; default 65,536.
     pub fn batch_rows_max(mut self, rows: usize) -> Self {
         self.limits.rows_max = rows;
         self
     }
 
-    /// Bytes that go as one, about, at most; 4 MiB if it is not said.
+    /// Approximate maximal size of a parcel; default 4 MiB.
     pub fn batch_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.bytes_max = bytes;
         self
     }
 
-    /// How long rows wait for others to go with; 5 milliseconds if it is not said.
+    /// The linger time: rows wait this long for further rows; default 5 milliseconds.
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;
         self
     }
 
-    /// Batches that are sent and not acknowledged at most; 8 if it is not said.
+    /// Maximal number of parcels sent without an acknowledgement; default 8.
     pub fn in_flight_max(mut self, batches: usize) -> Self {
         self.limits.in_flight_max = batches;
         self
     }
 
-    /// What goes as one is refused as one where its times are outside of the acceptance window.
+    /// Refuse a whole parcel if its times are outside of the acceptance window.
     pub(crate) fn refuses_whole(mut self, whole: bool) -> Self {
         self.limits.refuses_whole = whole;
         self
     }
 
-    /// Bytes of rows that the writer holds at most; 64 MiB if it is not said. One batch that is larger
-    /// goes alone.
+    /// Maximal bytes of buffered rows; default 64 MiB. A larger batch goes alone.
     pub fn buffer_bytes_max(mut self, bytes: usize) -> Self {
         self.buffer_bytes_max = bytes;
         self
     }
 
-    /// How long [`Writer::write`] waits for room; 60 seconds if it is not said.
+    /// Timeout of [`Writer::write`] for room in the buffer; default 60 seconds.
     pub fn write_timeout(mut self, time: Duration) -> Self {
         self.write_timeout = time;
         self
     }
 
-    /// How long the server may take to acknowledge a batch before the connection counts as broken; 60
-    /// seconds if it is not said.
+    /// The server's timeout for acknowledging a batch, before the connection counts as broken;
+    /// default 60 seconds.
     pub fn acknowledge_timeout(mut self, time: Duration) -> Self {
         self.acknowledge_timeout = time;
         self
     }
 
-    /// When the writer gives up; each acknowledgement begins it anew. Any number of tries within five
-    /// minutes if it is not said.
+    /// The retry policy; each acknowledgement resets it. Default: any number of attempts within
+    /// five minutes.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Looks the table up, and begins.
+    /// Looks up the table, and starts the writer.
     ///
     /// # Errors
-    /// `InvalidOption`; `Sql` when there is no such table; `Connection`, `Timeout`, `Login`.
+    /// `InvalidOption`; `Sql` if the table does not exist; `Connection`, `Timeout`, `Login`.
     pub async fn open(self) -> Result<Writer> {
         let pool = Arc::clone(&self.pool);
         let settings = self.settings()?;
@@ -222,7 +221,7 @@ async fn last_sequence(client: &Client, producer: Uuid) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Schema, if it is said, and name of a table, as SQL reads them: folded to lower case unless quoted.
+/// The name of a table with an optional schema, in SQL syntax: folded to lower case unless quoted.
 pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     let refused = || {
         Error::new(ErrorKind::InvalidOption, format!("\"{table}\" is no name of a table"))
@@ -250,7 +249,7 @@ pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The name up to the closing quote, and what comes after.
+/// The name up to the closing quote, and the rest.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text;

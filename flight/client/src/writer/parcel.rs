@@ -1,4 +1,4 @@
-//! What is written: entries, and the parcels that they are sent in.
+//! Written rows: entries, and the parcels that carry them.
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,26 +12,26 @@ use crate::error::Result;
 /// Rows with a number.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Of gathered events, that of the last: each has its own.
+    /// For gathered events, the number of the last event: each event has its own number.
     pub(crate) number: u64,
     /// The caller gave the number.
     pub(crate) numbered: bool,
     pub(crate) rows: Rows,
     pub(crate) bytes: usize,
-    /// How errors name it, if it is not a batch with its number.
+    /// The name in errors, if it is not a batch number.
     pub(crate) name: Option<String>,
     pub(crate) since: Instant,
     pub(crate) tell: Tell,
-    /// Its share of the memory of the writer; shared by the pieces of one batch.
+    /// The entry's share of the writer's buffer; the pieces of a batch share it.
     pub(crate) room: Arc<OwnedSemaphorePermit>,
 }
 
-/// Rows that wait, or are sent.
+/// Rows that wait or are sent.
 #[derive(Debug)]
 pub(crate) enum Rows {
-    /// As they are sent.
+    /// Rows ready for sending.
     Batch(RecordBatch),
-    /// There may come more.
+    /// More events may follow.
     Gathered(Gathered),
 }
 
@@ -50,10 +50,10 @@ impl Rows {
         }
     }
 
-    /// Takes no more events; all of them.
+    /// Stops gathering and returns all events.
     ///
     /// # Errors
-    /// As [`Gathered::finish`], after which there are none.
+    /// As [`Gathered::finish`]; then the entry is empty.
     pub(super) fn close(&mut self) -> Result<RecordBatch> {
         match self {
             Self::Batch(batch) => Ok(batch.clone()),
@@ -67,15 +67,15 @@ impl Rows {
     }
 }
 
-/// Where an event was put.
+/// The place of an event in its entry.
 pub(crate) struct Place {
     pub(crate) awaited: Arc<Awaited>,
     pub(crate) at: usize,
-    /// It is the first of its entry.
+    /// The event is the first of its entry.
     pub(crate) is_first: bool,
 }
 
-/// Entries that go as one.
+/// Entries that are sent together.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(super) entries: Vec<Entry>,
@@ -85,7 +85,7 @@ pub(crate) struct Parcel {
 }
 
 impl Entry {
-    /// Itself; of gathered events, each by itself, under its own number.
+    /// The entry alone; gathered events are split into single entries, each under its own number.
     pub(super) fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
         let Ok(batch) = self.rows.close() else { return Vec::new() };
         let count = batch.num_rows();
@@ -119,7 +119,7 @@ impl Parcel {
         Self { entries: vec![entry], batch, number, attempts }
     }
 
-    /// Whether it can be taken apart.
+    /// True if the parcel can be split.
     pub(super) fn is_several(&self) -> bool {
         match self.entries.as_slice() {
             [one] => matches!(&one.tell, Tell::Gathered(..)) && self.batch.num_rows() > 1,

@@ -1,10 +1,10 @@
-//! Batches cut to the size that is sent.
+//! Cuts batches to the size of a parcel.
 
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
 
-/// What a batch takes, about, on its way: of a slice only what it shows.
+/// Approximate size of a batch in a message; of a slice only its visible part.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter().map(|column| {
         let data = column.to_data();
@@ -13,8 +13,8 @@ pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     columns.sum()
 }
 
-/// A batch in pieces of at most so many rows, about so many bytes, and no more than `limit` unless it
-/// is one row; each with its first row and its bytes.
+/// Cuts a batch into pieces of at most `rows_max` rows and about `bytes_max` bytes; a piece exceeds
+/// `limit` only if it has a single row. Returns the rows and the size of each piece.
 pub(crate) fn cut(
     batch: &RecordBatch,
     rows_max: usize,
@@ -36,7 +36,7 @@ pub(crate) fn cut(
     all
 }
 
-/// The rows of each piece, if all rows are of one size.
+/// The rows of each piece, if all rows have the same size.
 fn pieces(rows: usize, bytes: usize, rows_max: usize, bytes_max: usize) -> Vec<Range<usize>> {
     let by_bytes = match bytes {
         0 => rows,

@@ -19,7 +19,7 @@ pub async fn connect(server: &Server) -> Chronolog {
     Chronolog::connect(url(server)).await.unwrap()
 }
 
-/// A chronicle of this name, created and acquired with others.
+/// Creates a chronicle of this name and acquires it as shared.
 pub async fn acquired(log: &Chronolog, name: &str, tags: &Tags) -> Chronicle {
     log.create(name, NS, tags).await.unwrap();
     log.acquire(name, Acquire::shared()).await.unwrap()
@@ -35,7 +35,7 @@ async fn payloads(
     events.iter().map(|event| text(&event.payload)).collect()
 }
 
-/// F1–F3: a URL, a clock that is compared, and an end that releases everything.
+/// F1–F3: a URL, a comparison of clocks, and a disconnect that releases everything.
 #[tokio::test]
 async fn f1_f2_f3_connect_sync_clock_disconnect() {
     let server = Server::start();
@@ -103,7 +103,7 @@ async fn f4_f5_f6_f7_create_edit_destroy() {
     assert_eq!(gone.sqlstate(), Some("42P01"));
 }
 
-/// F7: what others have acquired goes when they release it, or at once.
+/// F7: an acquired chronicle is destroyed after its release, or immediately.
 #[tokio::test]
 async fn f7_destroy_when_it_is_released() {
     let server = Server::start();
@@ -120,7 +120,7 @@ async fn f7_destroy_when_it_is_released() {
     assert!(events.record("nowhere").await.is_err());
 }
 
-/// F8, F11: alone or with others, until it is released.
+/// F8, F11: exclusive or shared, until the release.
 #[tokio::test]
 async fn f8_f11_exclusive_and_shared() {
     let server = Server::start();
@@ -133,7 +133,7 @@ async fn f8_f11_exclusive_and_shared() {
     let briefly = Acquire::shared().wait_at_most(Duration::from_millis(50));
     let refused = other.acquire("events", briefly).await.unwrap_err();
     assert_eq!(refused.sqlstate(), Some("55P03"), "{refused}");
-    // Waits in turn.
+    // Waits in the queue.
     let waiting = tokio::spawn(async move { other.acquire("events", Acquire::shared()).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!waiting.is_finished());
@@ -143,7 +143,7 @@ async fn f8_f11_exclusive_and_shared() {
     shared.record("ours").await.unwrap();
     second.record("ours, too").await.unwrap();
     assert_eq!(payloads(&second, &[Range::all()], None).await.len(), 3);
-    // A handle that is dropped is released as well.
+    // A dropped handle is released as well.
     drop((shared, second));
     until("it is free", || async {
         log.acquire("events", Acquire::exclusive().no_wait()).await.is_ok()
@@ -172,7 +172,7 @@ async fn f9_a_partial_acquisition_is_a_projection() {
     let since = log.acquire("events", Acquire::shared().range(since)).await.unwrap();
     since.record("10").await.unwrap();
     assert_eq!(payloads(&since, &[Range::all()], None).await, ["8", "9", "10"]);
-    // What is refused is refused by itself: others are recorded.
+    // Only the refused event fails: other events are recorded.
     let soon = Duration::from_secs(2);
     let from = log.time().unwrap().time_ns + i64::try_from(soon.as_nanos()).unwrap();
     let part = Acquire::shared().range(Range::times(from..));
@@ -185,7 +185,7 @@ async fn f9_a_partial_acquisition_is_a_projection() {
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }
 
-/// F10: for a time, and not longer; otherwise for as long as it is renewed.
+/// F10: a timed acquisition ends; a lease is renewed until the release.
 #[tokio::test]
 async fn f10_a_timed_acquisition_ends_and_a_lease_is_renewed() {
     let server = Server::start();
@@ -208,7 +208,8 @@ async fn f10_a_timed_acquisition_ends_and_a_lease_is_renewed() {
     assert_eq!(leased.lapses(), 0);
 }
 
-/// F14, F21, F23: one event, several, pipelined; each has a tick, and a position that is its own.
+/// F14, F21, F23: a single event, several events, a pipeline; each event has its own tick and
+/// position.
 #[tokio::test]
 async fn f14_record_gives_each_event_its_tick_and_position() {
     let server = Server::start();
@@ -275,14 +276,14 @@ async fn f17_f18_playback_and_replay() {
     assert_eq!(two.sqlstate(), Some("42601"), "{two}");
     let commented = Some("length(payload) = 7 -- all of them");
     assert_eq!(payloads(&events, &[Range::all()], commented).await.len(), 10);
-    // One by one.
+    // Single events.
     let mut replay = events.replay(&[Range::gsns(..first + 2)], None).await.unwrap();
     assert_eq!(replay.next().await.unwrap().unwrap().payload.as_ref(), b"event 0");
     assert_eq!(replay.next().await.unwrap().unwrap().gsn, first + 1);
     assert!(replay.next().await.is_none() && replay.next().await.is_none());
 }
 
-/// F24: an event that is too old when it arrives is given another tick, unless that is not wanted.
+/// F24: an event that arrives too late gets a new tick, unless new ticks are disabled.
 #[tokio::test]
 async fn f24_an_event_that_is_too_old_gets_another_tick() {
     let server = Server::start();
@@ -313,7 +314,7 @@ async fn a_second_begins(log: &Chronolog) {
     tokio::time::sleep(Duration::from_nanos(left) + Duration::from_millis(5)).await;
 }
 
-/// F25: a tick that is taken, by each rule.
+/// F25: a tick in use, under each collision rule.
 #[tokio::test]
 async fn f25_collisions() {
     let server = Server::start();
@@ -324,7 +325,7 @@ async fn f25_collisions() {
         let tags = Tags::new().collision(rule).set("acceptance_window", "30s");
         log.create(&name, second, &tags).await.unwrap();
         let events = log.acquire(&name, Acquire::shared()).await.unwrap();
-        // Three within a second, unless one ends between them: then again.
+        // Three events within a second; repeated if a second ends between them.
         let outcome = loop {
             a_second_begins(&log).await;
             let began = log.time().unwrap().time_ns;
@@ -357,7 +358,7 @@ async fn f25_collisions() {
                 assert_eq!((stored, told.tick), (3, None));
                 let one = events.read_record(told.gsn.unwrap()).await.unwrap().unwrap();
                 assert_eq!(one.payload.as_ref(), b"1");
-                // The newest two are dated behind the call.
+                // The newest two events are dated after the call.
                 assert_eq!(
                     payloads(&events, &[Range::ticks(one.tick..=one.tick)], None).await,
                     ["1"]
@@ -373,7 +374,7 @@ async fn f25_collisions() {
     assert!(after.tick > before.tick && after.new_ticks > 0, "{after:?}");
 }
 
-/// F104, F105: history, then what comes; a condition; what is missing.
+/// F104, F105: history, then new events; a constraint; gaps.
 #[tokio::test]
 async fn f104_f105_subscribe() {
     let server = Server::start();
@@ -403,7 +404,7 @@ async fn f104_f105_subscribe() {
         }
         assert_eq!(seen, expected);
     }
-    // None comes by itself, and waiting for one can be given up.
+    // Without new events the wait continues, and the wait can be cancelled.
     let soon = Duration::from_millis(100);
     assert!(tokio::time::timeout(soon, live.next()).await.is_err());
     events.record_batch(&["e", "f"]).await.unwrap();
@@ -422,7 +423,7 @@ async fn f104_f105_subscribe() {
     drop(rest);
     log.client().execute("DROP TABLE events").await.unwrap_err();
     events.release().await.unwrap();
-    // Its handle is gone, behind what was there already.
+    // The handle is gone; the earlier events still arrive.
     let ended = loop {
         match all.next().await {
             Some(Ok(_)) => {}
@@ -432,7 +433,7 @@ async fn f104_f105_subscribe() {
     assert!(ended.unwrap().is_err() && all.next().await.is_none());
 }
 
-/// Any table can be acquired; raw events are in chronicles of raw events.
+/// Any table can be acquired, but only a chronicle of raw events can record raw events.
 #[tokio::test]
 async fn a_table_of_other_columns_is_acquired_and_not_recorded_to() {
     let server = Server::start();
@@ -448,13 +449,13 @@ async fn a_table_of_other_columns_is_acquired_and_not_recorded_to() {
     assert_eq!(number(cpu.client(), "SELECT count(*) FROM cpu").await, 1);
     let theirs = log.client().execute("INSERT INTO cpu VALUES (now(), 1)").await.unwrap_err();
     assert_eq!(theirs.sqlstate(), Some("55P03"));
-    // Whatever else is not in the state that it must be in: it is told, and not tried on and on.
+    // Any other wrong state is reported immediately, without retries.
     let began = std::time::Instant::now();
     let sealed = cpu.client().query("SELECT v FROM cpu AS OF SEALED").await;
     assert_eq!(sealed.err().unwrap().sqlstate(), Some("55000"));
     assert!(began.elapsed() < Duration::from_secs(10));
     assert_eq!(number(cpu.client(), "SELECT count(*) FROM cpu").await, 1);
-    // Statements for one session of several are not sent.
+    // The client refuses statements for a single session.
     let acquire = log.client().execute("ACQUIRE CHRONICLE cpu").await.unwrap_err();
     assert!(acquire.hint().unwrap().contains("Chronolog::acquire"), "{acquire}");
     let nobody = log.acquire("nobody", Acquire::shared()).await.unwrap_err();

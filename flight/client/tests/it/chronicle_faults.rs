@@ -1,4 +1,5 @@
-//! However a connection or a server ends: what is recorded is there once, and what is followed comes once.
+//! Failures of connections and servers: each recorded event is stored once, and each followed event
+//! arrives once.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -21,7 +22,8 @@ fn text(event: &Event) -> String {
     String::from_utf8(event.payload.to_vec()).unwrap()
 }
 
-/// Reads until an event has this payload; each comes once, in the order of positions.
+/// Reads until an event has this payload; checks that each event comes once, in the order of
+/// positions.
 async fn read_until(mut subscription: Subscription, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     let mut gsn = 0;
@@ -43,7 +45,7 @@ fn assert_each_once(mut found: Vec<String>, expected: usize) {
     assert_eq!(found.len(), expected, "some are there twice");
 }
 
-/// Killed again and again amid pipelined records and a subscription.
+/// Repeated kills during pipelined records and a subscription.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_9_amid_recording_and_following_loses_and_doubles_nothing() {
     let mut server = Server::start();
@@ -131,7 +133,7 @@ async fn cuts_amid_recording_following_and_replaying_lose_and_double_nothing() {
     assert_each_once(followed.await.unwrap(), number + 1);
 }
 
-/// A server that begins anew has forgotten who has acquired what; a handle has not.
+/// A restarted server has lost all acquisitions; a handle acquires again.
 #[tokio::test]
 async fn f8_a_handle_acquires_again_after_a_restart() {
     let mut server = Server::start();
@@ -149,7 +151,7 @@ async fn f8_a_handle_acquires_again_after_a_restart() {
     other.acquire("events", Acquire::shared().no_wait()).await.unwrap();
 }
 
-/// What is to be renewed just when the server has begun anew: its session is over, which is no refused login.
+/// A renewal directly after a server restart: the session has ended, but the login is not refused.
 #[tokio::test]
 async fn f8_a_lease_is_due_when_a_server_has_begun_anew() {
     let mut server = Server::start();
@@ -160,7 +162,7 @@ async fn f8_a_lease_is_due_when_a_server_has_begun_anew() {
     for round in 0..4 {
         events.record("before").await.unwrap();
         server.kill();
-        // Another part of the lease is over then.
+        // By then a further part of the lease has passed.
         tokio::time::sleep(Duration::from_millis(150)).await;
         server.restart();
         if round % 2 == 0 {
@@ -171,13 +173,14 @@ async fn f8_a_lease_is_due_when_a_server_has_begun_anew() {
     }
     let all = events.replay(&[Range::all()], None).await.unwrap().collect().await.unwrap();
     assert_eq!(all.len(), 6);
-    // It is renewed by itself as before.
+    // The lease is renewed automatically as before.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     let refused = log.acquire("events", Acquire::shared().no_wait()).await.unwrap_err();
     assert_eq!(refused.sqlstate(), Some("55P03"));
 }
 
-/// A server that stands still for longer than a lease: what ran out is acquired again, and said.
+/// A server that is paused for longer than a lease: the lost acquisition is renewed and counted as
+/// a lapse.
 #[tokio::test]
 async fn f10_a_lease_that_ran_out_is_acquired_again() {
     let server = Server::start();

@@ -11,7 +11,8 @@ use crate::support::{Server, number};
 
 const NOW_NS: &str = "SELECT (extract(epoch FROM time) * 1000000)::bigint FROM stratalog.clock";
 
-/// F3, F23: after `sync_clock`, the client tells the server's time within the bounds that it says.
+/// F3, F23: after `sync_clock`, the client's time matches the server's time within the reported
+/// error.
 #[tokio::test]
 async fn f3_a_client_tells_the_servers_time() {
     let mut server = Server::start();
@@ -26,13 +27,13 @@ async fn f3_a_client_tells_the_servers_time() {
         let before = client.time().unwrap();
         let shown = number(&client, NOW_NS).await * 1_000;
         let after = client.time().unwrap();
-        // A microsecond is what SQL shows of it.
+        // SQL shows the time in microseconds.
         assert!(before.time_ns - before.error_ns as i64 <= shown + 1_000, "{before:?} {shown}");
         assert!(after.time_ns + after.error_ns as i64 >= shown, "{after:?} {shown}");
         assert!(before.time_ns > last && after.time_ns > before.time_ns);
         last = after.time_ns;
     }
-    // Another start is another line of the server's time.
+    // After a restart, the server's time follows a new line.
     server.restart();
     let again = client.sync_clock().await.unwrap();
     assert_eq!((again.epoch, again.jumps), (synchronized.epoch + 1, 0));
@@ -46,8 +47,8 @@ fn reading(time_ns: i64, v: i64) -> RecordBatch {
     RecordBatch::try_from_iter([("time", time), ("v", v)]).unwrap()
 }
 
-/// F24: what is outside of the window is refused, not sent again and again, and a new time is what
-/// it takes; also for a time that is taken (F25).
+/// F24: the server refuses an event outside of the window; a retry needs a new time. The same
+/// applies to a time in use (F25).
 #[tokio::test]
 async fn f24_a_refused_event_is_sent_with_a_new_time() {
     let server = Server::start();
@@ -68,7 +69,7 @@ async fn f24_a_refused_event_is_sent_with_a_new_time() {
         let refused = writer.write(reading(wrong, 2)).await.unwrap().await.unwrap_err();
         assert_eq!(refused.sqlstate(), Some(sqlstate), "{refused}");
         assert!(refused.needs_new_time() && refused.batch().is_some(), "{refused}");
-        // As a statement by itself it is the same.
+        // A single statement behaves the same way.
         let insert = "INSERT INTO readings VALUES ($1, 2)";
         let refused = client.execute_with(insert, [Value::Timestamp(wrong)]).await.unwrap_err();
         assert_eq!(refused.sqlstate(), Some(sqlstate), "{refused}");

@@ -1,4 +1,4 @@
-//! Many at a time.
+//! Many concurrent operations.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! The examples of chronicles run, and do what they say.
+//! The chronicle examples run correctly.
 
 use crate::{chronicle::url, support::Server};
 
@@ -17,7 +17,7 @@ mod steering;
 async fn f45_a_key_value_store_on_a_chronicle() {
     let server = Server::start();
     key_value_store::run(&url(&server)).await.unwrap();
-    // Another process finds what the first has put.
+    // Another process finds the values of the first process.
     key_value_store::run(&url(&server)).await.unwrap();
 }
 

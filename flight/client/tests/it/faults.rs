@@ -1,4 +1,4 @@
-//! However a connection or a server ends, each row is there once.
+//! Failures of connections and servers: each row is stored once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -84,7 +84,7 @@ async fn cuts_at_any_byte_neither_lose_nor_double_a_row() {
     let mut chance = Chance::new();
     let mut next = 0;
     let mut rounds = 0;
-    // The setting up of a connection takes some hundred bytes, an acknowledgement about as many.
+    // Connection setup takes some hundred bytes, and an acknowledgement about the same.
     proxy.cut_within(8000);
     proxy.cut();
     while proxy.accepted() < 40 {
@@ -105,8 +105,8 @@ async fn cuts_at_any_byte_neither_lose_nor_double_a_row() {
     writer.close().await.unwrap();
 }
 
-/// What a statement that failed says of itself is true: one that was not carried out is not there, and
-/// none is there twice.
+/// The error of a failed statement is reliable: a statement reported as not carried out has no
+/// effect, and no statement runs twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_are_cut_off_are_never_carried_out_twice() {
     let server = Server::start();
@@ -239,7 +239,7 @@ async fn a_writer_gives_up_in_the_end_and_gives_its_rows_back() {
         writer.write_numbered(left.sequence, left.rows.clone()).await.unwrap();
     }
     writer.close().await.unwrap();
-    // Once more, as by a process that does not know how far the last one came.
+    // A repetition, as by a process that does not know the progress of its predecessor.
     let writer = client.writer("log").producer(producer).open().await.unwrap();
     for left in &left {
         let again = writer.write_numbered(left.sequence, left.rows.clone()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Logging in, and not being let in. The program takes any password until users can be created: so a
-//! service that does not stands in for it.
+//! Successful and refused logins. The program accepts any password until users can be created, so a
+//! service with a password check replaces the program in this test.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ use crate::support::Server;
 
 type Answers<T> = BoxStream<'static, Result<T, Status>>;
 
-/// Lets ann in with the password "secret"; answers nothing but actions.
+/// Accepts ann with the password "secret"; answers only actions.
 struct Doorkeeper;
 
 fn not_here<T>() -> Result<Response<T>, Status> {

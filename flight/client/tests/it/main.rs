@@ -1,4 +1,4 @@
-//! The client against the program itself, killed, stopped and cut off.
+//! The client against a real server, with kills, stops and broken connections.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! docs/clients/rust.md and native.md: what they say is compiled here, and does what they say.
+//! docs/clients/rust.md and native.md: their examples compile and run as documented.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use stratalog_client::{Acquire, Chronolog, Client, Granularity, Range, Start, Ta
 
 use crate::support::{Server, number};
 
-/// Without white space, and without the commas and braces that rustfmt moves.
+/// The text without white space, and without the commas and braces that rustfmt moves.
 fn bare(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !matches!(c, ',' | '{' | '}')).collect()
 }
@@ -28,7 +28,8 @@ fn each_example_of_the_pages_is_below() {
         for block in blocks {
             let mut parts: Vec<String> = Vec::new();
             for line in block.lines() {
-                // What a block uses stands above, and where the server is comes from the test.
+                // The imports of a block stand at the top, and the test supplies the server's
+                // address.
                 match line.starts_with("use ") || line.starts_with("let url = ") {
                     true => parts.push(String::new()),
                     false => match parts.last_mut() {

@@ -1,4 +1,4 @@
-//! A TCP proxy that fails as networks do.
+//! A TCP proxy that simulates network failures.
 
 use std::{
     net::SocketAddr,
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::support::Chance;
 
-/// Between a client and a server.
+/// A proxy between a client and a server.
 pub struct Proxy {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -26,14 +26,14 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct State {
-    /// What the server says is lost.
+    /// The server's answers are dropped.
     swallows: AtomicBool,
-    /// A connection breaks after up to so many bytes, in both directions together; 0 for never.
+    /// A connection breaks after at most this many bytes, both directions together; 0 for never.
     cut_within: AtomicU64,
     chance: Mutex<Option<Chance>>,
-    /// Connections that were accepted.
+    /// Number of accepted connections.
     accepted: AtomicU64,
-    /// All connections break with each change.
+    /// Each change breaks all connections.
     cuts: watch::Sender<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Proxy {
         self.state.swallows.store(swallows, Ordering::SeqCst);
     }
 
-    /// Connections accepted from now on break within so many bytes, each after others; 0 for never.
+    /// New connections break within `bytes` bytes, each after a random number; 0 for never.
     pub fn cut_within(&self, bytes: u64) {
         self.state.chance.lock().unwrap().get_or_insert_with(Chance::new);
         self.state.cut_within.store(bytes, Ordering::SeqCst);
@@ -98,7 +98,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, state: Arc<State>) 
             read = server.read(&mut down) => (false, read),
         };
         let Ok(count @ 1..) = count else { break };
-        // What comes before the cut still arrives.
+        // The bytes before the cut still arrive.
         let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
         left -= count as u64;
         let written = match from_client {

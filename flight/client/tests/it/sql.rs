@@ -31,7 +31,7 @@ async fn rows_come_as_they_are() {
     let told = told.await.unwrap().collect().await.unwrap();
     assert_eq!(told[0].num_rows(), 1);
     assert_eq!(number(&client, "SELECT count(*) FROM rooms").await, 3);
-    // More than fits into one message, or into the window of a stream.
+    // More rows than fit into a message or into the window of a stream.
     let many = client.query("SELECT x FROM generate_series(1, 3000000) AS g(x)").await.unwrap();
     let many = many.collect().await.unwrap();
     assert!(many.len() > 1);
@@ -72,7 +72,7 @@ async fn statements_take_parameters() {
     let mut plain = client.prepare("DELETE FROM rooms WHERE time < '1970-01-03'").await.unwrap();
     assert_eq!(plain.execute(()).await.unwrap(), 1);
     for _ in 0..1100 {
-        // The server keeps a thousand: those that were dropped are let go.
+        // The server keeps at most a thousand prepared statements: dropped statements are closed.
         drop(client.prepare("SELECT 1").await.unwrap());
     }
     let error = client.query_with("SELECT $1::bigint", ["x".into()]).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn transactions_happen_whole_or_not_at_all() {
     failed.execute("INSERT INTO rooms VALUES ('2024-01-01', 'e', 1)").await.unwrap();
     failed.execute("INSERT INTO nowhere VALUES (1)").await.unwrap_err();
     assert_eq!(failed.commit().await.unwrap_err().sqlstate(), Some("25P02"));
-    // The key of what was dropped is free again once the server knows.
+    // The key of the dropped row is free again after the server has rolled back.
     let again = "INSERT INTO rooms VALUES ('2024-01-01', 'c', 1)";
     until("the dropped transaction is over", || async { client.execute(again).await.is_ok() })
         .await;
@@ -170,7 +170,7 @@ async fn options_hold_on_each_connection_and_after_a_restart() {
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     assert!(error.to_string().contains("no_such_option"), "{error}");
     for round in 0..2 {
-        // Several at a time, so that there are several connections.
+        // Concurrent queries, so that several connections are opened.
         let zones = (0..6).map(|_| async {
             let zone = client
                 .query("SELECT current_setting('timezone'), current_setting('application_name')");
@@ -199,12 +199,12 @@ async fn statements_go_on_after_a_restart() {
     let open = client.begin().await.unwrap();
     open.execute("INSERT INTO rooms VALUES ('2024-01-01', 'lost', 1)").await.unwrap();
     server.restart();
-    // The connections learn of it only when they are looked at.
+    // The connections notice the restart only at their next use.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(open.commit().await.is_err(), "it is lost, and says so");
     assert_eq!(prepared.execute(["b".into()]).await.unwrap(), 1);
     assert_eq!(client.execute("INSERT INTO rooms VALUES ('2024-01-01', 'c', 1)").await.unwrap(), 1);
-    // Sent while there is no server: it waits for one, and is carried out once.
+    // Sent while the server is down: the statement waits for the restart and runs once.
     server.kill();
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waiting = tokio::spawn({
@@ -236,7 +236,7 @@ async fn dropping_rows_stops_the_query() {
     assert_eq!(number(&watcher, active).await, 1);
     drop(rows);
     until("the query has stopped", || async { number(&watcher, active).await == 0 }).await;
-    // Before its first row: the call itself is given up.
+    // Before the first row: the call is cancelled.
     let slow = "SELECT sum(p) FROM (SELECT a.x * b.y AS p FROM generate_series(1, 10000000) AS a(x) CROSS JOIN generate_series(1, 100000) AS b(y)) AS s";
     let slow = tokio::spawn({
         let client = client.clone();

@@ -14,7 +14,7 @@ use arrow::array::{
 };
 use stratalog_client::{Client, RetryPolicy};
 
-/// The server to test with: `STRATALOG_BIN`, or the one that was built beside the tests.
+/// The server binary under test: `STRATALOG_BIN`, or the binary next to the tests.
 fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("STRATALOG_BIN") {
         return path.into();
@@ -30,7 +30,7 @@ fn program() -> PathBuf {
     built
 }
 
-/// A server on a directory of its own, and on the same port each time that it starts.
+/// A server with its own directory, and with the same port after each restart.
 pub struct Server {
     directory: tempfile::TempDir,
     child: Option<Child>,
@@ -67,7 +67,7 @@ impl Server {
         self.child = Some(child);
     }
 
-    /// SIGTERM, and the end of all that the server still does.
+    /// SIGTERM, then waits for the end of the server.
     pub async fn shut_down(&mut self) {
         self.signal("TERM");
         let mut child = self.child.take().unwrap();
@@ -141,14 +141,14 @@ pub fn rows(writer: &str, numbers: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_from_iter([("time", time), ("writer", who), ("number", number)]).unwrap()
 }
 
-/// The one number that a query gives.
+/// The single number in a query's result.
 pub async fn number(client: &Client, sql: &str) -> i64 {
     let batches = client.query(sql).await.unwrap().collect().await.unwrap();
     let batch = batches.iter().find(|batch| batch.num_rows() > 0).expect("a row");
     batch.column(0).as_primitive::<arrow::datatypes::Int64Type>().value(0)
 }
 
-/// Each of so many numbers of a writer is there, and once.
+/// Each number of a writer is stored exactly once.
 #[track_caller]
 pub fn assert_once((count, distinct, low, high): (i64, i64, i64, i64), expected: i64) {
     assert_eq!(
@@ -168,7 +168,7 @@ pub async fn tally(client: &Client, writer: &str) -> (i64, i64, i64, i64) {
     )
 }
 
-/// Waits for something to become true; fails with `what` if it does not within a minute.
+/// Waits for a condition; fails with `what` after a minute.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     for _ in 0..600 {
         if holds().await {
@@ -179,7 +179,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut()
     panic!("still not: {what}");
 }
 
-/// Numbers by chance, the same for the same seed; the seed is printed for tests that fail.
+/// Pseudo-random numbers, reproducible by their seed; failing tests print the seed.
 pub struct Chance(u64);
 
 impl Chance {

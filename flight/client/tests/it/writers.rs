@@ -1,4 +1,4 @@
-//! Writers, as long as nothing breaks.
+//! Writers without failures.
 
 use std::{sync::Arc, time::Duration};
 
@@ -58,7 +58,7 @@ async fn rows_go_by_time_without_a_flush() {
     let writer = client.writer("log").open().await.unwrap();
     let first = writer.write(rows("t", 0..5)).await.unwrap();
     assert_eq!(first.await.unwrap().rows, 5);
-    // The call is closed by then, for want of work.
+    // By then the idle call has been closed.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let second = writer.write(rows("t", 5..9)).await.unwrap();
     assert_eq!(second.await.unwrap().rows, 4);
@@ -163,7 +163,7 @@ async fn a_producer_goes_on_where_it_was() {
         let stored = writer.write_numbered(number as u64, rows).await.unwrap().await.unwrap();
         assert_eq!(stored.duplicates, u64::from(number <= 5));
     }
-    // Numbers of its own are far above those that somebody may have sent.
+    // The writer's own numbers are far above any number that another process may have sent.
     let own = writer.write(rows("n", 70..80)).await.unwrap();
     assert!(own.number() > 1000);
     assert_eq!(own.await.unwrap().duplicates, 0);
@@ -249,7 +249,7 @@ async fn a_batch_that_is_too_large_is_refused_by_either_side() {
     let error = writer.write_numbered(1, bodies(65, 1 << 20)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidBatch);
     assert!(error.to_string().contains("65 rows under one number"), "{error}");
-    // In pieces it goes.
+    // A batch cut into pieces succeeds.
     writer.write(bodies(65, 1 << 20)).await.unwrap();
     assert_eq!(writer.close().await.unwrap().rows, 65);
 

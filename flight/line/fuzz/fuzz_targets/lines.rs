@@ -1,7 +1,7 @@
-//! What clients send as line protocol, to tables that exist and to those that do not.
+//! Fuzzer: line protocol from clients, for tables that exist and tables that do not.
 //!
-//! The first byte of an input says what is done with the rest; the second, in pieces of how many
-//! bytes it comes. Text for tables that do not exist is read by the reference as well.
+//! The first byte of an input selects the test; the second byte is the size of the pieces. Text for
+//! tables that do not exist is also read by the reference.
 
 #![no_main]
 #![expect(dead_code, reason = "of the tests' helpers a part is used")]
@@ -90,8 +90,8 @@ fn catalog() -> Catalog {
     ])
 }
 
-/// What a request comes to, read by a parser that has read one before: rows as they are shown, by
-/// line, and errors.
+/// The result of a request, from a parser that has read a request before: rows as text, by line,
+/// and errors.
 fn read(
     text: &[u8],
     piece: usize,
@@ -124,13 +124,13 @@ fn read(
         for (row, number) in numbers.into_iter().enumerate() {
             let values =
                 schema.fields().iter().zip(batch.columns()).filter_map(|(field, column)| {
-                    // A tag that came first in a later batch is not of the key.
+                    // A tag that came first in a later batch is not part of the key.
                     let empty =
                         column.as_string_view_opt().is_some_and(|text| text.value(row).is_empty());
                     (!empty && column.is_valid(row))
                         .then(|| format!("{} {:?}", field.name(), column.slice(row, 1)))
                 });
-            // So do the columns come in another order.
+            // The columns come in another order for the same reason.
             let mut values: Vec<_> = values.collect();
             values.sort();
             lines.push((number, values.join("\n")));

@@ -16,11 +16,11 @@ use super::{Column, Refusal, Values};
 use crate::FieldValue;
 
 impl Column {
-    /// The array of a batch of so many rows, of a type that may be another than the one that the
-    /// values were collected for: the table may have changed since.
+    /// The array of a batch of `rows` rows. The type may differ from the type at the time of
+    /// reading, since the table may have changed meanwhile.
     ///
     /// # Errors
-    /// `DatatypeMismatch` and `NumericOutOfRange` when the other type does not take the values.
+    /// `DatatypeMismatch` and `NumericOutOfRange` if the other type does not take the values.
     pub(crate) fn into_array(mut self, rows: usize, column_type: &ColumnType) -> Result<ArrayRef> {
         if *column_type != self.column_type {
             self = self.converted(column_type)?;
@@ -36,7 +36,7 @@ impl Column {
                 let singles = values.into_iter().map(|value| value as f32).collect();
                 primitive::<Float32Type>(singles, nulls)
             }
-            // Each value was compared with the type's ends when it came.
+            // `push` has checked each value against the range of the type.
             Values::Integer { values, .. } => match column_type {
                 ColumnType::SmallInt => {
                     let small = values.into_iter().map(|value| value as i16).collect();
@@ -65,7 +65,7 @@ impl Column {
         })
     }
 
-    /// The same values, collected for another type.
+    /// Converts the values to another type.
     fn converted(self, column_type: &ColumnType) -> Result<Self> {
         let mut other = Self::new(&self.name, &[], column_type.clone(), self.new);
         let refused = |refusal| match refusal {
@@ -98,7 +98,8 @@ impl Column {
         Ok(other)
     }
 
-    /// The value of a row that is not NULL; `None` also for a number that no [`FieldValue`] holds.
+    /// The value of a row that is not NULL; `None` also for a number outside of every
+    /// [`FieldValue`].
     fn value(&self, row: usize) -> Option<FieldValue<'_>> {
         Some(match &self.values {
             Values::Float { values, .. } => FieldValue::Float(*values.get(row)?),
@@ -125,7 +126,7 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }
 
-/// All rows that are in no gap.
+/// The null buffer: all rows outside of the gaps are valid.
 fn nulls(gaps: &[Range<usize>], rows: usize) -> Option<NullBuffer> {
     gaps.first()?;
     let mut valid = BooleanBufferBuilder::new(rows);

@@ -1,25 +1,25 @@
-//! Where a line ends.
+//! The end of a line.
 
 use memchr::{memchr, memchr2, memchr3};
 
 /// Finds the end of a line that comes in pieces: the first newline that is neither escaped nor
-/// within the quotes of a string. A quote counts where a value may be: behind the first space,
-/// and with more `=` than `,` since then. This is how InfluxDB's scanLine goes about it, so that
-/// lines that are not well made end in the same place.
+/// within the quotes of a string. A quote counts only where a value may stand: behind the first
+/// space, and with more `=` than `,` since then. InfluxDB's scanLine works the same way, so
+/// malformed lines end in the same place.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Boundary {
-    /// The tags are over.
+    /// The tags have ended.
     fields: bool,
     quoted: bool,
-    /// The last byte was a backslash that stands for itself or escapes the next one.
+    /// The last byte was a backslash: either literal, or the escape of the next byte.
     escaped: bool,
-    /// `=` less `,` outside of quotes, since the tags are over.
+    /// Number of `=` minus number of `,` outside of quotes, since the end of the tags.
     balance: i64,
 }
 
 impl Boundary {
-    /// Goes on with the next bytes of the line; returns where in them it ends, its newline
-    /// included. `None`: it goes on behind them.
+    /// Searches the next bytes of the line. Returns the position behind the newline, or `None` if
+    /// the line continues.
     pub(super) fn find(&mut self, data: &[u8]) -> Option<usize> {
         let mut at = 0;
         if self.escaped && !data.is_empty() {
@@ -43,7 +43,7 @@ impl Boundary {
                 b' ' => self.fields = true,
                 b'"' => self.quoted = !self.quoted && self.balance > 0,
                 _ if at + 1 == data.len() => self.escaped = true,
-                // What is escaped, or the first byte of it.
+                // Skips the escaped character, or its first byte.
                 _ => at += 1,
             }
             at += 1;
@@ -56,11 +56,10 @@ impl Boundary {
     }
 }
 
-/// Finds the end of a line that may as well be a comment, which ends at the next newline whatever
-/// it says.
+/// Finds the end of a line or a comment. A comment ends at the next newline, whatever its text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LineEnd {
-    /// There was nothing but spaces yet.
+    /// Only spaces so far.
     Blank(Boundary),
     Comment,
     Line(Boundary),
@@ -93,7 +92,7 @@ impl LineEnd {
     }
 }
 
-/// Bytes of space that a line begins with.
+/// Number of leading spaces and tabs.
 pub(super) fn indent(line: &[u8]) -> usize {
     line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }

@@ -1,4 +1,4 @@
-//! Lines that are new, unusual or wrong.
+//! The slow path: lines that are new, unusual or wrong.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -17,13 +17,13 @@ use crate::{
 
 const MALFORMED: ErrorKind = ErrorKind::BadCopyFormat;
 
-/// What ends a series, a measurement or value, and a key, where it is not escaped.
+/// The bytes that end a series, a measurement or value, and a key, if they are not escaped.
 const SERIES_ENDS: &[u8] = b" \t\n";
 const VALUE_ENDS: &[u8] = b", \t\n";
 const KEY_ENDS: &[u8] = b"=, \t\n";
 
 impl LineParser {
-    /// Takes one line, which has neither leading space nor its newline.
+    /// Reads a line without leading space and without its newline.
     pub(super) fn any_line(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         check_utf8(line)?;
         self.rows.mark();
@@ -83,7 +83,7 @@ impl LineParser {
         row.commit(tick_ns, line_number(self.line + 1))
     }
 
-    /// The series of a line, and where its fields begin.
+    /// The series of a line, and the position of the fields.
     fn series(&mut self, line: &[u8]) -> Result<(SeriesNumber, usize)> {
         let end = name_end(line, 0, SERIES_ENDS);
         let spaces = spaces_from(line, end);
@@ -120,7 +120,7 @@ impl LineParser {
     }
 }
 
-/// A tag that begins at `start`, and where it ends.
+/// The tag at `start`, and the end of the tag.
 fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
@@ -145,7 +145,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     Ok((key, value, end))
 }
 
-/// Takes a field that begins at `start`; returns where it ends.
+/// Reads the field at `start`; returns the end of the field.
 fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) -> Result<usize> {
     let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
@@ -229,7 +229,7 @@ fn check_utf8(line: &[u8]) -> Result<()> {
     .with_hint("send text as UTF-8"))
 }
 
-/// The error of a character that ends a name or series where none can end.
+/// The error of a character that ends a name or series in an invalid place.
 fn stray(line: &[u8], at: usize, hint: &str) -> Error {
     let what = match line.get(at) {
         Some(b'\t') => "a tab",
@@ -255,7 +255,7 @@ fn no_value(field: &str, line: &[u8], start: usize) -> Error {
     Error::new(MALFORMED, message).with_hint(value_hint(raw))
 }
 
-/// How a value can be written that QuestDB's clients write in a way of their own.
+/// A hint for values in a syntax that only QuestDB's clients write.
 fn value_hint(raw: &[u8]) -> &'static str {
     let digits = raw.strip_prefix(b"-").unwrap_or(raw);
     match digits.split_last() {

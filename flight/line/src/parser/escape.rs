@@ -1,8 +1,8 @@
-//! Names and strings as they are meant.
+//! Removes the escapes of names and strings.
 
 use memchr::{memchr, memchr2};
 
-/// What a backslash escapes in a part of a line.
+/// A part of a line, and the characters that a backslash escapes in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// `,` space `\`
@@ -25,8 +25,7 @@ impl Part {
     }
 }
 
-/// Appends a part of a line without its escapes. A backslash before any other character stands
-/// for itself.
+/// Appends a part of a line without its escapes. A backslash before any other character is literal.
 pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some(at) = memchr(b'\\', rest) {
@@ -41,8 +40,7 @@ pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(rest);
 }
 
-/// Where the string ends that begins behind a quote: the place of the other quote, and whether
-/// there are escapes before it.
+/// The position of the closing quote of a string, and true if the string has escapes.
 #[inline]
 pub(super) fn closing_quote(data: &[u8], start: usize) -> Option<(usize, bool)> {
     let mut at = start;
@@ -57,8 +55,8 @@ pub(super) fn closing_quote(data: &[u8], start: usize) -> Option<(usize, bool)> 
     }
 }
 
-/// Where a name ends that begins here: at the first byte of `ends` that is not escaped, or behind
-/// the last byte.
+/// The end of a name that begins at `start`: the first unescaped byte of `ends`, or the end of
+/// `data`.
 pub(super) fn name_end(data: &[u8], start: usize, ends: &[u8]) -> usize {
     let mut at = start;
     loop {

@@ -1,4 +1,4 @@
-//! Lines that are as they nearly always are.
+//! The fast path for ordinary lines.
 
 use memchr::{memchr, memchr2};
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{FieldValue, Row, SeriesNumber, Tables};
 
-/// Longest name of a field that is looked for, as it is written.
+/// Maximal length of a field's name that is looked up, with its escapes.
 const LABEL_BYTES_MAX: usize = 128;
 
-/// Tags that a series may well have.
+/// Typical maximal number of tags of a series.
 const TAGS_EXPECTED: usize = 16;
 
-/// How a line went on behind a value.
+/// The token behind a value.
 enum After {
     Field,
     Timestamp,
@@ -24,9 +24,9 @@ enum After {
 }
 
 impl LineParser {
-    /// Takes the line that begins here, if its series is known or written without escapes, its
-    /// fields are known and nothing about it is wrong; returns where the next one begins. `None`
-    /// leaves nothing behind: the line is to be read with more care.
+    /// Reads the line that begins here, if its series is known or written without escapes, its
+    /// fields are known and the line is correct. Returns the start of the next line. `None` leaves
+    /// nothing behind: the slow path must read the line.
     #[inline]
     pub(super) fn plain_line(
         &mut self,
@@ -62,7 +62,7 @@ impl LineParser {
                 },
             }
         };
-        // Its newline is not counted.
+        // The newline does not count.
         if end - start > self.limits.line_bytes_max + 1 {
             return None;
         }
@@ -80,7 +80,8 @@ impl LineParser {
         Some(end)
     }
 
-    /// The series that a line begins with, and how long it is there: up to the space behind it.
+    /// The series at the beginning of a line, and the length of the identity: up to the space
+    /// behind the identity.
     #[inline]
     fn known_series(&mut self, rest: &[u8]) -> Option<(SeriesNumber, usize)> {
         let generation = self.rows.series.generation;
@@ -89,7 +90,7 @@ impl LineParser {
         }
         let length = memchr2(b' ', b'\n', rest)?;
         let identity = rest.get(..length)?;
-        // Only a backslash right before it can escape the space.
+        // Only a backslash directly before the space can escape the space.
         if identity.last().is_none_or(|last| *last == b'\\') || rest.get(length) != Some(&b' ') {
             return None;
         }
@@ -99,7 +100,7 @@ impl LineParser {
         }
     }
 
-    /// A new series that is written without escapes; `None` also if anything is wrong with it.
+    /// Interns a new series without escapes; `None` also for any error in the series.
     fn plain_series(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
         let odd = |byte: &u8| matches!(byte, b'\\' | b'\t' | b'\0');
         if identity.iter().any(odd) || identity.first() == Some(&b'#') {
@@ -119,7 +120,7 @@ impl LineParser {
     }
 }
 
-/// Takes a field whose column is known; returns where its value ends.
+/// Reads a field whose column is known; returns the end of its value.
 #[inline]
 fn known_field(
     row: &mut Row<'_>,
@@ -159,7 +160,7 @@ fn known_field(
     }
 }
 
-/// A column by its name, where it is not the one that was expected.
+/// Looks up a column by name, if it is not the expected column.
 fn found_field(row: &mut Row<'_>, rest: &[u8]) -> Option<(u32, usize)> {
     let head = rest.get(..LABEL_BYTES_MAX).unwrap_or(rest);
     let length = memchr(b'=', head)?;
@@ -171,7 +172,7 @@ fn found_field(row: &mut Row<'_>, rest: &[u8]) -> Option<(u32, usize)> {
     Some((row.find(name)?, length + 1))
 }
 
-/// Takes a string that begins at `start`; returns where what follows its quote begins.
+/// Reads a string that begins at `start`; returns the position behind its closing quote.
 #[inline]
 fn known_text(
     row: &mut Row<'_>,
@@ -199,7 +200,7 @@ fn known_text(
     Some(end + 1)
 }
 
-/// A boolean, and where it ends.
+/// A boolean, and its end.
 pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
     let rest = data.get(start..)?;
     for (word, value) in [
@@ -221,7 +222,7 @@ pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
     None
 }
 
-/// What follows a value, and where it begins.
+/// The token after a value, and its position.
 #[inline(always)]
 fn after(data: &[u8], at: usize) -> Option<(After, usize)> {
     match data.get(at)? {

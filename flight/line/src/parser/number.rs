@@ -15,13 +15,13 @@ const ZEROS: u64 = b'0' as u64 * ONES;
 /// 10^n.
 const TENS: [u64; 20] = tens();
 
-/// 10^n; all of them are exact.
+/// 10^n; all of these are exact.
 const TENS_EXACT: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Whole numbers up to here are exact as floats.
+/// Whole numbers up to this limit are exact as floats.
 const EXACT_MAX: u64 = 1 << 53;
 
 const fn tens() -> [u64; 20] {
@@ -37,7 +37,7 @@ const fn tens() -> [u64; 20] {
     tens
 }
 
-/// Eight bytes from a place on; zeros where there are none.
+/// Eight bytes from a position on; zeros behind the end of `data`.
 #[inline]
 fn word(data: &[u8], at: usize) -> u64 {
     let rest = data.get(at..).unwrap_or_default();
@@ -52,7 +52,7 @@ fn last_word(rest: &[u8]) -> u64 {
     rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// How many digits a word begins with.
+/// The number of leading digits of a word.
 #[inline]
 fn digits(word: u64) -> u32 {
     let values = word ^ ZEROS;
@@ -61,11 +61,11 @@ fn digits(word: u64) -> u32 {
     others.trailing_zeros() / 8
 }
 
-/// The number that the first digits of a word are, 1 … 8 of them.
+/// The value of the first digits of a word, 1 … 8 digits.
 #[inline]
 fn value(word: u64, digits: u32) -> u64 {
     let eight = (word ^ ZEROS) << (64 - 8 * digits);
-    // Pairs, then all: by Johnny Lee and Daniel Lemire.
+    // First pairs of digits, then all digits: the method of Johnny Lee and Daniel Lemire.
     let pairs = eight.wrapping_mul(10).wrapping_add(eight >> 8);
     let high = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
     let low = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
@@ -81,11 +81,11 @@ fn ten(digits: u32) -> u64 {
 struct Digits {
     /// `None` beyond 64 bits.
     value: Option<u64>,
-    /// Where they end.
+    /// The end of the digits.
     end: usize,
 }
 
-/// All digits from a place on; `None` when there are none.
+/// All digits from a position on; `None` without any digit.
 #[inline(always)]
 fn run(data: &[u8], start: usize) -> Option<Digits> {
     let first = word(data, start);
@@ -114,14 +114,14 @@ fn longer_run(data: &[u8], mut end: usize, value_so_far: u64) -> Digits {
     }
 }
 
-/// What stands where a number may.
+/// The result of reading a number.
 #[derive(Debug, PartialEq)]
 pub(super) enum Number {
-    /// A number, and where it ends.
+    /// A number, and its end.
     Is(FieldValue<'static>, usize),
-    /// It is written as a number, which its kind cannot hold.
+    /// A number beyond the range of its kind.
     OutOfRange,
-    /// It is not written as a number.
+    /// Not a number.
     Not,
 }
 
@@ -148,7 +148,7 @@ pub(super) fn number(data: &[u8], start: usize) -> Number {
             b'u' if !negative => return Number::Is(FieldValue::Unsigned(whole as u64), end + 1),
             b'.' => return fraction(data, start, negative, Some(whole as u64), end),
             b'e' | b'E' => return any_float(data, start, end),
-            // -0 is a float of its own.
+            // -0 is a float different from 0.
             _ => {
                 let float = whole as f64;
                 let float = if negative { -float } else { float };
@@ -176,13 +176,13 @@ fn long_number(data: &[u8], start: usize, negative: bool, whole: Digits) -> Numb
     }
 }
 
-/// A float whose point is at `point`; `whole` is what stands before it.
+/// A float with its point at `point`; `whole` is the part before the point.
 #[inline(always)]
 fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point: usize) -> Number {
     let Some(digits) = run(data, point + 1) else { return Number::Not };
     let count = digits.end - point - 1;
     let exact = || {
-        // A number and a power of ten that both are exact give the nearest float.
+        // A number and a power of ten, both exact, give the nearest float.
         let scale = *TENS.get(count)?;
         let units = whole?.checked_mul(scale)?.checked_add(digits.value?)?;
         (units <= EXACT_MAX).then_some(())?;
@@ -197,7 +197,7 @@ fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point
     }
 }
 
-/// A float that has been read up to `end`: all but its exponent.
+/// A float that has been read up to `end`: everything but its exponent.
 fn any_float(data: &[u8], start: usize, mut end: usize) -> Number {
     if let Some(b'e' | b'E') = data.get(end) {
         let sign = matches!(data.get(end + 1), Some(b'+' | b'-'));
@@ -213,10 +213,10 @@ fn any_float(data: &[u8], start: usize, mut end: usize) -> Number {
     }
 }
 
-/// What stands where a timestamp may.
+/// The result of reading a timestamp.
 #[derive(Debug, PartialEq)]
 pub(super) enum Timestamp {
-    /// A timestamp, and where it ends.
+    /// A timestamp, and its end.
     Is(i64, usize),
     /// Beyond 64 bits.
     OutOfRange,
@@ -224,7 +224,7 @@ pub(super) enum Timestamp {
     Not,
 }
 
-/// A timestamp, in whatever unit.
+/// A timestamp, in any unit.
 #[inline(always)]
 pub(super) fn timestamp(data: &[u8], start: usize) -> Timestamp {
     let negative = data.get(start) == Some(&b'-');

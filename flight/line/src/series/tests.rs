@@ -18,7 +18,7 @@ fn the_series_that_followed_is_guessed() {
     assert_eq!(cache.find(b"a"), Some(a));
     assert_eq!(cache.guess(b"b f=1"), Some((b, 1)));
     assert_eq!(cache.guess(b"ab f=1"), Some((ab, 2)));
-    // Around to the first; then not what followed, and not its whole identity.
+    // A full circle back to the first series; then a wrong successor, and an incomplete identity.
     assert_eq!(cache.guess(b"a f=1"), Some((a, 1)));
     assert_eq!(cache.guess(b"ab f=1"), None);
     assert_eq!(cache.guess(b"bc f=1"), None);

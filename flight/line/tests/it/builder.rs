@@ -1,4 +1,4 @@
-//! The builder without a text: what a decoder of another protocol does.
+//! The builder without text, as a decoder of another protocol uses it.
 
 use arrow::{array::AsArray, datatypes::Float64Type};
 use stratalog_line::{FieldValue, RowBuilder, RowLimits};
@@ -26,7 +26,7 @@ fn rows_of_series_that_another_decoder_names() {
             if tick % 2 == 0 {
                 row.push("note", FieldValue::Text("even")).unwrap();
             }
-            // Dropped, a row leaves nothing behind.
+            // A dropped row leaves nothing behind.
             if tick == 5 {
                 row.push("late", FieldValue::Boolean(true)).unwrap();
                 continue;

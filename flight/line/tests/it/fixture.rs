@@ -1,4 +1,4 @@
-//! A catalog of tables that does what the data asks for.
+//! A catalog that creates the tables and columns of the data.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +14,7 @@ use stratalog_model::{
     Durability, LatePolicy, SchemaVersion, TickScale, TickSource, Tiering, tick::Granularity,
 };
 
-/// The tick of lines without one.
+/// The tick of lines without a timestamp.
 pub const NOW_NS: i64 = 1_700_000_000_000_000_000;
 
 pub const REQUEST: LineRequest = LineRequest { precision: Precision::Nanosecond, now_ns: NOW_NS };
@@ -30,7 +30,7 @@ impl Tables for Catalog {
     }
 }
 
-/// A table of these columns, all nullable but key and tick; the last of the key is the tick.
+/// A table of these columns, all nullable except key and tick; the last key column is the tick.
 pub fn table(name: &str, columns: &[(&str, ColumnType)], key: &[&str]) -> ChronicleDefinition {
     let id = |name: &str| {
         let at = columns.iter().position(|(other, _)| *other == name);
@@ -86,7 +86,7 @@ impl Catalog {
         Self(tables.into_iter().map(|table| (table.name.clone(), Arc::new(table))).collect())
     }
 
-    /// The table of the rows, made or made wider for them.
+    /// Creates or widens the table of the rows.
     pub fn made_for(&mut self, rows: &TableRows) -> Arc<ChronicleDefinition> {
         let known = self.0.get(rows.measurement());
         let mut columns: Vec<_> = known.map_or(vec![(TIME_COLUMN.to_string(), NS)], |known| {
@@ -98,7 +98,7 @@ impl Catalog {
             known.key_columns.iter().map(|id| name(*id)).collect()
         });
         let tick = known.map_or(TIME_COLUMN, |known| &known.tick().unwrap().name).to_string();
-        // Of several batches of one request, the first one's are there already.
+        // With several batches of one request, the columns of the first batch exist already.
         let is_new = |name: &str| known.is_none_or(|known| known.column_named(name).is_none());
         for tag in rows.new_tags().iter().filter(|tag| is_new(tag)) {
             columns.push((tag.clone(), ColumnType::Text));
@@ -117,7 +117,7 @@ impl Catalog {
     }
 }
 
-/// A request in one piece, to a parser of its own.
+/// Reads a request in one piece, with a new parser.
 pub fn read(catalog: &Catalog, text: &str) -> Outcome {
     read_pieces(catalog, text.as_bytes(), usize::MAX, LineLimits::default())
 }
@@ -131,7 +131,7 @@ pub fn read_pieces(catalog: &Catalog, text: &[u8], piece: usize, limits: LineLim
     parser.finish(catalog).unwrap()
 }
 
-/// The batches of an outcome, by table; several of one table together.
+/// The batches of an outcome, by table; several batches of a table are concatenated.
 pub fn batches(catalog: &mut Catalog, rows: Vec<TableRows>) -> BTreeMap<String, RecordBatch> {
     let mut all: BTreeMap<String, RecordBatch> = BTreeMap::new();
     for rows in rows {

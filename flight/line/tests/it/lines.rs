@@ -1,4 +1,4 @@
-//! Lines as they come: their errors, their numbers, their pieces.
+//! Lines: their errors, their numbers, their pieces.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use stratalog_model::{ChronicleDefinition, ColumnType, ErrorKind};
 
 use crate::fixture::{Catalog, NS, REQUEST, read, read_pieces, table};
 
-/// The messages of a request, with their lines.
+/// The error messages of a request, with their lines.
 fn errors(text: &str) -> Vec<String> {
     read(&Catalog::default(), text).errors.iter().map(ToString::to_string).collect()
 }
@@ -243,11 +243,11 @@ fn what_is_kept_is_bounded() {
             "line 4: table \"a\" would have more than 4 columns; write what differs from line to line as a value, not as a name"
         ]
     );
-    // Lines that are refused count for no table and no tag.
+    // Refused lines do not count for the limits of tables and tags.
     let refused: Vec<_> = messages("a,t=1 v=?\nb,u=1 v=?\nc,w=1 v=1\nd v=1\ne v=1\n");
     assert_eq!(refused.len(), 3);
     assert!(refused[2].starts_with("line 5: measurement \"e\" is one more than the 2"));
-    // Series come and go.
+    // Series are cached and evicted.
     let many: String = (0..18).map(|series| format!("a,t={} v={series}\n", series % 6)).collect();
     let outcome = read(&many);
     assert_eq!(outcome.lines_ok, 18);
@@ -260,7 +260,7 @@ fn what_is_kept_is_bounded() {
     let error = parser.push("m v=1\n".repeat(21).as_bytes(), &Catalog::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert_eq!(error.message(), "the request has more than 20 lines");
-    // After too many tables, or columns of lines that were refused, all are forgotten.
+    // After too many tables, or too many columns of refused lines, the cache is emptied.
     let catalog = Catalog::default();
     for round in 0..10 {
         parser.begin(REQUEST);
@@ -349,7 +349,7 @@ fn half_a_line_of_a_stream_can_be_dropped() {
     assert_eq!((outcome.tables[0].rows(), outcome.lines_failed), (1, 0));
 }
 
-/// A catalog whose tables take no tags that they have no column for.
+/// A catalog whose tables refuse tags without a column.
 struct Closed(Catalog);
 
 impl Tables for Closed {
@@ -382,7 +382,7 @@ fn a_tag_that_the_key_lacks_refuses_its_line_alone() {
     }
 }
 
-/// Reads text within a bound for rows; each time it is met, the rows are taken.
+/// Reads text with a limit for rows; takes the rows each time the limit is reached.
 fn in_batches(text: &str, rows_bytes_max: usize, piece: usize) -> (Vec<usize>, u64) {
     let catalog = Catalog::default();
     let mut parser = LineParser::new(LineLimits::default());
@@ -393,7 +393,7 @@ fn in_batches(text: &str, rows_bytes_max: usize, piece: usize) -> (Vec<usize>, u
             let taken = parser.push_within(rest, rows_bytes_max, &catalog).unwrap();
             rest = &rest[taken..];
             if parser.bytes() >= rows_bytes_max {
-                // One row more than the bound at most, NULLs included.
+                // At most one row more than the limit, NULLs included.
                 assert!(parser.bytes() < rows_bytes_max + 64 * 1024, "{}", parser.bytes());
                 batches.push(parser.take().iter().map(|rows| rows.rows()).sum());
             }
@@ -451,7 +451,7 @@ fn nothing_behind_a_refused_line_is_taken_when_a_stream_stops_there() {
         let outcome = parser.finish(&catalog).unwrap();
         assert_eq!((outcome.lines_ok, outcome.lines_failed, outcome.tables.len()), (2, 1, 1));
         assert_eq!((outcome.tables[0].rows(), outcome.errors[0].line), (2, 3));
-        // The next request is one of its own.
+        // The next request starts anew.
         parser.begin(REQUEST);
         parser.push(text.as_bytes(), &catalog).unwrap();
         assert_eq!(parser.finish(&catalog).unwrap().lines_ok, 4);

@@ -1,5 +1,5 @@
-//! The same requests through the reference's parser and ours. What we do otherwise is in
-//! [`Model::take`], [`reference`] and [`compare`], reason by reason.
+//! The same requests through the reference's parser and this parser. The intended differences are
+//! in [`Model::take`], [`reference`] and [`compare`], each with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use stratalog_model::chronicle::SYSTEM_COLUMNS;
 
 use crate::fixture::{Catalog, NOW_NS, read_pieces};
 
-/// A value, so that floats can be compared.
+/// A value in a form that compares floats.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Float(u64),
@@ -23,10 +23,10 @@ pub enum Value {
     Boolean(bool),
 }
 
-/// A line: its number, and its table, tick, tags and fields, or why there are none.
+/// A line: its number, and its table, tick, tags and fields, or the reason for its refusal.
 pub type Line = (u64, Result<(String, i64, BTreeMap<String, Value>), String>);
 
-/// What is expected of a parser that sees a new database.
+/// The expected behaviour of a parser with a new database.
 #[derive(Default)]
 struct Model {
     kinds: BTreeMap<(String, String), std::mem::Discriminant<Value>>,
@@ -35,7 +35,7 @@ struct Model {
 }
 
 impl Model {
-    /// What must become of a line that the reference reads. Ours refuses some of these.
+    /// The expected result of a line that the reference reads. This parser refuses some of them.
     fn take(
         &mut self,
         line: &ParsedLine<'_>,
@@ -85,7 +85,7 @@ impl Model {
                     .any(|v| std::mem::discriminant(v) == kind)
             };
             match self.kinds.get(&place) {
-                // A column made for one kind of integers takes the other within its range.
+                // A column for one kind of integers takes the other kind within its range.
                 Some(known) if number(*known) && number(kind) => {
                     let unsigned = *known == std::mem::discriminant(&Value::Unsigned(0));
                     let fits = match value {
@@ -121,8 +121,8 @@ impl Model {
     }
 }
 
-/// What the reference says of one of its lines; `None` for a blank one or a comment. It knows
-/// neither carriage returns nor spaces behind the last field.
+/// The reference's result for one of its lines; `None` for a blank line or a comment. The reference
+/// knows neither carriage returns nor spaces behind the last field.
 fn reference(line: &str) -> Option<Result<ParsedLine<'_>, String>> {
     let plain = parse_lines(line).next()?;
     if plain.is_ok() {
@@ -132,8 +132,8 @@ fn reference(line: &str) -> Option<Result<ParsedLine<'_>, String>> {
     parse_lines(trimmed).next().map(|parsed| parsed.map_err(|error| error.to_string()))
 }
 
-/// Whether a key has a comma, which the reference takes without a backslash too, where ours
-/// suspects that a value is missing.
+/// True if a key has a comma. The reference also takes a comma without a backslash; this parser
+/// suspects a missing value.
 fn has_comma(line: &ParsedLine<'_>) -> bool {
     let tags = line.series.tag_set.iter().flatten();
     tags.map(|(key, _)| key)
@@ -163,7 +163,7 @@ fn values_of(batch: &RecordBatch, row: usize) -> BTreeMap<String, Value> {
             DataType::Boolean => Value::Boolean(column.as_boolean().value(row)),
             other => panic!("{other}"),
         };
-        // A tag that the series does not have.
+        // A tag that the series lacks.
         if value != Value::Text(String::new()) || field.is_nullable() {
             values.insert(field.name().clone(), value);
         }
@@ -171,7 +171,7 @@ fn values_of(batch: &RecordBatch, row: usize) -> BTreeMap<String, Value> {
     values
 }
 
-/// Integers of either kind as one.
+/// Compares values; integers of both kinds are equal.
 fn same(ours: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
     let plain = |value: &Value| match value {
         Value::Unsigned(value) => {
@@ -183,7 +183,7 @@ fn same(ours: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool
         && ours.iter().zip(other).all(|((a, x), (b, y))| a == b && plain(x) == plain(y))
 }
 
-/// All lines that ours reads, in their order.
+/// All lines read by this parser, in order.
 pub fn ours(text: &[u8], piece: usize, limits: LineLimits) -> Vec<Line> {
     let mut catalog = Catalog::default();
     let outcome = read_pieces(&catalog, text, piece, limits);
@@ -209,14 +209,14 @@ pub fn ours(text: &[u8], piece: usize, limits: LineLimits) -> Vec<Line> {
     lines
 }
 
-/// Reads the text with both, whole and in pieces, and compares line by line; `Err` says where they
-/// differ without a reason.
+/// Reads the text with both parsers, whole and in pieces, and compares line by line; `Err`
+/// describes a difference without a reason.
 pub fn compare(text: &str, piece: usize, limits: LineLimits) -> Result<(), String> {
     let whole = ours(text.as_bytes(), usize::MAX, limits);
     if ours(text.as_bytes(), piece, limits) != whole {
         return Err(format!("not the same in pieces of {piece}"));
     }
-    // The reference looks for quotes in comments, and goes on behind their first newline.
+    // The reference also looks for quotes in comments, and continues behind their first newline.
     let comment = |line: &&str| line.trim_start_matches([' ', '\t', '\n']).starts_with('#');
     if split_lines(text).filter(comment).any(|line| line.contains('\n')) {
         return Ok(());

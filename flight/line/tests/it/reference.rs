@@ -1,11 +1,11 @@
-//! Requests of every form, well made and not, through the reference's parser and ours.
+//! Requests of every form, correct and malformed, through the reference's parser and this parser.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use stratalog_line::{LineLimits, RowLimits};
 
 use crate::model::compare;
 
-/// The cache of series is emptied now and then.
+/// Small limits, so that the cache of series is emptied now and then.
 const LIMITS: LineLimits = LineLimits {
     line_bytes_max: 1 << 20,
     request_lines_max: 1_000,
@@ -20,7 +20,7 @@ const LIMITS: LineLimits = LineLimits {
     },
 };
 
-/// A name, as it is written.
+/// A name with its escapes.
 fn name(also: &'static str) -> impl Strategy<Value = String> {
     let plain = "[a-d][a-d_.0-9é\"=, \\\\]{0,4}[a-dé]|[a-d]|[a-d]|[a-d]|[a-d]{60,66}|time";
     (plain, any::<bool>()).prop_map(move |(name, twice)| {
@@ -71,7 +71,7 @@ fn request() -> impl Strategy<Value = String> {
     let other = select(vec!["\n", "  \n", "# a comment\n", "#\n", "\r\n"]).prop_map(String::from);
     let lines = vec(prop_oneof![9 => line(), 1 => other], 0..8);
     (lines, any::<bool>()).prop_map(|(lines, cut)| {
-        // The same series come again, so that they are known.
+        // The same series again, so that the parser knows them.
         let mut text = lines.concat();
         text.push_str(&lines.concat());
         if cut {
@@ -81,7 +81,7 @@ fn request() -> impl Strategy<Value = String> {
     })
 }
 
-/// A request with some bytes of it changed.
+/// A request with some changed bytes.
 fn damaged() -> impl Strategy<Value = String> {
     let edits =
         vec((any::<prop::sample::Index>(), 0..3_u8, "[a ,=\"\\\\\n\r\t0-9iuteE.#\0-]"), 1..6);

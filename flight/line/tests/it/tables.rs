@@ -1,4 +1,4 @@
-//! What becomes of values in the columns that a table has, and in those that it lacks.
+//! Values in existing columns and in missing columns of a table.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn a_table_made_by_sql() {
     assert_eq!(outcome.errors, []);
     assert!(outcome.tables[0].new_tags().is_empty() && outcome.tables[0].new_fields().is_empty());
     let batch = batches(&mut catalog, outcome.tables).remove("m").unwrap();
-    // Cut down to milliseconds, towards the past.
+    // Rounded down to milliseconds, towards the past.
     let ticks = column(&batch, "seen_at").as_primitive::<TimestampMillisecondType>();
     assert_eq!(*ticks.values(), [1_700_000_000_000, -1, 0]);
     assert_eq!(
@@ -187,7 +187,7 @@ fn values_that_no_column_takes() {
             "field \"note\" of table \"m\" has two values in the line; keep one of the two",
         ),
     ] {
-        // A line before it that is right, so that the second one is read as usual.
+        // A correct line first, so that the fast path is tried for the second line.
         let outcome = read(&catalog, &format!("m b=1i 1\n{line}\nm b=2i 3\n"));
         assert_eq!(outcome.errors.len(), 1, "{line}");
         let error = &outcome.errors[0];
@@ -230,7 +230,7 @@ fn tags_and_fields_that_a_table_lacks() {
     let rows = &outcome.tables[0];
     assert_eq!(rows.new_tags(), ["rack"]);
     assert_eq!(rows.new_fields(), [("w".to_string(), ColumnType::BigInt)]);
-    // Without the columns there is no batch.
+    // Without the columns the batch fails.
     let narrow = Arc::clone(rows.definition().unwrap());
     let error = read(&catalog, "m w=1i\n").tables.remove(0).into_batch(&narrow).unwrap_err();
     assert_eq!(error.message(), "table \"m\" has no column for field \"w\"");
@@ -282,14 +282,14 @@ fn a_parser_asks_again_with_each_request() {
     for round in 0..3 {
         parser.begin(REQUEST);
         parser.push(b"m,k=a v=1i 1\n", &catalog).unwrap();
-        // The kind that a new field was found to have holds on within the request …
+        // The kind found for a new field stays valid within the request …
         let first = parser.take();
         assert_eq!(first[0].new_fields().len(), usize::from(round == 0));
         let _ = batches(&mut catalog, first);
         parser.push(b"m,k=a v=2i 2\n", &catalog).unwrap();
         let second = parser.take();
         assert_eq!(second[0].new_fields().len(), usize::from(round == 0));
-        // … or until the parser is told.
+        // … or until the parser is refreshed.
         parser.refresh();
         let outcome = {
             parser.push(b"m,k=a v=3i 3\nm,k=a v=t 4\n", &catalog).unwrap();
@@ -298,7 +298,7 @@ fn a_parser_asks_again_with_each_request() {
         assert_eq!((outcome.lines_ok, outcome.lines_failed), (3, 1));
         assert!(outcome.tables[0].new_fields().is_empty());
     }
-    // What was not taken is dropped.
+    // Rows that were not taken are dropped.
     parser.begin(REQUEST);
     parser.push(b"m,k=a v=1i 1\nm,k=a v=", &catalog).unwrap();
     parser.begin(REQUEST);
@@ -323,14 +323,14 @@ fn known_series_meet_a_changed_table() {
         let outcome = read(&with(ColumnType::Text), text);
         assert_eq!(outcome.lines_ok, 2);
         assert!(outcome.tables[0].new_tags().is_empty());
-        // The tag is a number there.
+        // The tag is a number in this table.
         let outcome = read(&with(ColumnType::BigInt), text);
         assert_eq!(outcome.lines_failed, 2);
         assert_eq!(
             outcome.errors[1].message,
             "tag \"host\" of table \"m\": the column is of type bigint, and tags are text; write it as a field, with an integer, 1i"
         );
-        // There is no such table, and what was new is new again.
+        // Without the table, new fields are new again.
         for kind in ["1", "t", "2i"] {
             let text = format!("m,host=a,rack=1 w={kind} 1\nm,host=b v={kind} 2\n");
             let outcome = read(&Catalog::default(), &text);

@@ -1,5 +1,5 @@
-"""ChronoLog's API for Stratalog: chronicles of events that are acquired, recorded to, played back, replayed
-and followed. Everything here waits; `stratalog.aio` is the same for asyncio.
+"""ChronoLog's API for Stratalog: acquire chronicles of events, record to them, play them back, replay and
+follow them. All calls block; `stratalog.aio` is the same API for asyncio.
 
     import stratalog
 
@@ -11,7 +11,7 @@ and followed. Everything here waits; `stratalog.aio` is the same for asyncio.
                 print(event.time_ns, event.payload)
 
 Times are nanoseconds since 1970, UTC, or aware `datetime`s. Errors are `stratalog.Error` and its subclasses.
-Objects may be used by several threads at a time, but for replays and subscriptions.
+Objects may be used by several threads concurrently, except replays and subscriptions.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def connect(
 ) -> Chronolog:
     """Connects to `chronolog://[user[:password]@]host[:port][/database]`, logs in, and compares the clocks.
 
-    `connect_seconds` is how long connecting may take (10), `retry_seconds` for how long what is safe to do again
-    is tried again (30). Raises `Invalid` for what is no such URL, and `ConnectionFailed`.
+    `connect_seconds` is the timeout of connecting (default 10). `retry_seconds` is the time for repeating safe
+    requests after a failure (default 30). Raises `Invalid` for an invalid URL, and `ConnectionFailed`.
     """
     return Chronolog(_native.connect(
         url, user=user, password=password, database=database, application_name=application_name,
@@ -51,7 +51,7 @@ def connect(
 
 
 class Chronolog:
-    """A connection to Stratalog. It reconnects by itself, and compares the clocks every ten seconds."""
+    """A connection to Stratalog. It reconnects automatically, and compares the clocks every ten seconds."""
 
     def __init__(self, native: _native.Chronolog) -> None:
         self._native = native
@@ -63,17 +63,17 @@ class Chronolog:
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Ends the connection, and releases whatever was acquired over it. What was appended and not flushed may
-        be stored or not."""
+        """Ends the connection, and releases all its acquisitions. Appended events without a flush may or may not
+        be stored."""
         self._native.disconnect().wait()
 
     def sync_clock(self) -> ClockSync:
-        """Compares the clocks: the server's time (the *base*) and the drift rate. It is done by itself, too."""
+        """Compares the clocks: the server's time (the *base*) and the drift rate. Also runs automatically."""
         return self._native.sync_clock().wait()
 
     def time_ns(self) -> int:
-        """The server's time, without asking it; each call tells a later one than the call before, unless that
-        was more than a minute ahead, as this machine's clock had leapt."""
+        """The server's time, without a round trip. Each call returns a later time than the call before, except
+        after this machine's clock has jumped more than a minute ahead."""
         told = self._native.time_ns()
         return told[0] if told else self.sync_clock().time_ns
 
@@ -88,29 +88,29 @@ class Chronolog:
     ) -> None:
         """Creates a chronicle of raw events: a table with the columns `time` and `payload`.
 
-        `index` is the unit of its ticks, from "1ns" to "1d". `collision` says what becomes of a second event with
-        the same tick: "all" are kept, or the "last", the "first", or the "next" tick is taken. `tags` are options of
+        `index` is the unit of its ticks, from "1ns" to "1d". `collision` is the rule for a second event with
+        the same tick: keep "all", the "last" or the "first", or use the "next" free tick. `tags` are options of
         CREATE TABLE: `retention="90d"`, `durability="relaxed"`, `acceptance_window="5s"`, `pin_for="1h"`.
 
-        Raises `Refused`: 42P07 when there is one of the name, 22023 for tags that cannot be.
+        Raises `Refused`: 42P07 if a table of this name exists, 22023 for invalid tags.
         """
         self._native.create(name, index, collision, time_source, options_of(tags)).wait()
 
     def edit(self, name: str, *, new_name: Optional[str] = None, index: Optional[str] = None, **tags: str) -> None:
         """Changes a chronicle: its tags, then its name.
 
-        `index` makes the index coarser, to a whole multiple of what it is now: the system column `_group` counts in it
-        from then on. Ticks, their order and collisions stay as they are.
+        `index` makes the index coarser, to a whole multiple of the present index: from then on the system column
+        `_group` counts in the new unit. Ticks, their order and collisions stay unchanged.
 
-        Raises `Refused`: 55P02 for a finer index, 22023 for one that is no multiple.
+        Raises `Refused`: 55P02 for a finer index, 22023 for an index that is not a multiple.
         """
         self._native.edit(name, new_name, index, options_of(tags)).wait()
 
     def destroy(self, name: str, how: Literal["sync", "async", "force"] = "sync") -> None:
         """Destroys a chronicle with all of its events.
 
-        "sync": now, and `Refused` (55006) while somebody has acquired it; "async": as soon as the last has
-        released it; "force": now, whoever has acquired it.
+        "sync": now, with `Refused` (55006) while a session holds the chronicle; "async": after the last release;
+        "force": now, even if sessions hold the chronicle.
         """
         self._native.destroy(name, how).wait()
 
@@ -127,14 +127,15 @@ class Chronolog:
         retry_collisions: bool = False,
         durability: Optional[Durability] = None,
     ) -> Chronicle:
-        """Acquires a chronicle, or any other table: a handle with a session of its own.
+        """Acquires a chronicle, or any other table, and returns a handle with its own session.
 
-        `exclusive`: nobody else writes; all may read. `range`: only a part, by time or tick. `seconds`: for so long
-        and not longer; otherwise until it is released, and `lease` is how long others wait if this process dies.
-        `wait`: False fails where others have it (55P03), a number after so many seconds.
+        `exclusive`: no other session may write; all may read. `range`: only a part, by time or tick. `seconds`: hold
+        the chronicle only for this time; by default until the release. `lease`: if this process dies, others wait
+        for this time. `wait`: False fails immediately if others hold the chronicle (55P03), a number fails after
+        this many seconds.
 
-        `new_ticks` is how often an event is given another tick when the server finds its own too old (SL001);
-        `retry_collisions` has the same done for a tick that is taken (SL002).
+        `new_ticks` is the maximal number of new ticks for an event whose tick the server refuses as too old or too
+        far ahead (SL001); `retry_collisions` also assigns new ticks if the tick belongs to another event (SL002).
         """
         waiting, wait_seconds = waits(wait)
         return Chronicle(self._native.acquire(
@@ -143,13 +144,13 @@ class Chronolog:
         ).wait())
 
     def execute(self, sql: str) -> int:
-        """Carries a statement of SQL out; how many rows it changed."""
+        """Runs an SQL statement and returns the number of changed rows."""
         return self._native.execute(sql).wait()
 
 
 class Chronicle(Handle):
-    """The handle of an acquired chronicle. When the server begins anew it acquires again, and nothing that it
-    records is lost or stored twice."""
+    """The handle of an acquired chronicle. After a server restart the handle acquires again; no recorded event is
+    lost or stored twice."""
 
     def __enter__(self) -> Chronicle:
         return self
@@ -158,42 +159,42 @@ class Chronicle(Handle):
         self.release()
 
     def record(self, payload: bytes) -> Receipt:
-        """Records an event, and returns when it is stored, as durable as was asked for.
+        """Records an event, and returns when it is stored with the requested durability.
 
-        Raises `Refused`: SL001 outside of the acceptance window, SL002 for a tick that is taken, 44000 outside of
-        what was acquired.
+        Raises `Refused`: SL001 outside of the acceptance window, SL002 for a tick of another event, 44000 outside of
+        the acquired part.
         """
         return self._native.record(payload).wait()
 
     def record_batch(self, payloads: Iterable[bytes]) -> list[Receipt]:
-        """Records events, each with a tick of its own, in this order: all of them or none, up to 65,536 events and
-        4 MiB; more are stored in parts."""
+        """Records events in this order, each with its own tick. Up to 65,536 events and 4 MiB are stored atomically;
+        a larger batch is stored in parts."""
         return self._native.record_batch(list(payloads)).wait()
 
     def append(self, payload: bytes) -> Pending:
-        """Records an event, and returns once there is room for it in memory: pipelined."""
+        """Records an event in a pipeline: returns as soon as the buffer has room for the event."""
         return Pending(self._native.append(payload).wait())
 
     def flush(self) -> int:
-        """Waits until all events that were appended are stored: how many were since the last time.
+        """Waits until all appended events are stored, and returns their number since the last flush.
 
-        Raises `Refused` for events that were refused and that nobody waited for.
+        Raises `Refused` for refused events without a waiting caller.
         """
         return self._native.flush().wait()
 
     def playback(self, count: int = 1) -> list[Event]:
-        """The newest events, the newest first: nothing that is dated later than the call."""
+        """The newest events, newest first. Events dated later than the call are omitted."""
         return self._native.playback(count).wait()
 
     def replay(self, ranges: Union[Range, Sequence[Range], None] = None, constraint: Optional[str] = None) -> Replay:
-        """The events of any of the ranges, in the order of ticks, each once; all events without ranges.
+        """The events of all ranges, in the order of ticks, each event once; without ranges, all events.
 
-        `constraint` is a condition of SQL on `time`, `payload`, `_tick`, `_group` and `_gsn`: `"length(payload) > 100"`.
+        `constraint` is an SQL condition on `time`, `payload`, `_tick`, `_group` and `_gsn`: `"length(payload) > 100"`.
         """
         return Replay(self._native.replay(ranges_of(ranges), constraint).wait())
 
     def read_record(self, gsn: int) -> Optional[Event]:
-        """The event at a position, whose commit is waited for; None when it is another table's."""
+        """The event at a position; waits for its commit. None if the event belongs to another table."""
         return self._native.read_record(gsn).wait()
 
     def subscribe(
@@ -204,41 +205,40 @@ class Chronicle(Handle):
         live: bool = False,
         constraint: Optional[str] = None,
     ) -> Subscription:
-        """Events in the order of commits, the same for every subscriber: first what there is, then what comes.
+        """Events in the order of commits, which is the same for every subscriber: first the history, then new events.
 
-        It begins with the first event that there is, with the position `gsn`, with the first commit that has an
-        event of `time` or later, or with what comes from now on, if `live`. When the connection breaks it goes on
-        where it was.
+        The subscription begins with the first event, with the position `gsn`, with the first commit that has an
+        event of `time` or later, or only with new events if `live`. After a broken connection the subscription
+        continues at its position.
         """
         return Subscription(self._native.subscribe(*start_of(gsn, time, live), constraint).wait())
 
     def release(self) -> None:
-        """Releases the chronicle, once what was appended is stored. The handle is of no use any more."""
+        """Releases the chronicle after storing all appended events. The handle becomes unusable."""
         self._native.release().wait()
 
     def release_in(self, seconds: float) -> None:
-        """Releases the chronicle by itself when so much time has passed; until then the handle can be used."""
+        """Schedules the release after this time; until then the handle stays usable."""
         self._native.release_in(seconds).wait()
 
     def execute(self, sql: str) -> int:
-        """Carries a statement of SQL out, in the session of this handle; how many rows it changed."""
+        """Runs an SQL statement in the session of this handle; returns the number of changed rows."""
         return self._native.execute(sql).wait()
 
 
 class Pending:
-    """An event that is on its way. Only who waits for it has it recorded with another tick when its own is
-    refused."""
+    """An event on its way. An event only gets a new tick after a refusal if a caller waits for its result."""
 
     def __init__(self, native: _native.Call[Receipt]) -> None:
         self._native = native
 
     def result(self) -> Receipt:
-        """Waits until it is stored; once."""
+        """Waits until the event is stored. Call only once."""
         return self._native.wait()
 
 
 class Replay(Reader[Event]):
-    """The events of a replay, read from the server as they are asked for."""
+    """The events of a replay, read from the server on demand."""
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -250,7 +250,7 @@ class Replay(Reader[Event]):
 
 
 class Subscription(Reader[Union[Event, Gap]]):
-    """Events as they are committed, and gaps where some are missing, for ever."""
+    """Events as they are committed, and gaps for missing events, without end."""
 
     def __iter__(self) -> Iterator[Union[Event, Gap]]:
         return self
@@ -262,7 +262,7 @@ class Subscription(Reader[Union[Event, Gap]]):
         return update
 
     def next(self, seconds: Optional[float] = None) -> Union[Event, Gap, None]:
-        """The next one; None when none has come within so many seconds."""
+        """The next event or gap; None if neither arrives within `seconds`."""
         if not self._waiting and not self._native.more(seconds).wait():
             return None
         return self._taken()

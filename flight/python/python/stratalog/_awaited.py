@@ -1,4 +1,4 @@
-"""Calls as coroutines of asyncio await them."""
+"""Awaits calls in asyncio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def result_of(call: _native.Call[T]) -> T:
-    """The result of a call, which is given up when the task is cancelled."""
+    """The result of a call; cancelling the task cancels the call."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -27,7 +27,7 @@ async def result_of(call: _native.Call[T]) -> T:
         try:
             loop.call_soon_threadsafe(settle, value, error)
         except RuntimeError:
-            # The loop is closed: nobody waits.
+            # The loop is closed, so the result is not needed.
             pass
 
     running = call.start(told)

@@ -1,4 +1,4 @@
-"""What the handles of `stratalog` and `stratalog.aio` have in common: all that is not waited for."""
+"""The common, non-blocking part of the handles of `stratalog` and `stratalog.aio`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Handle:
 
     @property
     def name(self) -> str:
-        """Its name, as it was acquired."""
+        """The name given to `acquire`."""
         return self._native.name
 
     @property
     def index(self) -> str:
-        """The unit of its ticks: its index as it was created. `edit` may have made a coarser one since."""
+        """The unit of the ticks: the index at creation. `edit` may have set a coarser index since."""
         return self._native.index
 
     @property
@@ -33,19 +33,19 @@ class Handle:
 
     @property
     def lapses(self) -> int:
-        """How often it was not acquired for a while: the server began anew, or could not be reached."""
+        """The number of interruptions of the acquisition: the server restarted, or was unreachable."""
         return self._native.lapses
 
 
 class Reader(Generic[T]):
-    """Events that are read from the server as they are asked for."""
+    """Events read from the server on demand."""
 
     def __init__(self, native: _native.Feed[T]) -> None:
         self._native = native
         self._waiting: collections.deque[T] = collections.deque()
 
     def _taken(self) -> T:
-        """The next of those that have come."""
+        """The next event that has arrived."""
         if not self._waiting:
             self._waiting.extend(self._native.take())
         return self._waiting.popleft()

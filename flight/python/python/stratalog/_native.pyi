@@ -3,7 +3,7 @@ from typing import Callable, Generator, Generic, Optional, TypeVar, Union, final
 T = TypeVar("T")
 
 class Error(Exception):
-    """What went wrong, where, and how to mend it."""
+    """A failure, its place, and a hint to fix it."""
 
     sqlstate: Optional[str]
     hint: Optional[str]
@@ -11,20 +11,20 @@ class Error(Exception):
     needs_new_time: bool
 
 class ConnectionFailed(Error):
-    """The server cannot be reached, refused the login, or took too long."""
+    """The server is unreachable, refused the login, or exceeded a timeout."""
 
 class Refused(Error):
-    """The server refused a statement or an event: `sqlstate` says why."""
+    """The server refused a statement or an event: `sqlstate` is the reason."""
 
 class Closed(Error):
-    """What was released or has run out cannot be used."""
+    """The object was released or its lease has run out."""
 
 class Invalid(Error):
-    """An argument, an option or a URL is not one that is taken."""
+    """An argument, an option or a URL is invalid."""
 
 @final
 class Event:
-    """A raw event. `gsn` is its position in the log, which names it for ever; `time_ns` is when its tick begins."""
+    """A raw event. `gsn` is its permanent position in the log; `time_ns` is the start of its tick."""
 
     tick: int
     gsn: int
@@ -33,16 +33,16 @@ class Event:
 
 @final
 class Gap:
-    """Events are missing from position `gsn` on: `what` says which, and why."""
+    """Events are missing from position `gsn` on: `what` is the missing range and the reason."""
 
     gsn: int
     what: str
 
 @final
 class Receipt:
-    """An event is recorded. `tick` and `time_ns` are None where the server decides on them; `gsn` is None when the
-    acknowledgement was lost with its connection, and the event was not. `new_ticks` is how often its tick was
-    refused."""
+    """The receipt of a recorded event. `tick` and `time_ns` are None if the server assigns ticks; `gsn` is None if the
+    acknowledgement was lost with its connection although the event was stored. `new_ticks` is the number of refused
+    ticks."""
 
     tick: Optional[int]
     time_ns: Optional[int]
@@ -52,8 +52,8 @@ class Receipt:
 
 @final
 class ClockSync:
-    """How this machine's monotonic clock and the server's go together: `time_ns` is the server's time, at most
-    `error_ns` off; the monotonic clock divided by `drift`, plus `distance_ns`, is the server's."""
+    """A comparison of this machine's monotonic clock with the server's clock: `time_ns` is the server's time, with an
+    error of at most `error_ns`; the monotonic clock divided by `drift`, plus `distance_ns`, is the server's time."""
 
     time_ns: int
     error_ns: int
@@ -76,7 +76,7 @@ class Range:
 
 @final
 class Call(Generic[T]):
-    """Something to be done: waited for or awaited, once."""
+    """An operation to wait for or to await, once."""
 
     def wait(self) -> T: ...
     def start(self, told: Callable[[T, Optional[BaseException]], None]) -> Running: ...
@@ -84,13 +84,13 @@ class Call(Generic[T]):
 
 @final
 class Running:
-    """A call that runs by itself."""
+    """A call running in the background."""
 
     def cancel(self) -> None: ...
 
 @final
 class Feed(Generic[T]):
-    """Events on their way: `more` waits for some, `take` takes what is there."""
+    """Arriving events: `more` waits for events, `take` returns the events that have arrived."""
 
     def more(self, seconds: Optional[float]) -> Call[bool]: ...
     def take(self) -> list[T]: ...

@@ -1,4 +1,4 @@
-"""What is given as an argument: ranges, times, tags."""
+"""Arguments: ranges, times, tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def nanoseconds(time: Optional[Time]) -> Optional[int]:
-    """Nanoseconds since 1970 of a time that is that already, or an aware datetime."""
+    """Nanoseconds since 1970, from an aware datetime; a number stays unchanged."""
     if not isinstance(time, datetime.datetime):
         return time
     if time.tzinfo is None:
@@ -28,15 +28,15 @@ def nanoseconds(time: Optional[Time]) -> Optional[int]:
 def start_of(
     gsn: Optional[int], time: Optional[Time], live: bool
 ) -> tuple[Optional[int], Optional[int], bool]:
-    """Where a subscription begins: one of them, or none for everything."""
+    """The start of a subscription: at most one of the arguments; without any, the first event."""
     if (gsn is not None) + (time is not None) + bool(live) > 1:
         raise _native.Invalid("gsn, time and live exclude each other: a subscription begins at one place")
     return gsn, nanoseconds(time), live
 
 
 class Range:
-    """A range of events, by time, by tick or by position in the log. The start is inside, the end is not; None is
-    as far as there are events."""
+    """A range of events, by time, by tick or by position in the log. The start is inclusive, the end exclusive; None
+    means no limit."""
 
     def __init__(self, native: _native.Range, text: str) -> None:
         self._native = native
@@ -58,17 +58,17 @@ class Range:
 
     @classmethod
     def ticks(cls, start: Optional[int] = None, end: Optional[int] = None) -> Range:
-        """By tick: distance from the chronicle's base, in units of the index that it was created with."""
+        """By tick: distance from the chronicle's base, in units of the index at creation."""
         return cls(_native.Range.ticks(start, end), f"ticks({start}, {end})")
 
     @classmethod
     def gsns(cls, start: Optional[int] = None, end: Optional[int] = None) -> Range:
-        """By position in the log, which is the order of commits."""
+        """By position in the log, in the order of commits."""
         return cls(_native.Range.gsns(start, end), f"gsns({start}, {end})")
 
 
 def ranges_of(given: Union[Range, Sequence[Range], None]) -> list[_native.Range]:
-    """One range, several, or everything."""
+    """A range, several ranges, or all events."""
     if given is None:
         return [_native.Range.all()]
     if isinstance(given, Range):
@@ -82,7 +82,7 @@ def options_of(tags: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def waits(wait: Union[bool, float]) -> tuple[bool, Optional[float]]:
-    """Whether to wait, and for how many seconds at most."""
+    """True to wait, and the maximal wait in seconds."""
     if isinstance(wait, bool):
         return wait, None
     return True, float(wait)

@@ -1,5 +1,5 @@
-"""ChronoLog's API for Stratalog with asyncio: as `stratalog`, where each class and method is described, with
-`await` before what waits.
+"""ChronoLog's API for Stratalog with asyncio: the same as `stratalog`, which documents each class and method, with
+`await` before each waiting call.
 
     import asyncio
     import stratalog.aio
@@ -13,8 +13,7 @@
 
     asyncio.run(main())
 
-What is cancelled while it waits loses no event of a replay or a subscription; whether an event that was being
-recorded is stored is not known then.
+A cancelled wait loses no event of a replay or a subscription. After a cancelled recording the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -139,7 +138,7 @@ class Chronicle(Handle):
         return await self._native.record_batch(list(payloads))
 
     async def append(self, payload: bytes) -> Pending:
-        """As `stratalog.Chronicle.append`; the `Pending` is awaited for its receipt."""
+        """As `stratalog.Chronicle.append`; await the `Pending` for its receipt."""
         return Pending(await self._native.append(payload))
 
     async def flush(self) -> int:
@@ -185,7 +184,7 @@ class Chronicle(Handle):
 
 
 class Pending(Awaitable[Receipt]):
-    """As `stratalog.Pending`: awaited once, for its receipt."""
+    """As `stratalog.Pending`: await the receipt once."""
 
     def __init__(self, native: _native.Call[Receipt]) -> None:
         self._native = native

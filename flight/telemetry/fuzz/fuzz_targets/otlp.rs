@@ -1,7 +1,7 @@
-//! What clients send as OTLP, metrics and logs, in protobuf and JSON.
+//! Fuzzer: OTLP from clients, metrics and logs, in protobuf and JSON.
 //!
-//! The first byte of an input says what is done with the rest. What OpenTelemetry's own messages
-//! can read as well, they write anew: that must come to the same rows.
+//! The first byte of an input selects the test. If OpenTelemetry's own messages can decode the
+//! rest, they encode it again: the result must be the same rows.
 
 #![no_main]
 #![expect(dead_code, reason = "of the tests' helpers a part is used")]
@@ -66,7 +66,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Whether a number is NaN or infinite, which their JSON does not say.
+/// True if a number is NaN or infinite: the JSON of OpenTelemetry's messages loses such numbers.
 fn lost(rows: &[String], json: &str) -> bool {
     let nulls =
         ["[null", ",null", "Value\":null", "asDouble\":null", "quantile\":null", "\"value\":null"];
@@ -77,7 +77,7 @@ fn lost(rows: &[String], json: &str) -> bool {
         })
 }
 
-/// In protobuf, and in JSON.
+/// The body encoded again, in protobuf and in JSON.
 fn written_anew(body: &[u8], form: Form) -> Option<(Vec<u8>, Vec<u8>)> {
     Some(match form {
         Form::Logs => {
@@ -91,7 +91,7 @@ fn written_anew(body: &[u8], form: Form) -> Option<(Vec<u8>, Vec<u8>)> {
     })
 }
 
-/// What a request comes to: rows as they are shown, and what of them was taken.
+/// The result of a request: rows as text, and the counts of accepted items.
 fn read(
     reader: &mut TelemetryReader,
     body: &[u8],

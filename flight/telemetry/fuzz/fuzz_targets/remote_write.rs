@@ -1,7 +1,7 @@
-//! What clients send as remote write.
+//! Fuzzer: remote write from clients.
 //!
-//! The first byte of an input says what is done with the rest. What the published encoder of remote
-//! write can read as well, it writes anew: that must come to the same rows.
+//! The first byte of an input selects the test. If the published encoder of remote write can decode
+//! the rest, the encoder encodes it again: the result must be the same rows.
 
 #![no_main]
 #![expect(dead_code, reason = "of the tests' helpers a part is used")]

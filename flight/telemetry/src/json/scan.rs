@@ -6,26 +6,26 @@ use stratalog_model::Result;
 
 use super::malformed;
 
-/// Bytes of what was found that are shown.
+/// Maximal bytes of the unexpected text shown in an error.
 const FOUND_BYTES: usize = 24;
 
-/// A value that holds no others.
+/// A scalar value.
 #[derive(Debug)]
 pub(super) enum Token<'a> {
     Text(Cow<'a, str>),
-    /// As it is written.
+    /// The number as written.
     Number(&'a str),
     Boolean(bool),
 }
 
-/// A text that is read from its beginning to its end.
+/// A scanner over a text, from beginning to end.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
-    /// The last token began here.
+    /// The start of the last token.
     last: usize,
-    /// An object or list was opened, and nothing of it was read yet.
+    /// An object or list was opened, and none of its content was read yet.
     opened: bool,
     depth: u32,
 }
@@ -44,7 +44,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The name of the object's next field; `None` at its end.
+    /// The name of the object's next field; `None` at the end of the object.
     pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>> {
         if !self.next_of(b'}')? {
             return Ok(None);
@@ -54,12 +54,12 @@ impl<'a> Scan<'a> {
         Ok(Some(name))
     }
 
-    /// Whether the list has another element.
+    /// True if the list has another element.
     pub(super) fn element(&mut self) -> Result<bool> {
         self.next_of(b']')
     }
 
-    /// Takes a null, if there is one.
+    /// Reads a null, if present; returns true if it was read.
     pub(super) fn null(&mut self) -> Result<bool> {
         self.blank();
         Ok(self.literal("null"))
@@ -77,7 +77,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     pub(super) fn skip(&mut self) -> Result<()> {
         self.blank();
         match self.peek() {
@@ -100,7 +100,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Checks that nothing follows.
+    /// Checks that the text has ended.
     pub(super) fn end(&mut self) -> Result<()> {
         self.blank();
         if self.at < self.text.len() { Err(self.error("the end is wanted")) } else { Ok(()) }
@@ -140,7 +140,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Goes on to what comes next before this bracket; at the bracket, takes it.
+    /// Moves to the next item before the closing bracket, or reads the closing bracket.
     fn next_of(&mut self, close: u8) -> Result<bool> {
         let first = std::mem::take(&mut self.opened);
         self.blank();
@@ -217,7 +217,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The character of an escape that begins here.
+    /// Reads the escape at the present position.
     fn escape(&mut self) -> Result<char> {
         let start = self.at;
         self.at += 2;
@@ -239,7 +239,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The character of a `\u`, or of two.
+    /// The character of a `\u` escape, or of a pair of escapes.
     fn code(&mut self) -> Option<char> {
         let high = self.unit()?;
         if !(0xd800..0xdc00).contains(&high) {

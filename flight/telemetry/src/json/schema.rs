@@ -1,6 +1,6 @@
-//! The fields of OTLP's messages that are read: name in JSON, number in protobuf.
+//! The supported fields of OTLP's messages: name in JSON, number in protobuf.
 
-/// How the value of a field is written.
+/// The syntax of a field's value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Text,
@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Boolean,
     /// A varint of 32 bits without a sign.
     Unsigned,
-    /// A varint of 32 bits: enums have any number, also one without a name.
+    /// A varint of 32 bits: an enum may have any number, also without a name.
     Enum,
     /// A varint of 64 bits.
     Integer,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What a value of the kind is.
+    /// A description of the kind's values, for errors.
     pub(super) fn wanted(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// One field.
+/// A field.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(super) name: &'static str,
@@ -77,7 +77,7 @@ static METRIC: [Rule; 6] = [
 
 static NUMBERS: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&NUMBER_POINT))];
 static HISTOGRAM: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&HISTOGRAM_POINT))];
-/// Its points are counted and refused.
+/// The points are counted and refused.
 static EXPONENTIAL: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&[]))];
 static SUMMARY: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&SUMMARY_POINT))];
 

@@ -1,4 +1,4 @@
-//! Values as JSON writes them.
+//! Values in JSON syntax.
 
 use std::fmt::Write as _;
 
@@ -28,8 +28,8 @@ pub(crate) fn put_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends a number, the shortest that is read as the same one; NaN and infinities, which JSON
-/// has not, by their names in quotes, as protobuf's JSON has them.
+/// Appends the shortest number that reads back as the same value. JSON lacks NaN and infinities:
+/// their names are written in quotes, as in protobuf's JSON.
 pub(crate) fn put_double(out: &mut String, value: f64) {
     let _ = match value {
         _ if value.is_nan() => out.write_str("\"NaN\""),
@@ -39,7 +39,7 @@ pub(crate) fn put_double(out: &mut String, value: f64) {
     };
 }
 
-/// A finite number with an exponent only where it would be long without one.
+/// A finite number, with an exponent only for very large or small values.
 struct Plain(f64);
 
 impl std::fmt::Display for Plain {

@@ -18,14 +18,14 @@ use crate::{
     wire::{Fault, Fields, put_varint},
 };
 
-/// The NaN by which Prometheus says that a series has ended, and OTLP's points that no value was
-/// recorded.
+/// The NaN that marks the end of a series in Prometheus, and a point without a recorded value in
+/// OTLP.
 pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// The flag of points without a recorded value.
 const NO_RECORDED_VALUE: u64 = 1;
 
-/// What a row is of its point.
+/// The part of a point that a row holds.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Value,
@@ -33,7 +33,7 @@ enum Part {
     Sum,
     Min,
     Max,
-    /// Up to and with a bound.
+    /// All values up to and including a bound.
     Bucket(f64),
     Quantile(f64),
 }
@@ -63,15 +63,15 @@ impl Part {
     }
 }
 
-/// What all kinds of points have, while one is read.
+/// The common parts of all kinds of points.
 #[derive(Debug, Clone, Copy)]
 struct Point<'a> {
     message: &'a [u8],
-    /// The field that its attributes are.
+    /// The number of the field with the attributes.
     attributes: u32,
     time_ns: u64,
     flags: u64,
-    /// Where the identity of its attributes ends.
+    /// The end of the attributes in the identity.
     identity_end: usize,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Point<'a> {
         Self { message, attributes, time_ns: 0, flags: 0, identity_end: 0 }
     }
 
-    /// The value of a row, or what says that there is none.
+    /// The value of a row, or the marker for a missing value.
     fn value(&self, value: f64) -> f64 {
         match self.flags & NO_RECORDED_VALUE {
             0 => value,
@@ -152,7 +152,7 @@ impl TelemetryReader {
         let tick_ns = self.tick(&point, target)?;
         let bounds: Vec<f64> = bounds.into_iter().map(f64::from_bits).collect();
         check_buckets(metric, &counts, &bounds)?;
-        // Refused before any row of the point is there.
+        // The check comes before the first row of the point is written.
         let total = exact(metric, count.into())?;
         exact(metric, counts.iter().map(|count| i128::from(*count)).sum())?;
         self.check_room(bounds.len() + 5)?;
@@ -160,7 +160,7 @@ impl TelemetryReader {
             let value = point.value(value);
             self.put(&point, part, value, tick_ns, metric, target)
         };
-        // Counts are of each bucket here, and of it and all below it there.
+        // OTLP counts each bucket alone; Prometheus counts the bucket and all lower buckets.
         let mut below = 0_u64;
         for (bound, bucket) in bounds.iter().zip(&counts) {
             below = below.saturating_add(*bucket);
@@ -227,7 +227,7 @@ impl TelemetryReader {
         self.identity.extend_from_slice(attribute);
     }
 
-    /// Nanoseconds since 1970 of a point.
+    /// The tick of a point, in nanoseconds since 1970.
     #[inline]
     fn tick(&mut self, point: &Point<'_>, target: Target<'_>) -> Result<i64> {
         let tick_ns = match point.time_ns {
@@ -237,7 +237,7 @@ impl TelemetryReader {
         Ok(tick_ns)
     }
 
-    /// Adds one row of a point.
+    /// Adds a row of a point.
     #[inline]
     fn put(
         &mut self,
@@ -309,7 +309,8 @@ fn quantile(message: &[u8]) -> Result<(f64, f64), Fault> {
     Ok((quantile, value))
 }
 
-/// Checks that there is one count more than bounds, which rise, or none of both.
+/// Checks that there is one count more than bounds and that the bounds ascend, or that both are
+/// empty.
 fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(), Refusal> {
     let hint = "send one count more than there are bounds, and finite bounds that rise";
     if counts.len() != bounds.len() + 1 && !(counts.is_empty() && bounds.is_empty()) {
@@ -326,7 +327,7 @@ fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(
     Ok(())
 }
 
-/// A whole number as the double that is stored.
+/// A whole number as the stored double; an error if the double is not exact.
 fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
     let value = integer as f64;
     if value as i128 == integer {
@@ -342,7 +343,7 @@ fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {
     Refusal::Item(Error::new(ErrorKind::InvalidParameterValue, message).with_hint(hint))
 }
 
-/// The error of a time beyond what a tick can be.
+/// The error of a time beyond the range of a tick.
 pub(crate) fn time_out_of_range(time_ns: u64) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("time {time_ns} ns is behind the year 2262"))
         .with_hint("send nanoseconds since 1970")

@@ -1,4 +1,4 @@
-//! Messages of OTLP and of remote write, as prost encodes them.
+//! Messages of OTLP and of remote write, for encoding with prost.
 
 use prost::{Message, Oneof};
 
@@ -276,7 +276,7 @@ pub struct LogRecord {
     pub event_name: String,
 }
 
-/// What the published encoder of remote write does not have.
+/// The parts that the published encoder of remote write lacks.
 #[derive(Clone, PartialEq, Message)]
 pub struct WriteRequest {
     #[prost(message, repeated, tag = "1")]
@@ -356,7 +356,7 @@ pub fn texts(pairs: &[(&str, &str)]) -> Vec<KeyValue> {
     pairs.iter().map(|(name, value)| key(name, text(value))).collect()
 }
 
-/// A request of these metrics, of one resource and scope.
+/// A request of these metrics, with one resource and scope.
 pub fn metrics(
     resource: Vec<KeyValue>,
     scope: Option<Scope>,

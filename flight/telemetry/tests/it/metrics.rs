@@ -24,7 +24,7 @@ fn read(request: &MetricsRequest, layout: Layout<'_>) -> Outcome {
     reader.metrics(&body, Encoding::Protobuf, layout, NOW_NS, &catalog).unwrap()
 }
 
-/// Metrics of a resource that says nothing.
+/// Metrics of a resource without attributes.
 fn plain(list: Vec<Metric>) -> MetricsRequest {
     metrics(Vec::new(), None, list)
 }

@@ -1,4 +1,4 @@
-//! Requests of all shapes: all that is in them comes back, and nothing of half of one.
+//! Requests of all shapes: all values come back, and a damaged request leaves no partial data.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn series() -> impl Strategy<Value = Vec<Series>> {
     })
 }
 
-/// A request as the published encoder writes it.
+/// A request as encoded by the published encoder.
 fn written(series: &[Series]) -> Vec<u8> {
     use prometheus_remote_write::{Label, Sample, TimeSeries, WriteRequest};
     let timeseries = series.iter().map(|(labels, samples)| TimeSeries {
@@ -68,7 +68,7 @@ fn expected(series: &[Series], single: bool) -> Vec<Sample> {
         let table = if single { "all".to_string() } else { metric.clone() };
         for (bits, ms) in samples {
             let (table, tags) = (table.clone(), tags.clone());
-            // The encoder leaves out what is equal to 0.
+            // The encoder omits values equal to 0.
             let bits = if *bits == 1 << 63 { 0 } else { *bits };
             all.push(Sample { table, tags, time_ns: ms * 1_000_000, bits });
         }
@@ -145,7 +145,7 @@ fn logs_request() -> impl Strategy<Value = LogsRequest> {
     vec(record, 0..5).prop_map(crate::logs::request)
 }
 
-/// Cuts and changes of a body, none of which may be more than an error.
+/// Truncated and changed bodies; each may only cause an error.
 fn damaged(body: &[u8], changes: &[(usize, u8)]) -> Vec<Vec<u8>> {
     let mut all: Vec<_> = (0..body.len()).map(|end| body[..end].to_vec()).collect();
     let mut changed = body.to_vec();
@@ -185,7 +185,7 @@ proptest! {
             let accepted = outcome.accepted;
             let read = samples(outcome.tables);
             prop_assert_eq!(read.len() as u64, accepted);
-            // Of a body that is cut between two series, those before are whole.
+            // If a body is cut between two series, the series before the cut are complete.
             if at < body.len() {
                 prop_assert!(read.iter().all(|sample| all.contains(sample)));
             }

@@ -217,14 +217,14 @@ fn bodies_that_are_none() {
     let four = series(&[("__name__", "m")], &[(1.0, 1); 4]);
     let four = WriteRequest { timeseries: vec![four], metadata: Vec::new() };
     fails(&snappy(&four), LimitExceeded, "more than 3 rows");
-    // A series that is right, and one whose sample is cut.
+    // A valid series, and a series with a truncated sample.
     let mut half = prost::Message::encode_to_vec(&WriteRequest {
         timeseries: vec![series(&[("__name__", "m")], &[(1.0, 1)])],
         metadata: Vec::new(),
     });
     half.extend(b"\x0a\x0b\x0a\x05\x0a\x01a\x12\x00\x12\x02\x09\x00");
     fails(&compress(&half), ProtocolViolation, "the bytes end within a number");
-    // Nothing of it is left for the next one.
+    // No part of it remains for the next request.
     let none = reader.remote_write(&compress(b""), Layout::PerMetric, &catalog).unwrap();
     assert_eq!((none.tables.len(), none.accepted), (0, 0));
 }

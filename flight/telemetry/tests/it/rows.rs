@@ -1,4 +1,4 @@
-//! Rows as tests compare them.
+//! Rows in a form that tests compare.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use stratalog_line::TableRows;
 
 use crate::catalog::Catalog;
 
-/// A sample: table, labels that have values, nanoseconds, bits of the value.
+/// A sample: table, non-empty labels, nanoseconds, bits of the value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
     pub table: String,
@@ -25,7 +25,7 @@ pub fn sample(table: &str, tags: &[(&str, &str)], time_ns: i64, value: f64) -> S
     Sample { table: table.to_string(), tags: tags.collect(), time_ns, bits: value.to_bits() }
 }
 
-/// All rows of metrics, in order of their tables and of what came.
+/// All rows of metrics, in the order of their tables and of arrival.
 pub fn samples(tables: Vec<TableRows>) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (table, rows) in texts(tables) {
@@ -39,7 +39,7 @@ pub fn samples(tables: Vec<TableRows>) -> Vec<Sample> {
 
 type Row = (BTreeMap<String, String>, i64, Option<u64>);
 
-/// All rows: columns that have values as text, nanoseconds, bits of the column `value`.
+/// All rows: columns with values as text, nanoseconds, bits of the column `value`.
 pub fn texts(tables: Vec<TableRows>) -> Vec<(String, Vec<Row>)> {
     let mut catalog = Catalog::default();
     let mut all = Vec::new();

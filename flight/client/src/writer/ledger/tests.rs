@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::*;
 
-/// A ledger whose parcels have at most ten rows, and whose entries wait for a second.
+/// A ledger with parcels of at most ten rows, and a linger time of a second.
 fn ledger() -> Ledger {
     Ledger::new(Limits {
         rows_max: 10,
@@ -31,7 +31,7 @@ fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Re
     (Entry { number, numbered: false, rows, bytes, name, since, tell, room }, told)
 }
 
-/// Writes batches of one row with these numbers, and forgets what is told about them.
+/// Writes batches of one row with these numbers, and drops their outcomes.
 fn write(ledger: &mut Ledger, numbers_given: impl IntoIterator<Item = u64>) {
     for number in numbers_given {
         ledger.push(entry(number, numbers(&[number as i64]), Instant::now()).0);
@@ -52,7 +52,7 @@ fn duplicate(sequence: u64) -> Answer {
     Answer { first_gsn: None, last_gsn: None, duplicate: true, ..answer(sequence) }
 }
 
-/// Sends a parcel: its number, and its rows.
+/// Sends a parcel; returns its number and its rows.
 fn sent(ledger: &mut Ledger) -> (u64, Vec<i64>) {
     let parcel = ledger.send().unwrap().unwrap();
     let column = parcel.batch.column(0).as_primitive::<Int64Type>();
@@ -263,7 +263,7 @@ fn a_parcel_that_is_too_old_is_refused_as_one_where_that_is_wanted() {
     }
 }
 
-/// Events that are appended one at a time.
+/// Appends single events.
 fn append(ledger: &mut Ledger, first: u64, payloads: &[&[u8]]) -> Vec<Place> {
     let payload = Field::new("payload", DataType::Binary, false);
     let columns = Arc::new(Schema::new(vec![payload]));
@@ -289,7 +289,7 @@ fn events_are_sent_with_those_before_them_that_wait() {
     ledger.flush(10);
     let parcel = ledger.send().unwrap().unwrap();
     assert_eq!((parcel.number, parcel.batch.num_rows()), (2, 2));
-    // What was sent does not grow.
+    // A sent entry does not grow.
     assert!(append(&mut ledger, 3, &[&large])[0].is_first);
     assert_eq!(ledger.send().unwrap().unwrap().number, 3);
     ledger.acknowledged(&Answer { last_gsn: Some(21), ..answer(2) }).unwrap();
@@ -319,7 +319,7 @@ fn of_events_that_were_sent_together_only_those_at_fault_are_refused() {
     let (error, payload) = told.of(1).unwrap_err();
     assert_eq!((error.batch(), payload.unwrap().len()), (Some(2), 1));
     assert!(told.of(0).is_ok());
-    // Nobody waited for it.
+    // The caller did not await the outcome.
     assert_eq!(ledger.take_outcome().unwrap_err().batch(), Some(2));
     assert_eq!(ledger.done_through(), 3);
 }

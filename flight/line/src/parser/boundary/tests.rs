@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::Boundary;
 
-/// The lines of a text, each with its newline, found in pieces.
+/// The lines of a text, each with its newline, found piece by piece.
 fn lines(text: &str, piece: usize) -> Vec<String> {
     let mut lines = vec![Vec::new()];
     let mut boundary = Boundary::default();
