@@ -7,6 +7,7 @@ mod leftovers;
 mod locks;
 mod manifest;
 mod size;
+mod words;
 
 use std::fmt;
 
@@ -49,6 +50,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     manifest::check(tree, &mut findings);
     locks::check(tree, &mut findings);
     edges::check(tree, &mut findings)?;
+    words::check(tree, &mut findings);
     documents::check(tree, &mut findings);
     generate::check(tree, &mut findings);
     for warning in &warnings {
