@@ -109,6 +109,7 @@
 //! - names of more than 63 bytes, names of system columns, and `time` as a tag or field of a new
 //!   table;
 //! - values of another kind than the column has: with the reference, the database finds this error.
+//!
 //! Both take an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value `b=c`). In
 //! both, a backslash that escapes nothing is an ordinary character.
 //!
