@@ -57,7 +57,8 @@ fn unread(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some)
 }
 
-/// The input without its endless sort, `None` if there is none.
+/// The input without the endless sort, `None` for an input without such a sort. A limit with an OFFSET reads the
+/// order, and keeps the sort.
 fn without_sort(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(sort) = node.downcast_ref::<SortExec>() {
         return Ok(is_endless(sort.fetch()).then(|| Arc::clone(sort.input())));

@@ -1,4 +1,4 @@
-//! The data directory: its layout, its owner, and its lock.
+//! The data directory: layout, owner and lock.
 //!
 //! ```text
 //!   DIR/FORMAT     magic, format version, CRC32C: written last when a directory is made

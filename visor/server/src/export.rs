@@ -313,7 +313,7 @@ impl Write for Counted {
     }
 }
 
-/// Passes rows on as they arrive.
+/// Passes each batch of rows on at its arrival.
 struct Rows {
     output: Box<dyn Output>,
     rows: u64,

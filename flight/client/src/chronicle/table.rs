@@ -1,4 +1,4 @@
-//! Metadata of a chronicle: its names, its units, and its raw columns.
+//! Metadata of a chronicle: names, units and raw columns.
 
 use arrow::{
     array::{Array as _, AsArray as _, RecordBatch},

@@ -10,7 +10,8 @@ use super::partial::Refusals;
 /// Producers whose last refusals are kept. One producer more takes the place of the oldest.
 const PRODUCERS_MAX: usize = 256;
 
-/// The refusals of the last request of each producer, in memory alone: a restart forgets them.
+/// The refusals of the last request of each producer, in memory alone: a restart forgets them. A request has
+/// the messages of at most 100 lines, so all together take a few megabytes.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedRequests {
     requests: Mutex<VecDeque<((ProducerId, u64), Refusals)>>,

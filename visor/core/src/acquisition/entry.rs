@@ -1,4 +1,4 @@
-//! The state of a chronicle: its holders, its current uses, and its waiting requests.
+//! The state of a chronicle: holders, current uses and waiting requests.
 
 use std::collections::BTreeMap;
 

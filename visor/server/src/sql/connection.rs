@@ -19,7 +19,7 @@ pub use wire::WireConnection;
 /// The data of a COPY … FROM STDIN.
 pub type CopyData<'a> = BoxStream<'a, io::Result<Bytes>>;
 
-/// Receives a result as it arrives.
+/// Receives a result in parts, without waiting for the end.
 pub trait Receiver: Send {
     /// The columns, before any row.
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;

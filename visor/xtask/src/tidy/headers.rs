@@ -1,4 +1,4 @@
-//! The header of every crate: its purpose, its limits, and its data path.
+//! The header of every crate: purpose, limits and data path.
 
 use super::{Finding, manifest::members};
 use crate::tree::Tree;
