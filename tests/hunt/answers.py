@@ -45,6 +45,15 @@ SHORTER = re.compile(r"\bavg\(| / |stddev|var_pop|percentile_cont|\bln\(|\bexp\(
 
 
 FLOAT4 = 700
+# A number within a text: `{1.50,"a"}`, `{"k": 2.0}`.
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
+
+
+def same_texts(ours, theirs, shorter):
+    """Equal texts between the numbers, and equal numbers."""
+    if NUMBER.sub("0", ours) != NUMBER.sub("0", theirs):
+        return False
+    return all(same(one, other, shorter) for one, other in zip(NUMBER.findall(ours), NUMBER.findall(theirs)))
 
 
 def same(ours, theirs, shorter=False, kind=None):
@@ -58,6 +67,8 @@ def same(ours, theirs, shorter=False, kind=None):
     if ours is None or theirs is None:
         return False
     one, other = number(ours), number(theirs)
+    if one is None and other is None and NUMBER.search(ours):
+        return same_texts(ours, theirs, shorter)
     if one is None or other is None or not one.is_finite() or not other.is_finite():
         return one is not None and other is not None and one.is_nan() and other.is_nan()
     # A sum of doubles may add its terms in another order.

@@ -4,7 +4,8 @@ import re
 import struct
 import zlib
 
-LITERAL = re.compile(r"timestamptz '(?P<tstz>[^']*)'|(?<![\w'.:-])(?P<int>\d{1,9})(?![\w'.)\"]|::)|'(?P<text>[a-zA-Z ]{1,6})'(?!::)(?=[ ,)])")
+# The group `quoted` keeps the digits of other texts out of the search.
+LITERAL = re.compile(r"timestamptz '(?P<tstz>[^']*)'|(?<![\w'.:-])(?P<int>\d{1,9})(?![\w'.)\"]|::)|'(?P<text>[a-zA-Z ]{1,6})'(?!::)(?=[ ,)])|(?P<quoted>'[^']*')")
 INT4, INT8, TEXT, TSTZ = 23, 20, 25, 1184
 
 
@@ -24,6 +25,8 @@ def taken(query):
 
     def replace(found):
         kind = found.lastgroup
+        if kind == "quoted":
+            return found[0]
         binary = (choice >> len(sent) % 16) & 1
         if kind == "int":
             number = int(found["int"])

@@ -66,7 +66,7 @@ fn capital(letter: char) -> char {
     })
 }
 
-fn small(letter: char) -> char {
+pub fn small(letter: char) -> char {
     only(letter.to_lowercase()).unwrap_or(if letter == 'İ' { 'i' } else { letter })
 }
 

@@ -180,6 +180,8 @@ pub fn from_execution(text: &str) -> Error {
             .with_detail(text);
     } else if is_time_out_of_range(&lower) {
         return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range").with_detail(text);
+    } else if let Some(error) = integer_overflow(&text) {
+        return error;
     } else if lower.contains("overflow") || lower.contains("out of range") {
         ErrorKind::NumericOutOfRange
     } else if lower.contains("timestamp") || lower.contains("interval") && lower.contains("pars") {
@@ -252,6 +254,9 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
             .with_detail(format!("the value is {value}, the limit is {limit}"));
     }
+    if let Some(error) = integer_overflow(&plain) {
+        return error;
+    }
     if lower.contains("overflow")
         || lower.contains("can't cast value") && !lower.contains("string")
         || lower.contains("out of range")
@@ -280,6 +285,39 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::InvalidParameterValue, plain);
     }
     Error::internal(plain)
+}
+
+/// The error of a kernel for arithmetic: the kernel names the operands, as stored, or the array.
+fn integer_overflow(text: &str) -> Option<Error> {
+    if let Some(operation) = text.strip_prefix("Overflow happened on: ") {
+        let mut operands = operation.split(' ').filter_map(|word| word.parse::<i128>().ok());
+        let fits = |least: i128, most: i128| move |value: i128| least <= value && value <= most;
+        let message = match (operands.next(), operands.next()) {
+            (Some(a), Some(b)) => match [a, b] {
+                both if both.map(fits(i32::MIN.into(), i32::MAX.into())) == [true; 2] => {
+                    "integer out of range"
+                }
+                both if both.map(fits(i64::MIN.into(), i64::MAX.into())) == [true; 2] => {
+                    "bigint out of range"
+                }
+                // Numerics, without the point.
+                _ => return Some(too_many_digits()),
+            },
+            _ => "value out of range",
+        };
+        let error = Error::new(ErrorKind::NumericOutOfRange, message);
+        return Some(error.with_detail(format!("The operation is {operation}.")));
+    }
+    let (array, operation) = text.split_once("Array overflow on ")?;
+    let message = format!("{} out of range", sql_type(array));
+    let error = Error::new(ErrorKind::NumericOutOfRange, message);
+    Some(error.with_detail(format!("The operation is {operation}.")))
+}
+
+fn too_many_digits() -> Error {
+    Error::new(ErrorKind::NumericOutOfRange, "numeric out of range")
+        .with_detail("The operation needs more than 38 digits.")
+        .with_hint("cast an operand to a numeric with fewer digits, or to double precision")
 }
 
 /// A function's own message about arguments of unsupported types.

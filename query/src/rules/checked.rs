@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Datum},
-    compute::kernels::numeric,
-    datatypes::{DataType, Float32Type, Float64Type},
+    array::{Array, ArrayRef, AsArray, Datum, Scalar},
+    compute::{CastOptions, cast, cast_with_options, kernels::numeric},
+    datatypes::{
+        DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DECIMAL256_MAX_PRECISION, DataType,
+        Float32Type, Float64Type,
+    },
     error::ArrowError,
 };
 use datafusion::{
@@ -36,8 +39,9 @@ mod floats;
 
 /// Replaces `+`, `-` and `*` of integers and floats, and `+` and `-` of times and intervals, by
 /// functions that fail on overflow. Replaces `/` of floats by a function that also fails on zero.
-/// `*` and `%` of numerics become functions because the simplifier takes `n % 1` for zero. Runs
-/// after type coercion.
+/// `*` and `%` of numerics become functions because the simplifier takes `n % 1` for zero, `/` of
+/// numerics because the kernel overflows although the quotient has few digits. Runs after type
+/// coercion.
 #[derive(Debug)]
 pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
@@ -112,6 +116,7 @@ impl AnalyzerRule for CheckedArithmetic {
                         return Ok(Transformed::no(expr));
                     };
                     let checked = match op {
+                        Operator::Divide if are_numerics(&left_type, &right_type) => true,
                         Operator::Divide => left_type == right_type && left_type.is_floating(),
                         Operator::Modulo => are_numerics(&left_type, &right_type),
                         Operator::Multiply if are_numerics(&left_type, &right_type) => true,
@@ -148,6 +153,9 @@ fn moves_time(left: &DataType, op: Operator, right: &DataType) -> bool {
         _ => false,
     }
 }
+
+/// Digits behind the point that the kernel adds to the digits of the dividend.
+const QUOTIENT_DIGITS_MORE: i8 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Operation {
@@ -192,6 +200,7 @@ impl ScalarUDFImpl for Checked {
         {
             let operator = match self.operation {
                 Operation::Modulo => Operator::Modulo,
+                Operation::Divide => Operator::Divide,
                 _ => Operator::Multiply,
             };
             return BinaryTypeCoercer::new(left, &operator, right).get_result_type();
@@ -247,10 +256,43 @@ impl Checked {
             Operation::Subtract => numeric::sub(left, right),
             Operation::Multiply => numeric::mul(left, right),
             Operation::Divide if divides_by_zero(left, right) => Err(ArrowError::DivideByZero),
-            Operation::Divide => numeric::div(left, right),
+            Operation::Divide => match numeric::div(left, right) {
+                Err(ArrowError::ArithmeticOverflow(_)) => quotient(left, right),
+                result => result,
+            },
             Operation::Modulo => numeric::rem(left, right),
         }
     }
+}
+
+/// The quotient of numerics, computed with 76 digits and cut like the kernel's quotient.
+fn quotient(left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
+    let scales = (left.get().0.data_type(), right.get().0.data_type());
+    let (DataType::Decimal128(_, dividend), DataType::Decimal128(_, _)) = scales else {
+        return Err(ArrowError::ArithmeticOverflow(String::new()));
+    };
+    let scale = dividend.saturating_add(QUOTIENT_DIGITS_MORE).min(DECIMAL128_MAX_SCALE);
+    let divided = match (wide(left)?, wide(right)?) {
+        ((left, false), (right, false)) => numeric::div(&left, &right)?,
+        ((left, true), (right, false)) => numeric::div(&Scalar::new(left), &right)?,
+        ((left, false), (right, true)) => numeric::div(&left, &Scalar::new(right))?,
+        ((left, true), (right, true)) => numeric::div(&Scalar::new(left), &Scalar::new(right))?,
+    };
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let wanted = DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale);
+    cast_with_options(&divided, &wanted, &options)
+        .map_err(|error| ArrowError::ArithmeticOverflow(error.to_string()))
+}
+
+/// The numbers with room for 76 digits, and true for a constant.
+fn wide(numbers: &dyn Datum) -> Result<(ArrayRef, bool), ArrowError> {
+    let (array, is_constant) = numbers.get();
+    let scale = match array.data_type() {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    let wide = cast(array, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
+    Ok((wide, is_constant))
 }
 
 /// Whether a number is divided by zero in any row. NaN and NULL may be divided by zero.

@@ -34,9 +34,8 @@ impl FunctionRewrite for RoundedDigits {
         let digits = match (call.name(), call.args.as_slice()) {
             ("round" | "trunc" | "ceil" | "floor", [_]) => Some(0),
             ("round" | "trunc", [_, digits]) => constant(digits),
-            _ => None,
+            _ => return Ok(Transformed::no(expr)),
         };
-        let Some(digits) = digits else { return Ok(Transformed::no(expr)) };
         if call.args.first().is_some_and(is_roomy) {
             return Ok(Transformed::no(expr));
         }
@@ -52,14 +51,20 @@ impl FunctionRewrite for RoundedDigits {
         };
         // The function itself keeps the type of the argument, but the next integer after 99.5 has
         // another digit.
-        let roomy = precision.saturating_add(1).min(38);
+        let more = u8::from(digits.is_some());
+        let roomy = precision.saturating_add(more).min(38);
         if let Some(number) = call.args.first_mut() {
             let field = Field::new(ROOM, DataType::Decimal128(roomy, scale), true);
             let number_given = Box::new(std::mem::take(number));
             *number = Expr::Cast(Cast::new_from_field(number_given, Arc::new(field)));
         }
         let call = Expr::ScalarFunction(call);
-        Ok(Transformed::yes(match with_digits(precision, scale, digits) {
+        let wanted = match digits {
+            Some(digits) => with_digits(precision, scale, digits),
+            // The optimizer may find the number of digits, and the function's type would change.
+            None => Some(call.get_type(schema)?),
+        };
+        Ok(Transformed::yes(match wanted {
             Some(wanted) => cast(call, wanted),
             None => call,
         }))

@@ -23,6 +23,7 @@ use super::{
     outer_constants::OUTER_CONSTANTS,
     staged_filter::STAGED_FILTER,
     told_aggregates::{NEWEST_WINDOWS, TOLD_AGGREGATES},
+    whole_frames::WHOLE_FRAMES,
 };
 
 /// DataFusion's rules and our rules, without DataFusion's rules for filter pushdown: these rules
@@ -47,6 +48,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(0, Arc::new(NEWEST_ROWS));
     rules.insert(0, Arc::new(OUTER_CONSTANTS));
     rules.insert(0, Arc::new(OPAQUE_CASTS));
+    rules.push(Arc::new(WHOLE_FRAMES));
     rules.push(Arc::new(OneStream));
     rules.push(Arc::new(ORDERED_SCAN));
     rules.push(Arc::new(STAGED_FILTER));

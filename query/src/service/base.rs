@@ -40,6 +40,7 @@ use crate::{
         interval::IntervalOperators,
         interval_aggregates,
         lengths::IntervalComparisons,
+        like::LikeCalls,
         literals::{IntegerLiterals, IntegerOperands},
         long_text,
         open_parameters::OpenParameters,
@@ -96,6 +97,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .into_iter()
         .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
         .map(bounded::bound)
+        .map(crate::rules::extremes::among_floats)
         .map(crate::rules::bytes::of_bytes)
         .map(date_trunc::extend)
         .map(rounding::round_to_even)
@@ -213,6 +215,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(LikeCalls::default())).map_err(from_datafusion)?;
     let null_members = crate::rules::null_members::NullMembers;
     state.register_function_rewrite(Arc::new(null_members)).map_err(from_datafusion)?;
     let truths = crate::rules::truths::ConcatenatedTruths;
@@ -259,6 +262,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             }
         }
     }
+    rules.insert(0, Arc::new(LikeCalls::default()));
     rules.push(Arc::new(crate::rules::cast_nulls::CastNulls));
     rules.into_iter().map(stops::optimizing).collect()
 }

@@ -260,7 +260,8 @@ impl Work {
         let result = tokio::select! {
             biased;
             error = self.stopped() => Err(error),
-            result = governed(self.governor(), future) => result,
+            // A walk over the tree breaks at a stop, and the result may be wrong.
+            result = governed(self.governor(), future) => self.check().and(result),
         };
         if result.is_err() {
             // Free the memory before the client receives the error.

@@ -1,12 +1,17 @@
 //! Walks over syntax trees. The compiler instantiates a visitor for each of the hundreds of types
 //! in a tree. The module therefore has only two visitors, a reading visitor and a changing visitor.
 //! The visitors call implementations of [`Look`] and [`Change`].
+//!
+//! A walk also breaks when the statement must stop (CL-10): a tree can have a million nodes, and a
+//! statement is walked dozens of times. [`Work::guard`](crate::session::work::Work::guard) then
+//! drops the half-read or half-changed tree, whatever the caller makes of the break.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Select, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
+use stratalog_functions::governor::Pace;
 
 /// Tells the walk to continue or to break.
 pub type Flow = ControlFlow<()>;
@@ -96,12 +101,12 @@ pub trait Change {
 
 /// Reads `tree`; breaks when `by` breaks.
 pub fn look(tree: &impl Visit, by: &mut dyn Look) -> Flow {
-    tree.visit(&mut Looking(by))
+    tree.visit(&mut Looking { by, pace: Pace::default() })
 }
 
 /// Changes `tree`; breaks when `by` breaks.
 pub fn change(tree: &mut impl VisitMut, by: &mut dyn Change) -> Flow {
-    tree.visit(&mut Changing(by))
+    tree.visit(&mut Changing { by, pace: Pace::default() })
 }
 
 /// Walks over the expressions of `tree`, each before the children.
@@ -132,75 +137,91 @@ pub fn relations(tree: &impl Visit, mut each: impl FnMut(&ObjectName) -> Flow) -
     look(tree, &mut Relations(&mut each))
 }
 
-struct Looking<'a>(&'a mut dyn Look);
+/// Breaks when the statement must stop.
+fn on(pace: &mut Pace) -> Flow {
+    match pace.step() {
+        Ok(()) => ON,
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+struct Looking<'a> {
+    by: &'a mut dyn Look,
+    pace: Pace,
+}
 
 impl Visitor for Looking<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
-        self.0.pre_visit_query(query)
+        self.by.pre_visit_query(query)
     }
 
     fn post_visit_query(&mut self, query: &Query) -> Flow {
-        self.0.post_visit_query(query)
+        self.by.post_visit_query(query)
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Flow {
-        self.0.pre_visit_select(select)
+        self.by.pre_visit_select(select)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
-        self.0.pre_visit_table_factor(factor)
+        self.by.pre_visit_table_factor(factor)
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Flow {
-        self.0.pre_visit_relation(relation)
+        self.by.pre_visit_relation(relation)
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
-        self.0.pre_visit_expr(expr)
+        on(&mut self.pace)?;
+        self.by.pre_visit_expr(expr)
     }
 
     fn post_visit_expr(&mut self, expr: &Expr) -> Flow {
-        self.0.post_visit_expr(expr)
+        self.by.post_visit_expr(expr)
     }
 }
 
-struct Changing<'a>(&'a mut dyn Change);
+struct Changing<'a> {
+    by: &'a mut dyn Change,
+    pace: Pace,
+}
 
 impl VisitorMut for Changing<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
-        self.0.pre_visit_query(query)
+        self.by.pre_visit_query(query)
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> Flow {
-        self.0.post_visit_query(query)
+        self.by.post_visit_query(query)
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
-        self.0.pre_visit_select(select)
+        self.by.pre_visit_select(select)
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> Flow {
-        self.0.post_visit_select(select)
+        self.by.post_visit_select(select)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
-        self.0.pre_visit_table_factor(factor)
+        self.by.pre_visit_table_factor(factor)
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
-        self.0.post_visit_table_factor(factor)
+        self.by.post_visit_table_factor(factor)
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
-        self.0.pre_visit_expr(expr)
+        on(&mut self.pace)?;
+        self.by.pre_visit_expr(expr)
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> Flow {
-        self.0.post_visit_expr(expr)
+        self.by.post_visit_expr(expr)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The newest event of each series, or of each group of series (F28, F50).
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -59,7 +59,7 @@ struct Known {
     keys: Vec<u8>,
     /// The end of the key of each group in `keys`.
     ends: Vec<usize>,
-    by_key: HashTable<u32>,
+    by_key: HashTable<Numbered>,
     hasher: RandomState,
 }
 
@@ -67,19 +67,32 @@ impl Known {
     /// The number of a group; a new group gets the next number.
     fn number(&mut self, key: &[u8]) -> u32 {
         let Self { keys, ends, by_key, hasher } = self;
-        let is = |number: &u32| key_of(keys, ends, *number) == key;
         let hash = hasher.hash_one(key);
-        if let Some(number) = by_key.find(hash, is) {
-            return *number;
+        let short = (hash >> 32) as u32;
+        let is = |known: &Numbered| known.hash == short && key_of(keys, ends, known.number) == key;
+        if let Some(known) = by_key.find(spread(short), is) {
+            return known.number;
         }
         let number = ends.len() as u32;
         keys.extend_from_slice(key);
         ends.push(keys.len());
-        let (keys, ends) = (&*keys, &*ends);
-        let rehash = |number: &u32| hasher.hash_one(key_of(keys, ends, *number));
-        by_key.insert_unique(hash, number, rehash);
+        by_key.insert_unique(spread(short), Numbered { hash: short, number }, |known| {
+            spread(known.hash)
+        });
         number
     }
+}
+
+/// A group number, with the hash of the key. A growing table does not read the keys.
+#[derive(Debug, Clone, Copy)]
+struct Numbered {
+    hash: u32,
+    number: u32,
+}
+
+/// The hash for the table: the table takes the place from the low bits and a tag from the high bits.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// The key bytes of a group.
@@ -108,12 +121,28 @@ impl GroupNumbers {
         keys.map(|key| known.number(key)).collect()
     }
 
+    /// Access for several lookups. Other lookups wait until the drop of the result.
+    pub fn lookup(&self) -> Lookup<'_> {
+        Lookup(self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The approximate bytes in memory.
     pub fn bytes(&self) -> usize {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.keys.capacity()
             + known.ends.capacity() * size_of::<usize>()
-            + known.by_key.capacity() * (size_of::<u32>() + 1)
+            + known.by_key.capacity() * (size_of::<Numbered>() + 1)
+    }
+}
+
+/// Locked group numbers. See [`GroupNumbers::lookup`].
+#[derive(Debug)]
+pub struct Lookup<'a>(MutexGuard<'a, Known>);
+
+impl Lookup<'_> {
+    /// The number of a group by its key bytes; a new group gets the next number.
+    pub fn number(&mut self, key: &[u8]) -> u32 {
+        self.0.number(key)
     }
 }
 

@@ -25,18 +25,37 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
             column.among(&values)
         }
         Expr::Like(Like { negated: false, expr, pattern, escape_char, case_insensitive }) => {
-            let column = indexed(definition, expr)?;
-            let Expr::Literal(pattern, _) = pattern.as_ref() else { return None };
-            let pattern = pattern.try_as_str()??;
-            let mut words = words_of(pattern, *escape_char);
-            if *case_insensitive {
-                words.retain(WordPart::is_ascii);
-            }
-            let has = column.has(IndexKind::Inverted) && !words.is_empty();
-            has.then(|| column.wants(Wanted::Words(words)))
+            has_words(definition, (expr, pattern), *escape_char, *case_insensitive)
+        }
+        Expr::ScalarFunction(call) => {
+            let any_case = match call.name() {
+                stratalog_functions::LIKE_MATCH => false,
+                stratalog_functions::ILIKE_MATCH => true,
+                _ => return None,
+            };
+            let [expr, pattern] = call.args.as_slice() else { return None };
+            has_words(definition, (expr, pattern), None, any_case)
         }
         _ => None,
     }
+}
+
+/// The filter for the words in every text that matches a LIKE pattern.
+fn has_words(
+    definition: &ChronicleDefinition,
+    (expr, pattern): (&Expr, &Expr),
+    escape: Option<char>,
+    any_case: bool,
+) -> Option<ValueFilter> {
+    let column = indexed(definition, expr)?;
+    let Expr::Literal(pattern, _) = pattern else { return None };
+    let pattern = pattern.try_as_str()??;
+    let mut words = words_of(pattern, escape);
+    if any_case {
+        words.retain(WordPart::is_ascii);
+    }
+    let has = column.has(IndexKind::Inverted) && !words.is_empty();
+    has.then(|| column.wants(Wanted::Words(words)))
 }
 
 /// The column that a condition compares with several values; adds the values to `values`.

@@ -30,30 +30,11 @@ pub struct Groups {
 impl Groups {
     /// Groups `rows` rows by their key columns; one group without key columns.
     pub fn of(columns: &[Column], key_columns: &KeyColumns, rows: usize) -> Result<Self> {
-        let keys: Vec<&Column> = key_columns.at.iter().filter_map(|at| columns.get(*at)).collect();
-        if keys.len() != key_columns.at.len() {
-            return Err(Error::internal("a key column is missing in a batch"));
-        }
+        let keys = key_columns_of(columns, key_columns)?;
         if keys.is_empty() {
             return Ok(Self { of_row: Vec::new(), keys: vec![Box::default()] });
         }
-        let mut of_row: Vec<u32> = Vec::new();
-        let mut groups = 1_usize;
-        for column in &keys {
-            let (codes, distinct) = codes(column, rows)?;
-            // A dictionary may have entries without a row.
-            let mut each_has_rows = matches!(column, Column::Plain(_));
-            if groups == 1 {
-                (of_row, groups) = (codes, distinct);
-            } else {
-                groups = combine(&mut of_row, groups, &codes, distinct);
-                each_has_rows = true;
-            }
-            // With one row in each group, no further column can split a group.
-            if each_has_rows && groups == rows {
-                break;
-            }
-        }
+        let (mut of_row, groups) = grouped(&keys, rows)?;
         // Codes of dictionary entries without a row have no group.
         let mut first_row: Vec<Option<u32>> = vec![None; groups];
         for (row, group) in of_row.iter().enumerate() {
@@ -89,6 +70,49 @@ impl Groups {
     }
 }
 
+/// The group of each row (empty without key columns), and the number of groups. A group may have no
+/// row. In contrast to [`Groups::of`], the result has no key bytes.
+///
+/// # Errors
+/// `Internal` if a key column is missing.
+pub fn groups_of_rows(
+    columns: &[Column],
+    key_columns: &KeyColumns,
+    rows: usize,
+) -> Result<(Vec<u32>, usize)> {
+    grouped(&key_columns_of(columns, key_columns)?, rows)
+}
+
+fn key_columns_of<'a>(columns: &'a [Column], key_columns: &KeyColumns) -> Result<Vec<&'a Column>> {
+    let keys: Vec<&Column> = key_columns.at.iter().filter_map(|at| columns.get(*at)).collect();
+    if keys.len() != key_columns.at.len() {
+        return Err(Error::internal("a key column is missing in a batch"));
+    }
+    Ok(keys)
+}
+
+/// See [`groups_of_rows`].
+fn grouped(keys: &[&Column], rows: usize) -> Result<(Vec<u32>, usize)> {
+    let mut of_row: Vec<u32> = Vec::new();
+    let mut groups = 1_usize;
+    for column in keys {
+        let (codes, distinct) = codes(column, rows)?;
+        // A dictionary may have entries without a row.
+        let mut each_has_rows = matches!(column, Column::Plain(_));
+        if groups == 1 {
+            (of_row, groups) = (codes, distinct);
+        } else {
+            groups = combine(&mut of_row, groups, &codes, distinct);
+            each_has_rows = true;
+        }
+        // With one row in each group, no further column can split a group.
+        if each_has_rows && groups == rows {
+            break;
+        }
+    }
+    Ok((of_row, groups))
+}
+
 /// The bytes of a key, value by value.
 #[derive(Debug, Clone)]
 pub struct KeyBytes {
@@ -120,7 +144,7 @@ impl KeyBytes {
     }
 
     /// Adds the value of the next key column, from a stored column.
-    fn push_of(&mut self, column: &Column, row: usize) -> Result<()> {
+    pub fn push_of(&mut self, column: &Column, row: usize) -> Result<()> {
         let coded = match column {
             Column::Plain(array) => return self.push(array, row),
             Column::Coded8 { codes, values } => {
@@ -177,10 +201,15 @@ fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
 /// Appends the bytes of a text. A zero byte is followed by 255 within the text, and by 0 at the end
 /// of the text.
 fn text_part(text: &str, key: &mut Vec<u8>) {
-    for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
-        key.extend_from_slice(part);
-        if part.last() == Some(&0) {
-            key.push(255);
+    match text.as_bytes().contains(&0) {
+        false => key.extend_from_slice(text.as_bytes()),
+        true => {
+            for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
+                key.extend_from_slice(part);
+                if part.last() == Some(&0) {
+                    key.push(255);
+                }
+            }
         }
     }
     key.extend_from_slice(&EMPTY_TEXT);

@@ -15,7 +15,7 @@ use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange};
 use super::{column::Column, shape::Shape};
 use crate::{
     budget::{Budget, Claim},
-    keeper::keys::Groups,
+    keeper::keys::groups_of_rows,
     version::numberings::Numbered,
 };
 
@@ -153,10 +153,11 @@ impl MemoryBatch {
         if let Some(known) = self.newest.get() {
             return Ok(Arc::clone(known));
         }
-        let groups = Groups::of(&self.columns, &self.shape.keys, self.rows())?;
-        let mut newest: Vec<Option<(i64, u32)>> = vec![None; groups.keys.len()];
+        let (groups, count) = groups_of_rows(&self.columns, &self.shape.keys, self.rows())?;
+        let mut newest: Vec<Option<(i64, u32)>> = vec![None; count];
         for (row, tick) in (0..).zip(self.ticks.iter()) {
-            if let Some(known) = newest.get_mut(groups.group(row as usize))
+            let group = groups.get(row as usize).copied().unwrap_or_default();
+            if let Some(known) = newest.get_mut(group as usize)
                 && known.is_none_or(|(known, _)| known < *tick)
             {
                 *known = Some((*tick, row));

@@ -19,8 +19,7 @@ use stratalog_story::{Source, Spot, Story};
 
 use super::{edge, newest, piece::Part, reader::Reader};
 use crate::{
-    keeper::keys::Groups,
-    memtable::{column::Column, shape::KeyColumns},
+    memtable::column::Column,
     player::newest::{Candidates, numbers_of},
     version::numberings::Numbered,
 };
@@ -111,11 +110,9 @@ impl GroupEdge {
                 let events = reader.events(&batch?, &part.hull)?;
                 let columns = best.of().keys.iter().map(|at| reader.column(&events, *at));
                 let columns = columns.collect::<Result<Vec<Column>>>()?;
-                let groups = Groups::of(&columns, &KeyColumns::all(columns.len()), events.rows)?;
-                let numbers = best.numbers().of(groups.keys.iter().map(AsRef::as_ref));
-                for (row, tick) in events.ticks.iter().enumerate() {
-                    let number =
-                        numbers.get(groups.group(row)).copied().unwrap_or_default() as usize;
+                let numbers = numbers_of(best.numbers(), &columns, events.rows)?;
+                for (row, (tick, number)) in events.ticks.iter().zip(numbers).enumerate() {
+                    let number = number as usize;
                     if number >= found.len() {
                         found.resize((number + 1).next_power_of_two(), None);
                     }

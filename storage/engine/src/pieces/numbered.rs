@@ -10,8 +10,8 @@ use stratalog_model::{Result, newest::Best};
 use super::{piece::Part, reader::Reader};
 use crate::{
     budget::{Budget, Claim},
-    keeper::keys::Groups,
-    memtable::{column::Column, shape::KeyColumns},
+    memtable::column::Column,
+    player::newest::numbers_of,
 };
 
 /// The rows of a block, by group.
@@ -47,10 +47,7 @@ pub fn numbered_rows(
     reader.request().metrics.tablet.compared(part.rows);
     let keys = best.of().keys.iter().map(|at| reader.column(&events, *at));
     let keys = keys.collect::<Result<Vec<Column>>>()?;
-    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), events.rows)?;
-    let of_group = best.numbers().of(groups.keys.iter().map(AsRef::as_ref));
-    let number = |row| of_group.get(groups.group(row)).copied().unwrap_or_default();
-    let numbers: Vec<u32> = (0..events.rows).map(number).collect();
+    let numbers = numbers_of(best.numbers(), &keys, events.rows)?;
     let claim = budget.claim(events.rows * (size_of::<i64>() + size_of::<u32>())).ok();
     let kept = claim.is_some();
     let rows = Arc::new(NumberedRows { of, ticks: events.ticks, numbers, _claim: claim });

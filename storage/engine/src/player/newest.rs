@@ -21,7 +21,7 @@ use stratalog_model::{
 };
 
 use crate::{
-    keeper::keys::Groups,
+    keeper::keys::{Groups, KeyBytes},
     memtable::{column::Column, shape::KeyColumns},
     pieces::runs::compacted,
     version::numberings::Lent,
@@ -127,7 +127,27 @@ impl Candidates {
 /// # Errors
 /// `Internal` if a column has a type that is not a key type.
 pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Result<Vec<u32>> {
-    let groups = Groups::of(keys, &KeyColumns::all(keys.len()), rows)?;
+    let all = KeyColumns::all(keys.len());
+    if keys.iter().any(|column| matches!(column, Column::Plain(_))) {
+        // Groups of the batch save little: most keys occur once, or in consecutive rows.
+        let mut lookup = numbers.lookup();
+        let (mut key, mut before) = (KeyBytes::new(all.fixed), KeyBytes::new(all.fixed));
+        let mut found: Vec<u32> = Vec::with_capacity(rows);
+        for row in 0..rows {
+            key.clear(all.fixed);
+            for column in keys {
+                key.push_of(column, row)?;
+            }
+            let number = match found.last() {
+                Some(last) if key.as_bytes() == before.as_bytes() => *last,
+                _ => lookup.number(key.as_bytes()),
+            };
+            found.push(number);
+            std::mem::swap(&mut key, &mut before);
+        }
+        return Ok(found);
+    }
+    let groups = Groups::of(keys, &all, rows)?;
     let of_group = numbers.of(groups.keys.iter().map(AsRef::as_ref));
     let number = |row| of_group.get(groups.group(row)).copied().unwrap_or_default();
     Ok((0..rows).map(number).collect())

@@ -1,0 +1,67 @@
+//! RANGE frames with an end before the current row, over values that can be NULL, NaN or infinite.
+//!
+//! The frame of such a row ends with the row's peers: `NULL - 1` is NULL, and `Infinity - 1` is
+//! Infinity. DataFusion's streaming operator takes the end of every preceding frame as known
+//! before the next row arrives, and loses the peers of the next batch. These windows are computed
+//! over whole partitions instead.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::Result,
+    logical_expr::{WindowFrameBound, WindowFrameUnits},
+    physical_expr::{LexOrdering, PhysicalSortExpr},
+    physical_plan::{
+        ExecutionPlan, InputOrderMode, WindowExpr,
+        sorts::sort::SortExec,
+        windows::{BoundedWindowAggExec, WindowAggExec},
+    },
+};
+
+use super::each_node::EachNode;
+
+/// Replaces the streaming operator under such frames.
+pub const WHOLE_FRAMES: EachNode = EachNode::new("whole_frames", whole);
+
+fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() else { return Ok(None) };
+    let mut needs_peers = false;
+    for expr in window.window_expr() {
+        needs_peers |= ends_with_later_peers(expr, window.input())?;
+    }
+    if !needs_peers {
+        return Ok(None);
+    }
+    let mut input = Arc::clone(window.input());
+    if window.input_order_mode != InputOrderMode::Sorted
+        && let Some(order) = window.window_expr().first().and_then(order_of)
+    {
+        input = Arc::new(SortExec::new(order, input).with_preserve_partitioning(true));
+    }
+    let partitioned = !window.partition_keys().is_empty();
+    let whole = WindowAggExec::try_new(window.window_expr().to_vec(), input, partitioned)?;
+    Ok(Some(Arc::new(whole)))
+}
+
+/// True if the frame of a row can end with a peer behind the row, although the end is PRECEDING.
+fn ends_with_later_peers(
+    expr: &Arc<dyn WindowExpr>,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Result<bool> {
+    let frame = expr.get_window_frame();
+    let precedes =
+        matches!(&frame.end_bound, WindowFrameBound::Preceding(offset) if !offset.is_null());
+    let Some(by) = expr.order_by().first() else { return Ok(false) };
+    if frame.units != WindowFrameUnits::Range || !precedes {
+        return Ok(false);
+    }
+    let schema = input.schema();
+    Ok(by.expr.nullable(&schema)? || by.expr.data_type(&schema)?.is_floating())
+}
+
+/// The order that a window needs: partitions, and rows within a partition.
+fn order_of(expr: &Arc<dyn WindowExpr>) -> Option<LexOrdering> {
+    let partitions =
+        expr.partition_by().iter().map(|by| PhysicalSortExpr::new_default(Arc::clone(by)));
+    LexOrdering::new(partitions.chain(expr.order_by().iter().cloned()))
+}
