@@ -117,13 +117,14 @@ impl GroupNumbers {
 
     /// The numbers of groups by their key bytes.
     pub fn of<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<u32> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.map(|key| known.number(key)).collect()
+        let mut lookup = self.lookup();
+        keys.map(|key| lookup.number(key)).collect()
     }
 
     /// Access for several lookups. Other lookups wait until the drop of the result.
     pub fn lookup(&self) -> Lookup<'_> {
-        Lookup(self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Lookup { known, last: None }
     }
 
     /// The approximate bytes in memory.
@@ -137,12 +138,27 @@ impl GroupNumbers {
 
 /// Locked group numbers. See [`GroupNumbers::lookup`].
 #[derive(Debug)]
-pub struct Lookup<'a>(MutexGuard<'a, Known>);
+pub struct Lookup<'a> {
+    known: MutexGuard<'a, Known>,
+    last: Option<u32>,
+}
 
 impl Lookup<'_> {
     /// The number of a group by its key bytes; a new group gets the next number.
+    ///
+    /// Rows often follow each other in the order of their groups' numbers: a series writes several
+    /// rows, or all series write in turns. A comparison with the last key and the key behind it
+    /// then saves the hash and a random access.
     pub fn number(&mut self, key: &[u8]) -> u32 {
-        self.0.number(key)
+        let known = &mut *self.known;
+        let is = |number: &u32| {
+            (*number as usize) < known.ends.len()
+                && key_of(&known.keys, &known.ends, *number) == key
+        };
+        let near = self.last.and_then(|last| [last, last.saturating_add(1)].into_iter().find(is));
+        let number = near.unwrap_or_else(|| known.number(key));
+        self.last = Some(number);
+        number
     }
 }
 
@@ -213,5 +229,33 @@ impl Best {
             });
         }
         improved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn each_key_keeps_its_number_in_any_order_of_lookups() {
+        let keys: Vec<Vec<u8>> = (0..1_000_u64)
+            .map(|n| n.to_be_bytes().into_iter().skip(8 - n as usize % 9).collect())
+            .collect();
+        let distinct = keys.iter().collect::<std::collections::HashSet<_>>().len();
+        let (numbers, mut expected) = (GroupNumbers::new(), HashMap::new());
+        // In turns, each key twice, backwards, and with strides.
+        let orders: [fn(usize) -> usize; 4] = [|n| n, |n| n / 2, |n| 999 - n % 1_000, |n| n * 37];
+        for order in orders {
+            let mut lookup = numbers.lookup();
+            for at in (0..1_000).map(order) {
+                let Some(key) = keys.get(at % 1_000) else { continue };
+                let next = expected.len() as u32;
+                assert_eq!(lookup.number(key), *expected.entry(key).or_insert(next), "{key:?}");
+            }
+        }
+        assert_eq!(expected.len(), distinct);
+        assert_eq!(numbers.of([[].as_slice(), &[9; 9]].into_iter()), [0, distinct as u32]);
     }
 }

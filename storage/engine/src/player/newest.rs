@@ -130,22 +130,15 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     let all = KeyColumns::all(keys.len());
     if keys.iter().any(|column| matches!(column, Column::Plain(_))) {
         // Groups of the batch save little: most keys occur once, or in consecutive rows.
-        let mut lookup = numbers.lookup();
-        let (mut key, mut before) = (KeyBytes::new(all.fixed), KeyBytes::new(all.fixed));
-        let mut found: Vec<u32> = Vec::with_capacity(rows);
-        for row in 0..rows {
+        let (mut lookup, mut key) = (numbers.lookup(), KeyBytes::new(all.fixed));
+        let number = |row| {
             key.clear(all.fixed);
             for column in keys {
                 key.push_of(column, row)?;
             }
-            let number = match found.last() {
-                Some(last) if key.as_bytes() == before.as_bytes() => *last,
-                _ => lookup.number(key.as_bytes()),
-            };
-            found.push(number);
-            std::mem::swap(&mut key, &mut before);
-        }
-        return Ok(found);
+            Ok(lookup.number(key.as_bytes()))
+        };
+        return (0..rows).map(number).collect();
     }
     let groups = Groups::of(keys, &all, rows)?;
     let of_group = numbers.of(groups.keys.iter().map(AsRef::as_ref));
