@@ -107,7 +107,7 @@ impl Search {
         let mut retry: Option<(usize, usize)> = None;
         loop {
             self.steps = self.steps.wrapping_add(1);
-            if self.steps % CHECKED_STEPS == 0 {
+            if self.steps.is_multiple_of(CHECKED_STEPS) {
                 governor::check()?;
             }
             let matched = match (pattern.get(next), text.get(at)) {
