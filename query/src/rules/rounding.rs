@@ -1,6 +1,6 @@
 //! `round` of a double precision rounds halves to the even neighbour, like in PostgreSQL. `round`
 //! of a numeric rounds halves away from zero. DataFusion rounds halves of both types away from
-//! zero.
+//! zero. `trunc` keeps the sign of -0; DataFusion drops the sign.
 
 use std::sync::Arc;
 
@@ -15,28 +15,34 @@ use datafusion::{
 
 use super::layers::{self, ScalarLayer};
 
-/// `function` with PostgreSQL's rounding, if `function` is `round`.
+/// `function` with PostgreSQL's rounding, if `function` is `round` or `trunc`.
 pub fn round_to_even(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
-        "round" => layers::scalar(function, Round),
+        "round" => layers::scalar(function, Round { cuts: false }),
+        "trunc" => layers::scalar(function, Round { cuts: true }),
         _ => function,
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Round;
+struct Round {
+    /// True for `trunc`.
+    cuts: bool,
+}
 
-fn rounded(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Float32 => {
-            let rounded: Float32Array =
-                array.as_primitive::<Float32Type>().unary(f32::round_ties_even);
-            Arc::new(rounded)
-        }
-        _ => {
-            let rounded: Float64Array =
-                array.as_primitive::<Float64Type>().unary(f64::round_ties_even);
-            Arc::new(rounded)
+impl Round {
+    fn rounded(&self, array: &ArrayRef) -> ArrayRef {
+        match array.data_type() {
+            DataType::Float32 => {
+                let round = if self.cuts { f32::trunc } else { f32::round_ties_even };
+                let rounded: Float32Array = array.as_primitive::<Float32Type>().unary(round);
+                Arc::new(rounded)
+            }
+            _ => {
+                let round = if self.cuts { f64::trunc } else { f64::round_ties_even };
+                let rounded: Float64Array = array.as_primitive::<Float64Type>().unary(round);
+                Arc::new(rounded)
+            }
         }
     }
 }
@@ -62,9 +68,9 @@ impl ScalarLayer for Round {
         };
         match arguments.args.as_slice() {
             [value] if floating(value) => match value {
-                ColumnarValue::Array(array) => Ok(ColumnarValue::Array(rounded(array))),
+                ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.rounded(array))),
                 ColumnarValue::Scalar(value) => {
-                    let rounded = rounded(&value.to_array()?);
+                    let rounded = self.rounded(&value.to_array()?);
                     Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?))
                 }
             },

@@ -132,8 +132,9 @@ impl Guard {
     fn of_operator(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         match expr {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right })
-                if among(&left, &right) || among(&right, &left) =>
+                if !self.is_kept(&right) && !(is_constant(&left) && is_constant(&right)) =>
             {
+                // Operands that differ now can be equal after another simplification.
                 let right = Box::new(self.kept(*right));
                 let op = Operator::BitwiseXor;
                 Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
@@ -194,14 +195,8 @@ fn is_float_zero(value: &ScalarValue) -> bool {
     }
 }
 
-/// Whether an operand occurs in a chain of `#`.
-fn among(chain: &Expr, operand: &Expr) -> bool {
-    match chain {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right }) => {
-            among(left, operand) || among(right, operand)
-        }
-        other => other == operand,
-    }
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(..))
 }
 
 /// Whether an expression may contain a guarded pattern.
