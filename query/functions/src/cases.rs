@@ -19,18 +19,21 @@ pub fn functions() -> Vec<Function> {
                 false => text.chars().map(capital).collect(),
             })
         }),
-        declare("lower", "The text in small letters.", |arguments| {
-            each(arguments, |text| match text.is_ascii() {
-                true => text.to_ascii_lowercase(),
-                false => text.chars().map(small).collect(),
-            })
-        }),
+        declare("lower", "The text in small letters.", |arguments| each(arguments, lowercase)),
         declare(
             "initcap",
             "The text with a capital letter at the start of each word, and small ones within.",
             |arguments| each(arguments, words),
         ),
     ]
+}
+
+/// The text in small letters.
+pub fn lowercase(text: &str) -> String {
+    match text.is_ascii() {
+        true => text.to_ascii_lowercase(),
+        false => text.chars().map(small).collect(),
+    }
 }
 
 fn each(arguments: &Arguments<'_>, of: fn(&str) -> String) -> Result<ArrayRef> {
@@ -66,7 +69,7 @@ fn capital(letter: char) -> char {
     })
 }
 
-pub fn small(letter: char) -> char {
+fn small(letter: char) -> char {
     only(letter.to_lowercase()).unwrap_or(if letter == 'İ' { 'i' } else { letter })
 }
 

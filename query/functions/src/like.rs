@@ -1,5 +1,5 @@
-//! LIKE and ILIKE with patterns that the engine's kernel is slow with or reads in another way: computed
-//! and long patterns, letters with several cases, and a backslash at the end.
+//! LIKE and ILIKE with patterns that the arrow kernel matches slowly or differently: computed and
+//! long patterns, letters with several cases, and a backslash at the end.
 //!
 //! ```text
 //!   pattern:  a % b _ c %        after a mismatch, the search goes on behind the last % passed,
@@ -13,7 +13,7 @@ use datafusion::{common::Result, logical_expr::ScalarUDF};
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use crate::{
-    cases::small,
+    cases::lowercase,
     failed,
     function::{Arguments, Function, Parameter, text_at},
     governor,
@@ -28,55 +28,39 @@ pub const ILIKE_MATCH: &str = "ilike_match";
 /// Steps between two checks whether the statement must stop.
 const CHECKED_STEPS: u32 = 1 << 16;
 
-/// The functions.
-pub fn functions() -> Vec<Function> {
-    vec![like(), ilike()]
-}
-
-/// The function behind LIKE.
+/// The function behind LIKE: a text and a pattern with `\\` as the escape character.
 pub fn like_match() -> ScalarUDF {
-    like().into_udf()
+    declared(LIKE_MATCH, |arguments| matches(arguments, false))
 }
 
-/// The function behind ILIKE.
+/// The function behind ILIKE, with the arguments of [`like_match`].
 pub fn ilike_match() -> ScalarUDF {
-    ilike().into_udf()
+    declared(ILIKE_MATCH, |arguments| matches(arguments, true))
 }
 
-fn like() -> Function {
-    let run = |arguments: &Arguments<'_>| matches(arguments, |text| Cow::Borrowed(text));
-    declared(LIKE_MATCH, "True if the text matches the pattern of LIKE.", run)
-}
-
-fn ilike() -> Function {
-    let run = |arguments: &Arguments<'_>| matches(arguments, lower);
-    declared(ILIKE_MATCH, "True if the text matches the pattern of ILIKE.", run)
-}
-
-fn declared(
-    name: &'static str,
-    description: &'static str,
-    run: fn(&Arguments<'_>) -> Result<ArrayRef>,
-) -> Function {
+fn declared(name: &'static str, run: fn(&Arguments<'_>) -> Result<ArrayRef>) -> ScalarUDF {
     let parameters: &[&[Parameter]] = &[&[Parameter::Text, Parameter::Text]];
-    Function::immutable(name, parameters, ColumnType::Boolean, description, run)
+    let description = "True if the text matches the pattern.";
+    Function::immutable(name, parameters, ColumnType::Boolean, description, run).into_udf()
 }
 
-fn lower(text: &str) -> Cow<'_, str> {
-    match text.is_ascii() {
-        true => Cow::Owned(text.to_ascii_lowercase()),
-        false => Cow::Owned(text.chars().map(small).collect()),
-    }
-}
-
-fn matches(arguments: &Arguments<'_>, read: fn(&str) -> Cow<'_, str>) -> Result<ArrayRef> {
+fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
     let (texts, patterns) = (arguments.text(0)?, arguments.text(1)?);
+    let read = |text| match any_case {
+        true => Cow::Owned(lowercase(text)),
+        false => Cow::Borrowed(text),
+    };
     let mut search = Search::default();
     // Consecutive rows often have the same pattern.
     let mut pattern: Option<(&str, Cow<'_, str>)> = None;
     let one = |row: usize| {
         let (Some(text), Some(written)) = (text_at(texts, row), text_at(patterns, row)) else {
             return Ok(None);
+        };
+        let copied = if any_case { text.len() + written.len() } else { 0 };
+        let _charge = match copied >= governor::CHARGED_BYTES_MIN {
+            true => Some(governor::charge(copied).map_err(failed)?),
+            false => None,
         };
         let known = match pattern.take() {
             Some((before, known)) if before == written => known,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    arrays, bytes, cases, contains, date_part, format, function::Function, json, like, lists,
+    arrays, bytes, cases, contains, date_part, format, function::Function, json, lists,
     literal::TypedLiterals, make_time, misc, number, number_pattern, numbers,
     operator::JsonOperators, ordered_set, overlap, regex, similar, texts, time_bucket::TimeBucket,
     time_pattern, whole, zone,
@@ -42,7 +42,6 @@ fn declared() -> Vec<Function> {
     functions.extend(overlap::functions());
     functions.extend(contains::functions());
     functions.extend(cases::functions());
-    functions.extend(like::functions());
     functions
 }
 

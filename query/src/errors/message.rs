@@ -180,7 +180,7 @@ pub fn from_execution(text: &str) -> Error {
             .with_detail(text);
     } else if is_time_out_of_range(&lower) {
         return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range").with_detail(text);
-    } else if let Some(error) = integer_overflow(&text) {
+    } else if let Some(error) = arithmetic_overflow(&text) {
         return error;
     } else if lower.contains("overflow") || lower.contains("out of range") {
         ErrorKind::NumericOutOfRange
@@ -254,7 +254,7 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
             .with_detail(format!("the value is {value}, the limit is {limit}"));
     }
-    if let Some(error) = integer_overflow(&plain) {
+    if let Some(error) = arithmetic_overflow(&plain) {
         return error;
     }
     if lower.contains("overflow")
@@ -287,30 +287,29 @@ pub fn from_arrow_text(text: &str) -> Error {
     Error::internal(plain)
 }
 
-/// The error of a kernel for arithmetic: the kernel names the operands, as stored, or the array.
-fn integer_overflow(text: &str) -> Option<Error> {
-    if let Some(operation) = text.strip_prefix("Overflow happened on: ") {
-        let mut operands = operation.split(' ').filter_map(|word| word.parse::<i128>().ok());
-        let fits = |least: i128, most: i128| move |value: i128| least <= value && value <= most;
-        let message = match (operands.next(), operands.next()) {
-            (Some(a), Some(b)) => match [a, b] {
-                both if both.map(fits(i32::MIN.into(), i32::MAX.into())) == [true; 2] => {
-                    "integer out of range"
-                }
-                both if both.map(fits(i64::MIN.into(), i64::MAX.into())) == [true; 2] => {
-                    "bigint out of range"
-                }
-                // Numerics, without the point.
-                _ => return Some(too_many_digits()),
-            },
-            _ => "value out of range",
-        };
-        let error = Error::new(ErrorKind::NumericOutOfRange, message);
-        return Some(error.with_detail(format!("The operation is {operation}.")));
-    }
-    let (array, operation) = text.split_once("Array overflow on ")?;
-    let message = format!("{} out of range", sql_type(array));
-    let error = Error::new(ErrorKind::NumericOutOfRange, message);
+/// An overflow in an arithmetic kernel. The message names the stored operands, or the array.
+fn arithmetic_overflow(text: &str) -> Option<Error> {
+    let (data_type, operation) = match text.strip_prefix("Overflow happened on: ") {
+        Some(operation) => {
+            let words = operation.split(' ').filter_map(|word| word.parse::<i128>().ok());
+            let operands: Vec<i128> = words.collect();
+            let fit = |least: i64, most: i64| {
+                operands.iter().all(|value| (least.into()..=most.into()).contains(value))
+            };
+            if fit(i32::MIN.into(), i32::MAX.into()) {
+                ("integer".to_string(), operation)
+            } else if fit(i64::MIN, i64::MAX) {
+                ("bigint".to_string(), operation)
+            } else {
+                return Some(too_many_digits());
+            }
+        }
+        None => {
+            let (array, operation) = text.split_once("Array overflow on ")?;
+            (sql_type(array), operation)
+        }
+    };
+    let error = Error::new(ErrorKind::NumericOutOfRange, format!("{data_type} out of range"));
     Some(error.with_detail(format!("The operation is {operation}.")))
 }
 

@@ -93,3 +93,23 @@ fn kinds_of_joins_are_refused_without_a_syntax_tree() {
     assert_eq!(error.kind(), ErrorKind::FeatureNotSupported);
     assert_eq!(error.message(), "ASOF JOIN is not supported");
 }
+
+#[test]
+fn overflows_name_the_type() {
+    for (text, wanted) in [
+        ("Overflow happened on: -2147483648 / -1", "integer out of range"),
+        ("Overflow happened on: 9223372036854775807 * 2", "bigint out of range"),
+        (
+            "Overflow happened on: 123456789012345678123457000000 * 10000000000",
+            "numeric out of range",
+        ),
+        ("Int32Array overflow on abs(-2147483648)", "integer out of range"),
+        ("Int16Array overflow on abs(-32768)", "smallint out of range"),
+    ] {
+        let of_kernel = DataFusionError::from(ArrowError::ArithmeticOverflow(text.into()));
+        for error in [of_kernel, DataFusionError::Execution(text.into())] {
+            let error = from_datafusion(error);
+            assert_eq!((error.kind(), error.message()), (ErrorKind::NumericOutOfRange, wanted));
+        }
+    }
+}

@@ -47,7 +47,7 @@ struct Extreme {
 }
 
 impl Extreme {
-    /// The extreme of each row. Errors are impossible for arrays of equal length.
+    /// The extreme of each row. All arrays have the type `T` and `rows` values.
     fn of_rows<T: ArrowPrimitiveType>(&self, arrays: &[ArrayRef], rows: usize) -> ArrayRef
     where
         T::Native: PartialOrd,

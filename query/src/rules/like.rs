@@ -1,7 +1,7 @@
 //! LIKE and ILIKE beyond DataFusion's kernel. The kernel turns a pattern into a regular expression:
 //! a search with thousands of wildcards takes minutes, a computed pattern is compiled for each row,
-//! `ILIKE` takes `ſ` for `s`, and a backslash at the end is a letter. Our own functions answer such
-//! patterns; short constants stay with the kernel.
+//! `ILIKE` takes `ſ` for `s`, and a backslash at the end is a letter. The functions `like_match`
+//! and `ilike_match` match such patterns, and the kernel matches short constants.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -18,6 +18,8 @@ use datafusion::{
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
+use super::unnested::any_expression;
+
 /// Maximum bytes of a pattern for the kernel.
 const KERNEL_BYTES_MAX: usize = 1 << 10;
 
@@ -27,8 +29,8 @@ const KERNEL_WILDCARDS_MAX: usize = 16;
 /// ASCII letters that are also the small letter of a character outside ASCII.
 const FOLDED: [char; 4] = ['s', 'S', 'k', 'K'];
 
-/// Rewrites LIKE and ILIKE as calls: patterns of the statement during the analysis, and parameters
-/// at the start of the optimization. A secondary index reads the constants that stay.
+/// Replaces LIKE and ILIKE by calls. The analysis replaces patterns in the statement; the start of
+/// the optimization replaces the values of parameters. A secondary index reads both forms.
 #[derive(Debug)]
 pub struct LikeCalls {
     like: ScalarUDF,
@@ -92,6 +94,10 @@ impl OptimizerRule for LikeCalls {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        let is_like = |expr: &Expr| expr.exists(|part| Ok(matches!(part, Expr::Like(_))));
+        if !any_expression(&plan, is_like)? {
+            return Ok(Transformed::no(plan));
+        }
         let schema = merge_schema(&plan.inputs());
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
@@ -106,9 +112,9 @@ fn has_parameter(expr: &Expr) -> Result<bool> {
     expr.exists(|part| Ok(matches!(part, Expr::Placeholder(_))))
 }
 
-/// True if the kernel answers fast, and as PostgreSQL.
+/// True if the kernel is fast, with PostgreSQL's result.
 fn suits_kernel(like: &Like) -> bool {
-    // Other escape characters are an error or rewritten as a backslash.
+    // The parser has replaced each valid escape character by a backslash.
     if like.escape_char.is_some_and(|escape| escape != '\\') {
         return true;
     }

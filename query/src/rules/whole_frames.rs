@@ -2,8 +2,8 @@
 //!
 //! The frame of such a row ends with the row's peers: `NULL - 1` is NULL, and `Infinity - 1` is
 //! Infinity. DataFusion's streaming operator takes the end of every preceding frame as known
-//! before the next row arrives, and loses the peers of the next batch. These windows are computed
-//! over whole partitions instead.
+//! before the next row arrives, and loses the peers of the next batch. The operator for whole
+//! partitions waits for all peers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::{
     logical_expr::{WindowFrameBound, WindowFrameUnits},
     physical_expr::{LexOrdering, PhysicalSortExpr},
     physical_plan::{
-        ExecutionPlan, InputOrderMode, WindowExpr,
+        ExecutionPlan, ExecutionPlanProperties, InputOrderMode, WindowExpr,
         sorts::sort::SortExec,
         windows::{BoundedWindowAggExec, WindowAggExec},
     },
@@ -20,7 +20,7 @@ use datafusion::{
 
 use super::each_node::EachNode;
 
-/// Replaces the streaming operator under such frames.
+/// Replaces the streaming operator for frames with later peers by the operator for partitions.
 pub const WHOLE_FRAMES: EachNode = EachNode::new("whole_frames", whole);
 
 fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -32,15 +32,23 @@ fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
     if !needs_peers {
         return Ok(None);
     }
-    let mut input = Arc::clone(window.input());
-    if window.input_order_mode != InputOrderMode::Sorted
-        && let Some(order) = window.window_expr().first().and_then(order_of)
-    {
-        input = Arc::new(SortExec::new(order, input).with_preserve_partitioning(true));
-    }
+    let input = Arc::clone(window.input());
+    let is_sorted = window.input_order_mode == InputOrderMode::Sorted;
+    let order = if is_sorted { None } else { window.window_expr().first().and_then(order_of) };
     let partitioned = !window.partition_keys().is_empty();
-    let whole = WindowAggExec::try_new(window.window_expr().to_vec(), input, partitioned)?;
-    Ok(Some(Arc::new(whole)))
+    let expressions = window.window_expr().to_vec();
+    let whole = WindowAggExec::try_new(expressions, sorted(input, order), partitioned)?;
+    // The nodes above may read the order of a streaming operator over unsorted partitions.
+    let order_above = if is_sorted { None } else { node.output_ordering().cloned() };
+    Ok(Some(sorted(Arc::new(whole), order_above)))
+}
+
+/// The rows of each stream in `order`.
+fn sorted(input: Arc<dyn ExecutionPlan>, order: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
+    match order {
+        Some(order) => Arc::new(SortExec::new(order, input).with_preserve_partitioning(true)),
+        None => input,
+    }
 }
 
 /// True if the frame of a row can end with a peer behind the row, although the end is PRECEDING.
@@ -59,7 +67,7 @@ fn ends_with_later_peers(
     Ok(by.expr.nullable(&schema)? || by.expr.data_type(&schema)?.is_floating())
 }
 
-/// The order that a window needs: partitions, and rows within a partition.
+/// The sort order of a window: the partitions, then the rows of a partition.
 fn order_of(expr: &Arc<dyn WindowExpr>) -> Option<LexOrdering> {
     let partitions =
         expr.partition_by().iter().map(|by| PhysicalSortExpr::new_default(Arc::clone(by)));

@@ -51,6 +51,8 @@ pub struct Work {
     timeout_ms: u64,
     /// Whether the statement is committing: only the log decides whether the statement succeeds.
     committing: AtomicBool,
+    /// True after a failed [`Governor::check`].
+    refused: AtomicBool,
     /// The whole statement, if this is a part.
     whole: Option<Arc<Work>>,
     /// The budget for values; `None` without a budget.
@@ -77,7 +79,7 @@ struct Usage {
 
 impl Governor for Work {
     fn check(&self) -> Result<()> {
-        self.check()
+        self.check().inspect_err(|_| self.refused.store(true, Ordering::Release))
     }
 
     fn grow(&self, bytes: usize) -> Result<()> {
@@ -138,6 +140,7 @@ impl Work {
             deadline,
             timeout_ms,
             committing: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             whole: None,
             values,
             usage: Arc::new(Usage { whole: Weak::clone(whole), ..Usage::default() }),
@@ -201,6 +204,7 @@ impl Work {
             deadline: self.deadline,
             timeout_ms: self.timeout_ms,
             committing: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             whole: Some(Arc::clone(self)),
             values: self.values.clone(),
             usage: Arc::clone(&self.usage),
@@ -260,8 +264,11 @@ impl Work {
         let result = tokio::select! {
             biased;
             error = self.stopped() => Err(error),
-            // A walk over the tree breaks at a stop, and the result may be wrong.
-            result = governed(self.governor(), future) => self.check().and(result),
+            result = governed(self.governor(), future) => match self.refused.load(Ordering::Acquire) {
+                // A walk over the tree broke at the stop, and the result may be wrong.
+                true => self.check().and(result),
+                false => result,
+            },
         };
         if result.is_err() {
             // Free the memory before the client receives the error.

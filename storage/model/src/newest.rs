@@ -90,7 +90,8 @@ struct Numbered {
     number: u32,
 }
 
-/// The hash for the table: the table takes the place from the low bits and a tag from the high bits.
+/// The hash of a table entry. The table reads the slot from the low bits and a tag from the high
+/// bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }

@@ -201,16 +201,16 @@ fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
 /// Appends the bytes of a text. A zero byte is followed by 255 within the text, and by 0 at the end
 /// of the text.
 fn text_part(text: &str, key: &mut Vec<u8>) {
-    match text.as_bytes().contains(&0) {
-        false => key.extend_from_slice(text.as_bytes()),
-        true => {
-            for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
-                key.extend_from_slice(part);
-                if part.last() == Some(&0) {
-                    key.push(255);
-                }
+    let bytes = text.as_bytes();
+    if bytes.contains(&0) {
+        for part in bytes.split_inclusive(|byte| *byte == 0) {
+            key.extend_from_slice(part);
+            if part.last() == Some(&0) {
+                key.push(255);
             }
         }
+    } else {
+        key.extend_from_slice(bytes);
     }
     key.extend_from_slice(&EMPTY_TEXT);
 }
