@@ -132,7 +132,7 @@ impl Guard {
     fn of_operator(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         match expr {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right })
-                if !self.is_kept(&right) && !(is_constant(&left) && is_constant(&right)) =>
+                if !(self.is_kept(&right) || is_constant(&left) || is_constant(&right)) =>
             {
                 // Operands that differ now can be equal after another simplification.
                 let right = Box::new(self.kept(*right));
