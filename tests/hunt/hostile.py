@@ -1,12 +1,11 @@
 """Statements with a large demand for memory or time: each fails alone, while another client still gets answers."""
 
-import os
-import pathlib
 import random
 import time
 
 import psycopg
 
+from groups import MemoryGroup
 from servers import Stratalog
 
 MEMORY = 2 << 30
@@ -36,19 +35,6 @@ STATEMENTS = [
 ]
 
 
-def cgroup():
-    """A cgroup of 2 GB for the server; None if the system allows none."""
-    unified, memory = pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/memory")
-    root, limit = (memory, "memory.limit_in_bytes") if memory.is_dir() else (unified, "memory.max")
-    group = root / f"stratalog-hunt-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / limit).write_text(str(MEMORY))
-        return group
-    except OSError:
-        return None
-
-
 def statement(generator):
     thousands = generator.choice(["1000", "10000", "50000"])
     millions = generator.choice(["100000", "1000000", "5000000"])
@@ -62,12 +48,12 @@ def statement(generator):
 
 def hunt(folder, seed, deadline, report):
     generator = random.Random(f"{seed}-hostile")
-    group = cgroup()
-    server = Stratalog(folder / "hostile", environment={"STRATALOG_MEMORY_BYTES_MAX": str(MEMORY // 2)})
+    group = MemoryGroup(MEMORY)
+    # The server derives its budgets from the group's limit at its start.
+    wrapper = () if group.reason else group.wrapper()
+    server = Stratalog(folder / "hostile", wrapper=wrapper)
     server.start()
     try:
-        if group:
-            (group / "cgroup.procs").write_text(str(server.process.pid))
         with psycopg.connect(server.dsn(), autocommit=True) as made:
             made.execute("CREATE TABLE m (time timestamptz NOT NULL, x text)")
         while time.monotonic() < deadline:
@@ -78,12 +64,9 @@ def hunt(folder, seed, deadline, report):
             if not server.alive():
                 server.ended()
                 server.start()
-                if group:
-                    (group / "cgroup.procs").write_text(str(server.process.pid))
     finally:
         server.kill()
-        if group:
-            group.rmdir()
+        group.close()
 
 
 def attempt(server, sql):
