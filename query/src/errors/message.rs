@@ -3,6 +3,7 @@
 use stratalog_model::{Error, ErrorKind};
 
 use super::names::sql_type;
+use crate::session::SEARCH_PATH_SCHEMA;
 
 /// The text without DataFusion's own framing: backtrace, issue-tracker advice, prefixes.
 pub fn without_decoration(text: &str) -> String {
@@ -304,6 +305,7 @@ fn arithmetic_overflow(text: &str) -> Option<Error> {
                 return Some(too_many_digits());
             }
         }
+        None if text == "Arithmetic Overflow in AvgAccumulator" => return Some(too_many_digits()),
         None => {
             let (array, operation) = text.split_once("Array overflow on ")?;
             (sql_type(array), operation)
@@ -436,17 +438,14 @@ fn distance(from: &str, to: &str) -> usize {
 }
 
 fn undefined_table(name: &str) -> Error {
-    let mut parts: Vec<&str> = name.split('.').collect();
-    if parts.len() == 3 {
-        parts.remove(0);
-    }
-    if parts.first() == Some(&crate::session::SEARCH_PATH_SCHEMA) {
-        parts.remove(0);
-    }
-    Error::new(
-        ErrorKind::UndefinedTable,
-        format!("relation \"{}\" does not exist", parts.join(".")),
-    )
+    // The name of a table may contain periods.
+    let parts: Vec<&str> = name.splitn(3, '.').collect();
+    let shown = match parts.as_slice() {
+        [_, SEARCH_PATH_SCHEMA, table] | [SEARCH_PATH_SCHEMA, table] => (*table).to_string(),
+        [_, schema, table] => format!("{schema}.{table}"),
+        _ => name.to_string(),
+    };
+    Error::new(ErrorKind::UndefinedTable, format!("relation \"{shown}\" does not exist"))
 }
 
 fn undefined_function(name: &str, text: &str) -> Error {

@@ -56,6 +56,27 @@ impl ExprPlanner for IntegerOperands {
     }
 }
 
+/// Narrows constants beside `||`. Runs before the planners that make calls of array functions.
+#[derive(Debug)]
+pub struct IntegerElements;
+
+impl ExprPlanner for IntegerElements {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        Ok(PlannerResult::Original(match expr.op {
+            BinaryOperator::StringConcat => RawBinaryExpr {
+                left: narrow(expr.left).data,
+                right: narrow(expr.right).data,
+                op: expr.op,
+            },
+            _ => expr,
+        }))
+    }
+}
+
 /// Narrows constants in arithmetic, and constants in a select list. Elsewhere the type of a
 /// constant is invisible, or the surrounding function determines the type.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ use crate::{
         interval_aggregates,
         lengths::IntervalComparisons,
         like::LikeCalls,
-        literals::{IntegerLiterals, IntegerOperands},
+        literals::{IntegerElements, IntegerLiterals, IntegerOperands},
         long_text,
         open_parameters::OpenParameters,
         outer_types::OuterTypes,
@@ -112,6 +112,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     expr_planners.insert(0, Arc::new(TimeOperators::default()));
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
     expr_planners.insert(0, Arc::new(stratalog_functions::JsonSubscripts::default()));
+    expr_planners.insert(0, Arc::new(IntegerElements));
     expr_planners.insert(0, Arc::new(OpenParameters));
     expr_planners.push(Arc::new(crate::rules::floats::Quotients));
     expr_planners.push(Arc::new(crate::rules::floats::RealOperands));

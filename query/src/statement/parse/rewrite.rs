@@ -14,6 +14,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     texts_in_quotes(&mut rewritten);
     only_means_the_table(&mut rewritten);
     table_means_select(&mut rewritten);
+    compared_values(&mut rewritten);
     abort_means_rollback(&mut rewritten);
     reset_names_a_setting(&mut rewritten);
     trim_takes_spaces(&mut rewritten);
@@ -356,6 +357,42 @@ fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
     let word = |text: &str| TokenWithSpan::new(Token::make_keyword(text), span);
     let select = [word("SELECT"), TokenWithSpan::new(Token::Mul, span), word("FROM")];
     tokens.splice(at..=at, select);
+}
+
+/// `= ANY (VALUES …)` becomes `= ANY (SELECT * FROM (VALUES …))`, and ALL and SOME likewise.
+fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);
+    let is = |at: usize, word| token(at).is_some_and(|token| is_keyword(token, word));
+    let (mut opens, mut values) = (Vec::new(), Vec::new());
+    for at in 0..places.len() {
+        match token(at) {
+            Some(Token::LParen) => {
+                let quantifiers = [Keyword::ANY, Keyword::ALL, Keyword::SOME];
+                let compares = at > 0 && quantifiers.into_iter().any(|word| is(at - 1, word));
+                opens.push((compares && is(at + 1, Keyword::VALUES)).then_some(at + 1));
+            }
+            Some(Token::RParen) => values.extend(opens.pop().flatten().map(|first| (first, at))),
+            _ => {}
+        }
+    }
+    // Ends and beginnings, from the last to the first: earlier positions stay valid.
+    let mut inserted: Vec<(usize, bool)> =
+        values.into_iter().flat_map(|(first, close)| [(first, true), (close, false)]).collect();
+    inserted.sort_unstable_by(|a, b| b.cmp(a));
+    for (at, begins) in inserted {
+        let Some(at) = places.get(at).copied() else { continue };
+        let Some(span) = tokens.get(at).map(|token| token.span) else { continue };
+        let token = |token| TokenWithSpan::new(token, span);
+        let word = |text: &str| token(Token::make_keyword(text));
+        match begins {
+            true => {
+                let select = [word("SELECT"), token(Token::Mul), word("FROM"), token(Token::LParen)];
+                tokens.splice(at..at, select);
+            }
+            false => tokens.insert(at, token(Token::RParen)),
+        }
+    }
 }
 
 /// `trim(TRAILING FROM …)` becomes `trim(TRAILING ' ' FROM …)`.

@@ -153,7 +153,7 @@ impl OfChronicle<'_, '_> {
 
     /// Checks the manifest's record for contradictions.
     fn check_border(&mut self) {
-        let Owned { through, next_seq: _, sealed, pieces, fences, .. } = self.owned;
+        let Owned { through, next_seq: _, ticks_end, pieces, fences, .. } = self.owned;
         let mut wrong = Vec::new();
         for piece in pieces.values() {
             if piece.gsns.1 > *through || piece.gsns.0 > piece.gsns.1 {
@@ -162,8 +162,8 @@ impl OfChronicle<'_, '_> {
                     piece.id, piece.gsns.0, piece.gsns.1
                 ));
             }
-            if sealed.is_none_or(|sealed| piece.ticks.end > sealed) {
-                wrong.push(format!("piece {} has later ticks than the sealed one", piece.id));
+            if ticks_end.is_none_or(|end| piece.ticks.end > end) {
+                wrong.push(format!("piece {} has later ticks than `sealed` in the manifest", piece.id));
             }
             if piece.id > self.subject.state.last_piece {
                 wrong.push(format!("piece {} has a number that was never given", piece.id));

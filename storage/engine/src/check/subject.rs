@@ -133,7 +133,7 @@ impl Engine {
             let owned = Owned {
                 through: pieces.through,
                 next_seq: pinned.chronicle.next_seq(),
-                sealed: Some(stratalog_model::Tick(pieces.sealed())),
+                ticks_end: Some(stratalog_model::Tick(pieces.ticks_end())),
                 pieces: pieces.iter().map(|piece| (piece.record().id, *piece.record())).collect(),
                 fences: pinned.version.fences().to_vec(),
                 replaced: BTreeMap::new(),

@@ -27,8 +27,9 @@ pub struct Owned {
     pub through: Gsn,
     /// The next arrival number: all lower numbers are taken.
     pub next_seq: u64,
-    /// No event of a piece has, or ever had, this tick or a later tick.
-    pub sealed: Option<Tick>,
+    /// The tick after the last tick of all present and past pieces.
+    #[serde(rename = "sealed")]
+    pub ticks_end: Option<Tick>,
     /// The highest tick ever committed, at the last move. Earlier releases did not write this
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,8 +143,8 @@ pub struct Move {
 impl Owned {
     /// The highest tick ever committed, according to this record.
     pub fn highest(&self) -> Option<Tick> {
-        let sealed = self.sealed.map(|end| Tick(end.0.saturating_sub(1)));
-        self.highest.max(sealed)
+        let last = self.ticks_end.map(|end| Tick(end.0.saturating_sub(1)));
+        self.highest.max(last)
     }
 
     /// Highest gsn in this record. The journal must reach this gsn: otherwise the journal would
@@ -196,7 +197,7 @@ impl ManifestState {
                         return Err(contradiction(format!("piece {} cannot be added", piece.id)));
                     }
                     next.last_piece = next.last_piece.max(piece.id);
-                    owned.sealed = owned.sealed.max(Some(piece.ticks.end));
+                    owned.ticks_end = owned.ticks_end.max(Some(piece.ticks.end));
                 }
                 (owned.through, owned.next_seq) = (moved.through, moved.next_seq);
                 owned.fences.clone_from(&moved.fences);

@@ -41,7 +41,7 @@ impl Taken {
             return Ok(taken);
         };
         // Events that arrive in order lie behind all pieces, whatever the number of pieces.
-        if *first >= version.pieces().sealed() {
+        if *first >= version.pieces().ticks_end() {
             return Ok(taken);
         }
         for piece in version.pieces().iter() {

@@ -12,8 +12,8 @@ use crate::version::Fence;
 pub struct PieceSet {
     /// The pieces contain the events up to this gsn.
     pub through: Gsn,
-    /// Every event in a present or past piece has a lower tick.
-    sealed: Option<Tick>,
+    /// The tick after the last tick of all present and past pieces.
+    ticks_end: Option<Tick>,
     pieces: BTreeMap<u64, Arc<OpenPiece>>,
     /// Events of the pieces replaced by later events, with the gsns of the later events.
     replaced: Marks,
@@ -37,23 +37,22 @@ impl PieceSet {
         let mut next = self.clone();
         next.through = through;
         let ends = added.iter().map(|piece| piece.record().ticks.end);
-        next.sealed = next.sealed.max(ends.max());
+        next.ticks_end = next.ticks_end.max(ends.max());
         next.pieces.retain(|id, _| !removed.contains(id));
         next.pieces.extend(added.into_iter().map(|piece| (piece.record().id, piece)));
         next
     }
 
-    /// Raises the sealed tick. `sealed` includes the pieces that no longer exist.
+    /// Raises the end of the ticks; `end` includes the pieces that no longer exist.
     #[must_use]
-    pub fn with_sealed(mut self, sealed: Option<Tick>) -> Self {
-        self.sealed = self.sealed.max(sealed);
+    pub fn with_ticks_end(mut self, end: Option<Tick>) -> Self {
+        self.ticks_end = self.ticks_end.max(end);
         self
     }
 
-    /// Every event in a present or past piece has a lower tick. Events before the sealed tick are
-    /// late.
-    pub fn sealed(&self) -> i64 {
-        self.sealed.map_or(i64::MIN, |tick| tick.0)
+    /// The tick after the last tick of all present and past pieces; `i64::MIN` without a piece.
+    pub fn ticks_end(&self) -> i64 {
+        self.ticks_end.map_or(i64::MIN, |tick| tick.0)
     }
 
     /// A copy with additional marks: arrival number of the replaced event, and gsn of the replacing

@@ -65,7 +65,7 @@ pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
     Watermarks {
         chronicle,
         through: pieces.through,
-        tablets: Some(pieces.sealed()).filter(|end| *end > i64::MIN).map(|end| Tick(end - 1)),
+        tablets: Some(pieces.ticks_end()).filter(|end| *end > i64::MIN).map(|end| Tick(end - 1)),
         stories: stories.map(last).max(),
     }
 }
