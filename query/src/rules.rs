@@ -44,6 +44,7 @@ pub mod lateral_rows;
 pub mod layers;
 pub mod lengths;
 pub mod like;
+pub mod linear_search;
 pub mod list_order;
 pub mod literals;
 pub mod long_text;

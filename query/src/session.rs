@@ -197,6 +197,8 @@ impl Session {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
         });
+        let share = service.client_share();
+        variables.charge_to(Arc::clone(&share));
         let now = parts.clock.now_ns();
         let holder = whose.holder.unwrap_or(HolderId(key.process_id));
         let since_ns = whose.since_ns.unwrap_or(now);
@@ -218,7 +220,7 @@ impl Session {
             statements: Arc::default(),
             copying: Mutex::default(),
             cache: Mutex::default(),
-            share: service.client_share(),
+            share,
             notices: Mutex::default(),
             running: Mutex::default(),
             activity: Mutex::new(Activity { changed_ns: now, ..Activity::default() }),

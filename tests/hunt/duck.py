@@ -33,17 +33,24 @@ def statements(generator):
 
 def fill(ours, theirs, generator, count):
     columns = "t timestamp {}, k int {}, a int, b double precision, s text"
-    ours.run("DROP TABLE IF EXISTS w")
+    run_ours(ours, "DROP TABLE IF EXISTS w")
     theirs.execute("DROP TABLE IF EXISTS w")
-    ours.run(f"CREATE TABLE w ({columns.format('NOT NULL', 'NOT NULL')}, PRIMARY KEY (k, t))")
+    run_ours(ours, f"CREATE TABLE w ({columns.format('NOT NULL', 'NOT NULL')}, PRIMARY KEY (k, t))")
     theirs.execute(f"CREATE TABLE w ({columns.format('', '')})")
     rows = []
     for key in range(count):
         values = [generator.choice([str(generator.randrange(8)), "NULL"]), generator.choice([str(generator.randrange(-40, 40) / 4), "NULL"]),
                   generator.choice(["'x'", "'y'", "'z'", "NULL"])]
         rows.append(f"(TIMESTAMP '2024-01-01' + INTERVAL '{generator.randrange(20000)} minutes', {key}, {', '.join(values)})")
-    for run in (lambda sql: ours.run(sql), theirs.execute):
-        run(f"INSERT INTO w VALUES {', '.join(rows)}")
+    filled = f"INSERT INTO w VALUES {', '.join(rows)}"
+    run_ours(ours, filled)
+    theirs.execute(filled)
+
+
+def run_ours(ours, sql):
+    """Runs a statement that must succeed: a table without its rows would make every answer wrong."""
+    done = ours.run(sql)
+    assert done.state is None, done.shown()
 
 
 def text(value):
@@ -73,4 +80,4 @@ def hunt(ours, seed, deadline, report):
                                answers.signature(kind, sql, mine))
                 if time.monotonic() > deadline:
                     return
-            ours.run(f"CALL stratalog.{place}('w')")
+            run_ours(ours, f"CALL stratalog.{place}('w')")

@@ -93,9 +93,10 @@ impl Guard {
             return Err(malformed("the request has several Origin headers"));
         }
         let Some(origin) = origin else {
-            return match headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
-                None | Some(b"none" | b"same-origin") => Ok(None),
-                Some(_) => Err(foreign_site("another site")),
+            let mut sites = headers.get_all(SEC_FETCH_SITE).iter().map(HeaderValue::as_bytes);
+            return match sites.all(|site| matches!(site, b"none" | b"same-origin")) {
+                true => Ok(None),
+                false => Err(foreign_site("another site")),
             };
         };
         let text = origin.to_str().map_err(|_| malformed("the Origin header is not text"))?;

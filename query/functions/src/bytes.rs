@@ -1,6 +1,6 @@
 //! Functions on bytes.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::array::{Array as _, ArrayRef, AsArray, BinaryBuilder, Int32Array, Int64Array};
 use base64::{Engine as _, engine::general_purpose};
@@ -409,7 +409,8 @@ fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef
         if bytes.is_null(row) || sets.is_null(row) {
             return Ok(None);
         }
-        let (mut bytes, set) = (bytes.value(row), sets.value(row));
+        let mut bytes = bytes.value(row);
+        let set: HashSet<u8> = sets.value(row).iter().copied().collect();
         while start
             && let Some((first, rest)) = bytes.split_first()
             && set.contains(first)
@@ -486,7 +487,7 @@ fn place_of(whole: &[u8], part: &[u8]) -> i32 {
     if part.is_empty() {
         return 1;
     }
-    let found = whole.windows(part.len()).position(|window| window == part);
+    let found = memchr::memmem::find(whole, part);
     found.and_then(|at| i32::try_from(at + 1).ok()).unwrap_or(0)
 }
 

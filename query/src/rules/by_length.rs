@@ -12,7 +12,7 @@ use datafusion::{
 };
 
 use super::{
-    lengths::{is_interval, length},
+    lengths::{has_length, length},
     unnested::is_key,
 };
 
@@ -64,7 +64,7 @@ impl AnalyzerRule for RowsByLength {
                     let columns: Vec<Expr> =
                         input.schema().columns().into_iter().map(Expr::Column).collect();
                     let by_length =
-                        |column: &Expr| is_interval(column, input.schema()) && !is_key(column);
+                        |column: &Expr| has_length(column, input.schema()) && !is_key(column);
                     if columns.iter().any(by_length) {
                         let groups = Aggregate::try_new(input, columns, Vec::new())?;
                         return self.grouped(groups).map(Transformed::yes);
@@ -73,7 +73,7 @@ impl AnalyzerRule for RowsByLength {
                 }
                 LogicalPlan::Aggregate(groups)
                     if groups.group_expr.iter().any(|group| {
-                        is_interval(group, groups.input.schema()) && !is_key(group)
+                        has_length(group, groups.input.schema()) && !is_key(group)
                     }) =>
                 {
                     self.grouped(groups).map(Transformed::yes)
@@ -91,7 +91,7 @@ fn transformed(plan: LogicalPlan, changed: bool) -> Transformed<LogicalPlan> {
 
 impl RowsByLength {
     fn replace(&self, expr: &mut Expr, input: &LogicalPlan) -> bool {
-        let interval = is_interval(expr, input.schema()) && !is_key(expr);
+        let interval = has_length(expr, input.schema()) && !is_key(expr);
         if interval {
             *expr = self.length.call(vec![std::mem::take(expr)]);
         }
@@ -107,7 +107,7 @@ impl RowsByLength {
             .map(|(table, field)| Expr::Column(Column::from((table, field))))
             .collect();
         for (at, (group, output)) in group_expr.iter_mut().zip(&mut shown).enumerate() {
-            if !is_interval(group, input.schema()) || is_key(group) {
+            if !has_length(group, input.schema()) || is_key(group) {
                 continue;
             }
             // Groups of groups have names of their own.

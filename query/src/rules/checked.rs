@@ -31,6 +31,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
+use stratalog_functions::{governor, metered::bounded_name};
 use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
@@ -190,11 +191,19 @@ impl ScalarUDFImpl for Checked {
         }
     }
 
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        let shown: Vec<String> =
+            arguments.iter().map(|argument| argument.schema_name().to_string()).collect();
+        Ok(bounded_name(format!("{}({})", self.name(), shown.join(","))))
+    }
+
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        // The planner asks again for each level of a deep expression.
+        governor::check()?;
         if let [left, right] = arguments
             && are_numerics(left, right)
         {

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, IntervalMonthDayNanoArray},
+    array::{
+        Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, IntervalMonthDayNanoArray,
+        ListArray,
+    },
     compute::{cast, kernels::zip::zip},
     datatypes::{
         DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -12,7 +15,10 @@ use arrow::{
     },
 };
 use datafusion::{
-    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
+    common::{
+        DFSchema, DataFusionError, Result, ScalarValue, config::ConfigOptions,
+        tree_node::Transformed,
+    },
     logical_expr::{
         Between, BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, LogicalPlanBuilder,
         ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility, WindowFrame,
@@ -40,6 +46,19 @@ pub fn length() -> Arc<ScalarUDF> {
 /// Whether `expr` is an interval, or a difference of times.
 pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
+}
+
+/// Whether `expr` has a length: an interval, a difference of times, or an array of these.
+pub fn has_length(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| is_measured(&data_type))
+}
+
+fn is_measured(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) | DataType::Duration(_) => true,
+        DataType::List(element) => is_measured(element.data_type()),
+        _ => false,
+    }
 }
 
 /// Compares intervals by their length, in expressions.
@@ -77,11 +96,14 @@ impl FunctionRewrite for IntervalComparisons {
         _: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         let interval = |expr: &Expr| is_interval(expr, schema);
+        let has_length = |expr: &Expr| has_length(expr, schema);
+        let array = |expr: &Expr| has_length(expr) && !interval(expr);
         // Beside an interval, a time of day counts as the interval since midnight.
         let measured = |exprs: &[&Expr]| {
             let time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Time64(_)));
-            exprs.iter().any(|expr| interval(expr))
-                && exprs.iter().all(|expr| interval(expr) || time(expr))
+            let intervals = exprs.iter().any(|expr| interval(expr))
+                && exprs.iter().all(|expr| interval(expr) || time(expr));
+            intervals || exprs.iter().all(|expr| array(expr))
         };
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -105,18 +127,18 @@ impl FunctionRewrite for IntervalComparisons {
                 let list = list.into_iter().map(|item| self.of(item)).collect();
                 Transformed::yes(Expr::InList(InList { expr, list, negated }))
             }
-            Expr::InSubquery(mut membership) if interval(&membership.expr) => {
+            Expr::InSubquery(mut membership) if has_length(&membership.expr) => {
                 self.of_boxed(&mut membership.expr);
                 membership.subquery = self.lengths_of(membership.subquery)?;
                 Transformed::yes(Expr::InSubquery(InSubquery { ..membership }))
             }
-            Expr::SetComparison(mut comparison) if interval(&comparison.expr) => {
+            Expr::SetComparison(mut comparison) if has_length(&comparison.expr) => {
                 self.of_boxed(&mut comparison.expr);
                 comparison.subquery = self.lengths_of(comparison.subquery)?;
                 Transformed::yes(Expr::SetComparison(comparison))
             }
             Expr::Case(Case { expr: Some(mut base), mut when_then_expr, else_expr })
-                if interval(&base) && when_then_expr.iter().all(|(when, _)| interval(when)) =>
+                if has_length(&base) && when_then_expr.iter().all(|(when, _)| has_length(when)) =>
             {
                 self.of_boxed(&mut base);
                 for (when, _) in &mut when_then_expr {
@@ -131,16 +153,56 @@ impl FunctionRewrite for IntervalComparisons {
                 call.func = extreme(call.name());
                 Transformed::yes(Expr::ScalarFunction(call))
             }
+            Expr::ScalarFunction(mut call)
+                if call.name().starts_with("array") && call.args.iter().any(array) =>
+            {
+                match call.name() {
+                    "array_position" | "array_positions" | "array_has" | "array_has_all"
+                    | "array_has_any" | "arraycontains" | "arrayoverlap" => {
+                        for argument in call.args.iter_mut().filter(|argument| has_length(argument))
+                        {
+                            *argument = self.of(std::mem::take(argument));
+                        }
+                        Transformed::yes(Expr::ScalarFunction(call))
+                    }
+                    // The result would show lengths.
+                    name if name.starts_with("array_remove")
+                        || name.starts_with("array_replace")
+                        || matches!(
+                            name,
+                            "array_distinct" | "array_except" | "array_intersect" | "array_max"
+                                | "array_min" | "array_sort" | "array_union"
+                        ) =>
+                    {
+                        return Err(no_intervals(&format!("{name}() of")));
+                    }
+                    _ => Transformed::no(Expr::ScalarFunction(call)),
+                }
+            }
+            Expr::ScalarFunction(call)
+                if matches!(call.name(), "greatest" | "least" | "nullif")
+                    && call.args.iter().any(array) =>
+            {
+                return Err(no_intervals(&format!("{}() of arrays of", call.name())));
+            }
             Expr::AggregateFunction(mut call) => {
+                if let Some(what) = unmeasured(
+                    call.func.name(),
+                    call.params.distinct,
+                    call.params.args.iter().any(has_length),
+                    call.params.args.iter().any(array),
+                ) {
+                    return Err(no_intervals(&what));
+                }
                 let mut changed = false;
                 for order in &mut call.params.order_by {
-                    if interval(&order.expr) {
+                    if has_length(&order.expr) {
                         order.expr = self.of(std::mem::take(&mut order.expr));
                         changed = true;
                     }
                 }
                 if let [argument] = call.params.args.as_mut_slice()
-                    && interval(argument)
+                    && has_length(argument)
                 {
                     if call.func.name() == "count" && call.params.distinct {
                         *argument = self.of(std::mem::take(argument));
@@ -156,6 +218,11 @@ impl FunctionRewrite for IntervalComparisons {
                 }
             }
             Expr::WindowFunction(mut call) => {
+                if let Some(what) =
+                    unmeasured(call.fun.name(), false, false, call.params.args.iter().any(array))
+                {
+                    return Err(no_intervals(&what));
+                }
                 let mut changed = false;
                 let params = &mut call.params;
                 if params.window_frame.units == WindowFrameUnits::Range
@@ -167,7 +234,7 @@ impl FunctionRewrite for IntervalComparisons {
                 }
                 let orders = params.order_by.iter_mut().map(|order| &mut order.expr);
                 for expr in orders.chain(&mut params.partition_by) {
-                    if interval(expr) {
+                    if has_length(expr) {
                         *expr = self.of(std::mem::take(expr));
                         changed = true;
                     }
@@ -200,6 +267,22 @@ impl IntervalComparisons {
             .build()?;
         Ok(subquery.with_plan(Arc::new(plan)))
     }
+}
+
+/// The name of an aggregate over intervals without support: the aggregate would compare the fields
+/// of intervals, and not the lengths.
+fn unmeasured(name: &str, distinct: bool, has_length: bool, array: bool) -> Option<String> {
+    match name {
+        "min" | "max" if array => Some(format!("{name}() of arrays of")),
+        "array_agg" | "jsonb_agg" | "json_agg" | "string_agg" if distinct && has_length => {
+            Some(format!("{name}(DISTINCT) of"))
+        }
+        _ => None,
+    }
+}
+
+fn no_intervals(what: &str) -> DataFusionError {
+    to_datafusion(Error::not_yet(format!("{what} intervals")))
 }
 
 /// Replaces the offset of a bound, the text of an interval, by the length of the interval.
@@ -239,17 +322,15 @@ impl ScalarUDFImpl for Length {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(LENGTH)
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments.first().map_or(LENGTH, type_of_length))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match arguments.args.first() {
-            Some(ColumnarValue::Array(array)) => {
-                Ok(ColumnarValue::Array(Arc::new(lengths(array)?)))
-            }
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(measured(array)?)),
             Some(ColumnarValue::Scalar(value)) => {
-                let length = lengths(&value.to_array()?)?;
+                let length = measured(&value.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?))
             }
             None => Err(to_datafusion(Error::internal("interval_length needs an argument"))),
@@ -278,6 +359,30 @@ pub fn as_intervals(array: &ArrayRef) -> Result<ArrayRef> {
 pub fn length_of(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * 30 + i128::from(interval.days);
     days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
+}
+
+/// The type of a length: a number, or an array of numbers for an array.
+fn type_of_length(measured: &DataType) -> DataType {
+    match measured {
+        DataType::List(element) => {
+            let length = type_of_length(element.data_type());
+            DataType::List(Arc::new(element.as_ref().clone().with_data_type(length)))
+        }
+        _ => LENGTH,
+    }
+}
+
+/// The lengths of intervals, or of the elements of arrays.
+fn measured(array: &ArrayRef) -> Result<ArrayRef> {
+    let DataType::List(_) = array.data_type() else { return Ok(Arc::new(lengths(array)?)) };
+    let lists = array.as_list::<i32>();
+    let DataType::List(element) = type_of_length(array.data_type()) else {
+        return Err(to_datafusion(Error::internal("an array has an array of lengths")));
+    };
+    let elements = measured(lists.values())?;
+    let lengths =
+        ListArray::try_new(element, lists.offsets().clone(), elements, lists.nulls().cloned())?;
+    Ok(Arc::new(lengths))
 }
 
 fn lengths(intervals: &ArrayRef) -> Result<Decimal128Array> {

@@ -1,6 +1,7 @@
 //! Integer constants have the type `integer` if the value fits, like in PostgreSQL; all of
 //! DataFusion's constants are `bigint`.
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         DFSchema, Result,
@@ -8,7 +9,7 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Expr, LogicalPlan, Operator,
+        BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast,
         expr_rewriter::NamePreserver,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
     },
@@ -56,22 +57,30 @@ impl ExprPlanner for IntegerOperands {
     }
 }
 
-/// Narrows constants beside `||`. Runs before the planners that make calls of array functions.
+/// Narrows constants beside `||`, and writes uuids as text. Runs before the planners that make calls
+/// of array functions.
 #[derive(Debug)]
-pub struct IntegerElements;
+pub struct JoinedOperands;
 
-impl ExprPlanner for IntegerElements {
+impl ExprPlanner for JoinedOperands {
     fn plan_binary_op(
         &self,
         expr: RawBinaryExpr,
-        _: &DFSchema,
+        schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_uuid =
+            |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::FixedSizeBinary(_)));
+        let written = |expr: Expr| match is_uuid(&expr) {
+            true => cast(expr, DataType::Utf8View),
+            false => narrow(expr).data,
+        };
+        let is_array = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::List(_)));
+        let uuids = [&expr.left, &expr.right].into_iter().filter(|expr| is_uuid(expr)).count();
+        let joins_array = is_array(&expr.left) || is_array(&expr.right);
         Ok(PlannerResult::Original(match expr.op {
-            BinaryOperator::StringConcat => RawBinaryExpr {
-                left: narrow(expr.left).data,
-                right: narrow(expr.right).data,
-                op: expr.op,
-            },
+            BinaryOperator::StringConcat if uuids == 0 || uuids == 1 && !joins_array => {
+                RawBinaryExpr { left: written(expr.left), right: written(expr.right), op: expr.op }
+            }
             _ => expr,
         }))
     }

@@ -20,7 +20,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::{
     float_keys::keys,
-    lengths::{is_interval, length},
+    lengths::{has_length, length},
 };
 use crate::errors::to_datafusion;
 
@@ -91,7 +91,7 @@ fn encoded(argument: &Expr, schema: &DFSchema) -> Option<Expr> {
     fields.iter().try_for_each(sortable)?;
     let fields = fields
         .iter()
-        .map(|field| match is_interval(field, schema) {
+        .map(|field| match has_length(field, schema) {
             true => length().call(vec![field.clone()]),
             false => field.clone(),
         })

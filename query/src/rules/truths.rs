@@ -1,12 +1,19 @@
-//! Booleans in `concat`, written like in the protocol: `t` and `f`.
+//! Arguments of `concat` as text. Booleans are written like in the protocol, `t` and `f`; DataFusion
+//! would join the bytes of uuids and of bytea.
+
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::{
     common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
-    logical_expr::{Case, Expr, ExprSchemable, expr_rewriter::FunctionRewrite, lit},
+    logical_expr::{
+        Case, Expr, ExprSchemable, ScalarUDF, cast, expr_rewriter::FunctionRewrite, lit,
+    },
 };
 
-/// Gives `concat` the text of booleans. Runs before type coercion.
+use super::layers::{self, ScalarLayer};
+
+/// Gives `concat` the text of booleans and bytes. Runs before type coercion.
 #[derive(Debug)]
 pub struct ConcatenatedTruths;
 
@@ -25,15 +32,58 @@ impl FunctionRewrite for ConcatenatedTruths {
         let mut changed = false;
         if matches!(call.name(), "concat" | "concat_ws") {
             for argument in &mut call.args {
-                if matches!(argument.get_type(schema), Ok(DataType::Boolean)) {
-                    *argument = letter(std::mem::take(argument));
-                    changed = true;
-                }
+                let shown = match argument.get_type(schema) {
+                    Ok(DataType::Boolean) => letter(std::mem::take(argument)),
+                    Ok(given) if is_bytes(&given) => {
+                        cast(std::mem::take(argument), DataType::Utf8View)
+                    }
+                    _ => continue,
+                };
+                *argument = shown;
+                changed = true;
             }
         }
         let call = Expr::ScalarFunction(call);
         Ok(if changed { Transformed::yes(call) } else { Transformed::no(call) })
     }
+}
+
+/// True for bytea and uuid.
+fn is_bytes(data_type: &DataType) -> bool {
+    data_type.is_binary() || matches!(data_type, DataType::FixedSizeBinary(_))
+}
+
+/// `function` with bytes among its arguments, if `function` is `concat` or `concat_ws`; DataFusion
+/// refuses bytes beside text.
+pub fn beside_text(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    match function.name() {
+        "concat" | "concat_ws" => layers::scalar(function, BytesAsText),
+        _ => function,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct BytesAsText;
+
+impl ScalarLayer for BytesAsText {
+    fn coerce_types(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        let coerced = inner.coerce_types(&as_text(arguments))?;
+        // The rewrite replaces the bytes by their text; a coercion would read the bytes as text.
+        let types = arguments.iter().zip(coerced);
+        Ok(types.map(|(given, text)| if is_bytes(given) { given.clone() } else { text }).collect())
+    }
+
+    fn return_type(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<DataType> {
+        inner.return_type(&as_text(arguments))
+    }
+}
+
+fn as_text(arguments: &[DataType]) -> Vec<DataType> {
+    let shown = arguments.iter().map(|given| match is_bytes(given) {
+        true => DataType::Utf8View,
+        false => given.clone(),
+    });
+    shown.collect()
 }
 
 fn letter(truth: Expr) -> Expr {

@@ -41,7 +41,7 @@ use crate::{
         interval_aggregates,
         lengths::IntervalComparisons,
         like::LikeCalls,
-        literals::{IntegerElements, IntegerLiterals, IntegerOperands},
+        literals::{IntegerLiterals, IntegerOperands, JoinedOperands},
         long_text,
         open_parameters::OpenParameters,
         outer_types::OuterTypes,
@@ -97,6 +97,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .into_iter()
         .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
         .map(bounded::bound)
+        .map(crate::rules::linear_search::linear)
+        .map(crate::rules::truths::beside_text)
         .map(crate::rules::extremes::among_floats)
         .map(crate::rules::bytes::of_bytes)
         .map(date_trunc::extend)
@@ -112,7 +114,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     expr_planners.insert(0, Arc::new(TimeOperators::default()));
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
     expr_planners.insert(0, Arc::new(stratalog_functions::JsonSubscripts::default()));
-    expr_planners.insert(0, Arc::new(IntegerElements));
+    expr_planners.insert(0, Arc::new(JoinedOperands));
     expr_planners.insert(0, Arc::new(OpenParameters));
     expr_planners.push(Arc::new(crate::rules::floats::Quotients));
     expr_planners.push(Arc::new(crate::rules::floats::RealOperands));

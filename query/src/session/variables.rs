@@ -22,7 +22,7 @@ use super::{
     TransactionState,
     transaction::{Isolation, Modes, Transaction},
 };
-use crate::Notice;
+use crate::{Held, Notice, Share};
 
 /// Values by name: a name of [`SETTINGS`], or the lower-case name of a client's own setting.
 type Values = BTreeMap<Cow<'static, str>, String>;
@@ -42,6 +42,9 @@ struct Inner {
     initial: Values,
     /// The client's own settings.
     custom: custom::Known,
+    /// Pays for the values of the client's own settings; `None` before the session has a share.
+    share: Option<Arc<Share>>,
+    room: Option<Held>,
     /// Notices about settings without effect.
     told: Vec<Notice>,
     /// Values of SET.
@@ -109,6 +112,11 @@ impl Default for Parsed {
 }
 
 impl Variables {
+    /// Charges the values of the client's own settings to a share from now on.
+    pub(crate) fn charge_to(&self, share: Arc<Share>) {
+        self.inner.lock().share = Some(share);
+    }
+
     /// The settings of a new session; `initial` overrides the defaults, by name.
     ///
     /// # Errors
@@ -408,12 +416,23 @@ impl Inner {
         Ok((setting.name.into(), value))
     }
 
-    /// Checks that a client's own value has room beside the other values.
-    fn check_room(&self, name: &str, value: &str) -> Result<()> {
+    /// Checks that a client's own value has room beside the other values, and charges all of them to
+    /// the client.
+    fn check_room(&mut self, name: &str, value: &str) -> Result<()> {
         let maps = [&self.initial, &*self.session, &*self.local];
         let all = maps.into_iter().flat_map(BTreeMap::iter);
         let held = all.filter(|(name, _)| matches!(name, Cow::Owned(_)));
-        custom::check_room(name, value, held.map(|(name, value)| name.len() + value.len()).sum())
+        let held: usize = held.map(|(name, value)| name.len() + value.len()).sum();
+        custom::check_room(name, value, held)?;
+        let bytes = held.saturating_add(name.len() + value.len()).saturating_mul(custom::COPIES);
+        match (&mut self.room, &self.share) {
+            (Some(room), _) => room.resize(bytes),
+            (room @ None, Some(share)) => {
+                *room = Some(share.hold(bytes)?);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
     }
 
     /// Parses again after a return to the values before `what`, which are still valid.

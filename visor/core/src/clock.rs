@@ -19,7 +19,8 @@
 //! If the wall clock is far ahead of the lease at a start, the clock follows the wall clock,
 //! because the server may have been down for a long time. The lead stays *unconfirmed* until an
 //! operator accepts it: retention deletes by [`Clock::confirmed_ns`], a time without the
-//! unconfirmed lead. A lead of more than a year is held.
+//! unconfirmed lead. The lead is also stored while the wall clock is right again: the issued time is
+//! still ahead, and a wall clock that is wrong a second time may be level with the issued time. A lead of more than a year is held.
 
 mod issue;
 mod lease;
@@ -37,7 +38,7 @@ use stratalog_model::{
 
 use issue::Issue;
 pub use lease::LeaseFound;
-use lease::{Lease, Mark};
+use lease::Lease;
 pub use offline::{Correction, accept, correct};
 use source::{Instant, read, usable};
 pub use source::{SystemTimeSource, TimeSource};
@@ -309,7 +310,7 @@ impl Clock for MasterClock {
     fn status(&self) -> ClockStatus {
         let mut state = self.state.lock();
         let now = self.issue(&mut state);
-        let mut alarms = state.issue.alarms();
+        let mut alarms = state.issue.alarms(state.issued_ns);
         alarms.extend(state.failed.as_ref().map(|reason| {
             format!("time stands still, because its lease cannot be made durable: {reason}")
         }));
@@ -318,7 +319,7 @@ impl Clock for MasterClock {
             wall_ns: now.wall_ns,
             drift_ppb: state.issue.drift_ppb(),
             held_ns: state.issue.mark().held_ns,
-            unconfirmed_ns: state.issue.mark().unconfirmed_ns,
+            unconfirmed_ns: state.issue.unconfirmed_ns(state.issued_ns),
             jumps_held: state.issue.jumps_held(),
             lease_ns: state.lease_ns,
             alarms,
@@ -329,13 +330,14 @@ impl Clock for MasterClock {
         let mut state = self.state.lock();
         state.check()?;
         self.issue(&mut state);
-        let Mark { epoch, held_ns, unconfirmed_ns } = state.issue.mark();
+        let held_ns = state.issue.mark().held_ns;
+        let unconfirmed_ns = state.issue.unconfirmed_ns(state.issued_ns);
         let accepted_ns = held_ns.saturating_add(unconfirmed_ns);
         if accepted_ns == 0 {
             return Ok(None);
         }
         // First durable: the next start reads the mark.
-        let mark = Mark { epoch: epoch.saturating_add(1), ..Mark::default() };
+        let mark = state.issue.accepted();
         if let Err(error) = self.lease.lock().write_mark(mark) {
             state.fail(&error);
             return Err(error);

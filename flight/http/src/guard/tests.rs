@@ -90,4 +90,6 @@ fn requests_without_an_origin_are_of_this_site_or_of_no_browser() {
     ] {
         assert_eq!(checked(&guard, &[("sec-fetch-site", site)]).is_ok(), taken, "{site}");
     }
+    let twice = [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")];
+    assert!(checked(&guard, &twice).is_err());
 }

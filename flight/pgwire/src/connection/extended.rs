@@ -15,7 +15,7 @@ use crate::{
     encode::format_of,
     frontend::{Bind, Close, Describe, Execute, Parse, Target},
     parameter::decode,
-    types::{column_type, named_type, oid, wire_type},
+    types::{column_type, element_of, named_type, oid, wire_type},
 };
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
@@ -64,10 +64,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
-        let has_numeric = declared.contains(&oid::NUMERIC);
+        let has_numeric = declared.iter().any(|id| numeric_type(*id).is_some());
         // A numeric beside another numeric takes the precision of the other numeric.
-        let fits = |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
+        let given = declared.clone();
+        let fits = move |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
             Some(ColumnType::Numeric { .. }) => true,
+            Some(ColumnType::Array(_)) => given.get(at).is_some_and(|id| *id != oid::NUMERIC),
             // The type of a column or of a cast.
             Some(ColumnType::Double | ColumnType::Real | ColumnType::Text) => {
                 !prepared.is_guessed(at)
@@ -77,10 +79,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let numbers = declared.clone();
         let told = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
             let all = numbers.iter().enumerate();
-            all.map(|(at, id)| match *id == oid::NUMERIC {
-                true if prepared.is_some_and(|prepared| fits(prepared, at)) => None,
-                true => Some(ColumnType::NUMERIC),
-                false => column_type(*id),
+            all.map(|(at, id)| match numeric_type(*id) {
+                Some(_) if prepared.is_some_and(|prepared| fits(prepared, at)) => None,
+                Some(numeric) => Some(numeric),
+                None => column_type(*id),
             })
             .collect()
         };
@@ -373,4 +375,15 @@ fn no_portal(name: &str) -> Ending {
         ErrorKind::InvalidCursorName,
         format!("portal \"{name}\" does not exist"),
     ))
+}
+
+/// The type of a numeric, or of an array of numerics: object ids contain no precision.
+fn numeric_type(id: u32) -> Option<ColumnType> {
+    match id {
+        oid::NUMERIC => Some(ColumnType::NUMERIC),
+        id if element_of(id) == Some(oid::NUMERIC) => {
+            Some(ColumnType::Array(Box::new(ColumnType::NUMERIC)))
+        }
+        _ => None,
+    }
 }

@@ -63,6 +63,7 @@ regexp_count: text, text | text, text, int4 | text, text, int4, text
 regexp_like, regexp_match, regexp_matches_list, regexp_split_to_array: text, text | text, text, text
 regexp_replace: text, text, text | text, text, text, text | text, text, text, int4 | text, text, text, int4, int4 | text, text, text, int4, int4, text
 regexp_instr: text, text | text, text, int4 | text, text, int4, int4 | text, text, int4, int4, int4 | text, text, int4, int4, int4, text | text, text, int4, int4, int4, text, int4
+regexp_substring: text, text | text, int4 => substr | text, int8 => substr | bytea, int4 => bytea_substr
 regexp_substr: text, text | text, text, int4 | text, text, int4, int4 | text, text, int4, int4, text | text, text, int4, int4, text, int4
 get_byte: bytea, int4
 get_bit: bytea, int8

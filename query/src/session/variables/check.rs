@@ -8,6 +8,12 @@ use super::{
     registry::{Rule, SettingPage},
 };
 
+/// Maximum bytes of a text; PostgreSQL cuts longer names.
+const TEXT_BYTES_MAX: usize = 63;
+
+/// Maximum bytes of a list of names.
+const NAMES_BYTES_MAX: usize = 16 << 10;
+
 /// The canonical form of `value`.
 ///
 /// # Errors
@@ -17,7 +23,7 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
     let trimmed = value.trim();
     match setting.rule {
         Rule::Fixed => Err(super::fixed(setting.name)),
-        Rule::Text => Ok(value.to_string()),
+        Rule::Text => Ok(cut(value).to_string()),
         Rule::OneOf(words) | Rule::Hint(Hint::Word(words)) => {
             one_of(words, trimmed).ok_or_else(|| {
                 let hint = format!("Available values: {}.", words.join(", "));
@@ -57,6 +63,10 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
         Rule::Duration => {
             duration_ms(trimmed).map(show_duration).ok_or_else(|| no_duration(setting, value))
         }
+        Rule::Names if value.len() > NAMES_BYTES_MAX => Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("parameter \"{}\" has more than {NAMES_BYTES_MAX} bytes", setting.name),
+        )),
         Rule::Names => Ok(value.to_string()),
         Rule::TimeZone => TimeZone::canonical_setting(trimmed),
         Rule::DateStyle => date_style(setting, trimmed),
@@ -201,4 +211,9 @@ pub fn names(list: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The longest start of `text` within the limit.
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text)
 }

@@ -13,6 +13,10 @@ const BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of all own settings together.
 const TOTAL_BYTES_MAX: usize = 1 << 20;
 
+/// Number of copies of a value: of the session, of the transaction, and of the state before the
+/// transaction.
+pub const COPIES: usize = 3;
+
 /// Prefixes of the server's settings, and of the query planner's settings. No client can set these.
 const RESERVED: [&str; 2] = ["stratalog.", "datafusion."];
 

@@ -7,7 +7,7 @@ use super::hint::Hint;
 pub enum Rule {
     /// Cannot be changed.
     Fixed,
-    /// Any text.
+    /// Any text, cut after 63 bytes.
     Text,
     /// One of these words, in any case.
     OneOf(&'static [&'static str]),

@@ -95,7 +95,10 @@ fn parts(expr: &mut Expr) {
             substring_for: None,
             shorthand: false,
             ..
-        } if is_text(pattern) => call("regexp_substring", vec![take(whole), take(pattern)]),
+        } if !matches!(pattern.as_ref(), Expr::Value(ValueWithSpan { value: Value::Number(..), .. })) => {
+            // The type of a computed argument decides between pattern and position.
+            call("regexp_substring", vec![take(whole), take(pattern)])
+        }
         Expr::Substring {
             expr: whole,
             substring_from: Some(pattern),

@@ -17,14 +17,20 @@ pub fn make_reachable(query: &mut Query) {
 }
 
 /// In an expression of ORDER BY, a name denotes a column of the tables, even if a column of the
-/// result has the same name. The planner would choose the column of the result. The rewrite
-/// therefore hides the name of the result's column, unless another clause needs the name.
+/// result has the same name; so does a qualified name: `ORDER BY t.v`. The planner would choose the
+/// column of the result, or refuse the name as ambiguous. The rewrite therefore hides the name of
+/// the result's column, unless another clause needs the name.
 pub fn hide_shadowing(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(order_by) = &mut query.order_by else { return };
     let OrderByKind::Expressions(orders) = &mut order_by.kind else { return };
-    let compound = orders.iter().map(|order| &order.expr).filter(|expr| is_compound(expr));
-    let within: Vec<String> = compound.flat_map(mentioned).collect();
+    let keys = orders.iter().map(|order| &order.expr);
+    let within: Vec<String> = keys
+        .flat_map(|key| match key {
+            Expr::Identifier(_) | Expr::Value(_) => Vec::new(),
+            key => [mentioned(key), qualified(key)].concat(),
+        })
+        .collect();
     if within.is_empty() || select.distinct.is_some() || select.projection.iter().any(is_wildcard) {
         return;
     }
@@ -35,7 +41,8 @@ pub fn hide_shadowing(query: &mut Query) {
     for (at, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::ExprWithAlias { expr, alias: given } = item else { continue };
         let name = fold(given);
-        let same = matches!(expr, Expr::Identifier(ident) if fold(ident) == name);
+        let same = matches!(&*expr, Expr::Identifier(ident) if fold(ident) == name)
+            || orders.iter().any(|order| order.expr == *expr);
         if same || !within.contains(&name) || elsewhere.contains(&name) {
             continue;
         }
@@ -60,9 +67,31 @@ fn mentioned(expr: &Expr) -> Vec<String> {
     names
 }
 
+/// The columns of the qualified names in an expression.
+fn qualified(expr: &Expr) -> Vec<String> {
+    let mut names = Vec::new();
+    let _ = walk::expressions(expr, |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr {
+            names.extend(parts.last().map(fold));
+        }
+        ControlFlow::Continue(())
+    });
+    names
+}
+
 struct Reach;
 
 impl Change for Reach {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        // The planner refuses two equal columns here, too: `EXISTS (SELECT 1, 1)`.
+        if let Expr::Exists { subquery, .. } | Expr::InSubquery { subquery, .. } = expr
+            && selects_several(subquery)
+        {
+            name_computed(subquery);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         order_by_output(query);
         name_ordered(query);
@@ -163,6 +192,10 @@ fn name_ordered(query: &mut Query) {
             alias(item, &format!("{}\u{1}{at}", name_of_item(item)));
         }
     }
+}
+
+fn selects_several(query: &Query) -> bool {
+    naming_select(&query.body).is_some_and(|(select, _)| select.projection.len() > 1)
 }
 
 /// The position, counted from 0, in an expression of ORDER BY.

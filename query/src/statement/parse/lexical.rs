@@ -29,6 +29,12 @@ const CATALOG_TYPES: [&str; 19] = [
     "uuid",
 ];
 
+/// True for a space, a tab or the end of a line.
+fn is_blank(token: &TokenWithSpan) -> bool {
+    use Whitespace::{Newline, Space, Tab};
+    matches!(token.token, Token::Whitespace(Space | Newline | Tab))
+}
+
 /// The tokens of a statement in PostgreSQL's reading.
 ///
 /// # Errors
@@ -46,8 +52,11 @@ pub(super) fn as_postgresql(
         if let Token::Whitespace(whitespace) = &token.token {
             breaks_line |=
                 matches!(whitespace, Whitespace::Newline | Whitespace::SingleLineComment { .. });
-            blanks += 1;
-            read.push(token);
+            // One blank of a run is enough: all later steps walk over all tokens.
+            if !(is_blank(&token) && read.last().is_some_and(is_blank)) {
+                blanks += 1;
+                read.push(token);
+            }
             continue;
         }
         let (separated, adjacent) = (std::mem::take(&mut breaks_line), blanks == 0);

@@ -23,6 +23,13 @@ const START_LEAD_HELD_NS: i64 = 366 * 24 * 3_600 * 1_000_000_000;
 /// command.
 const CORRECTION_HINT_NS: i64 = 3_600 * 1_000_000_000;
 
+/// Maximum drift between the wall clock and the monotonic clock from reading to reading. A wall clock
+/// this little ahead of the confirmed time is right.
+const DRIFT_NS: i64 = 60_000_000_000;
+
+/// The stored lead follows the lead in memory in steps of this size: each step costs an fdatasync.
+const STORED_LEAD_STEP_NS: u64 = 3_600_000_000_000;
+
 /// Minimum time for a measurement of drift.
 const DRIFT_OVER_NS: i64 = 1_000_000_000;
 
@@ -40,6 +47,12 @@ pub(super) struct Issue {
     behind_ns: i64,
     /// True if the lag is large: time runs at half speed for a long time.
     catches_up: bool,
+    /// The last time with a right wall clock, plus the time since: the end of the last run, unless the
+    /// wall clock has been within the trusted limits since. Never ahead of the issued time.
+    confirmed_ns: i64,
+    /// The monotonic clock at `confirmed_ns`.
+    confirmed_monotonic_ns: u64,
+    /// `unconfirmed_ns` is at least the lead of the issued time over the confirmed time.
     mark: Mark,
     steps: u64,
     jumps_held: u64,
@@ -60,9 +73,10 @@ impl Issue {
         floor_ns: Option<i64>,
         before: Mark,
     ) -> Self {
-        let (held_ns, unconfirmed_ns) = at_start(settings, now, floor_ns, before);
+        let (held_ns, confirmed_ns) = at_start(settings, now, floor_ns, before);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(held_ns);
         let start_ns = floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns));
+        let unconfirmed_ns = lead_of(start_ns, confirmed_ns);
         let behind_ns = start_ns.saturating_sub(wall_ns);
         let crashed_ns = behind_ns.min(CRASHED_NS);
         let warned = behind_ns > BEHIND_WARN_NS + crashed_ns;
@@ -79,6 +93,8 @@ impl Issue {
             anchor_monotonic_ns: now.monotonic_ns,
             behind_ns,
             catches_up: behind_ns > STEP_NS,
+            confirmed_ns: confirmed_ns.min(start_ns),
+            confirmed_monotonic_ns: now.monotonic_ns,
             mark: Mark { epoch: before.epoch.saturating_add(1), held_ns, unconfirmed_ns },
             steps: 0,
             jumps_held: 0,
@@ -113,6 +129,18 @@ impl Issue {
 
     /// Computes the time to issue.
     pub(super) fn advance(&mut self, now: Instant) -> i64 {
+        let time_ns = self.issued(now);
+        self.confirmed_ns = self.confirmed_ns.min(time_ns);
+        // Only a start adds to the lead.
+        let lead_ns = significant(lead_of(time_ns, self.confirmed_ns));
+        let gone_ns = self.mark.unconfirmed_ns.saturating_sub(lead_ns);
+        if gone_ns >= STORED_LEAD_STEP_NS || lead_ns == 0 {
+            self.mark.unconfirmed_ns = lead_ns;
+        }
+        time_ns
+    }
+
+    fn issued(&mut self, now: Instant) -> i64 {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.anchor_monotonic_ns) / 2;
         let slow_ns = self.anchor_ns.saturating_add_unsigned(elapsed_ns);
         let wall_ns = self.followed(now, slow_ns);
@@ -149,12 +177,16 @@ impl Issue {
         let most_ns = most_ns.filter(|_| !crate::sabotage::active("jump-followed"));
         let most_ns = most_ns.unwrap_or(i64::MAX);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
+        let confirmed_ago_ns = now.monotonic_ns.saturating_sub(self.confirmed_monotonic_ns);
+        self.confirmed_ns = self.confirmed_ns.saturating_add_unsigned(confirmed_ago_ns);
+        self.confirmed_monotonic_ns = now.monotonic_ns;
         if !now.sure {
             // The readings may be far apart: the next reading decides about a jump. Any number of
             // unsure readings together add at most `most_ns`.
             return wall_ns.min(expected_ns.saturating_add(most_ns));
         }
         self.seen = now;
+        self.confirm(now, step_ns);
         if step_ns.saturating_abs() <= STEP_NS {
             return wall_ns;
         }
@@ -164,12 +196,27 @@ impl Issue {
             self.hold(ahead_ns.unsigned_abs());
         } else if step_ns < 0 && self.mark.held_ns > 0 {
             self.set_right(step_ns.unsigned_abs(), most_ns.unsigned_abs());
-        } else if step_ns < 0 && self.mark.unconfirmed_ns > 0 {
-            self.corrected(step_ns.unsigned_abs());
         } else if ahead_ns > STEP_NS {
             self.steps += 1;
         }
         now.wall_ns.saturating_sub_unsigned(self.mark.held_ns)
+    }
+
+    /// Moves the confirmed time forward by a step ahead that is short enough to follow, and to a wall
+    /// clock that is hardly ahead, or was set back to little ahead.
+    fn confirm(&mut self, now: Instant, step_ns: i64) {
+        let followed_ns = self.settings.jump_ns_max.unwrap_or(i64::MAX);
+        if step_ns > STEP_NS && step_ns <= followed_ns {
+            self.confirmed_ns = self.confirmed_ns.saturating_add(step_ns);
+        }
+        let trusted_ns = match step_ns < -STEP_NS {
+            true => self.settings.start_lead_ns_max.unwrap_or(i64::MAX),
+            false => DRIFT_NS,
+        };
+        let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
+        if wall_ns.saturating_sub(self.confirmed_ns) <= trusted_ns {
+            self.confirmed_ns = self.confirmed_ns.max(wall_ns);
+        }
     }
 
     /// The wall clock jumped too far ahead: time continues without the jump.
@@ -195,32 +242,38 @@ impl Issue {
         );
     }
 
-    /// The wall clock was set back while its lead at a start is unconfirmed: the lead shrinks by
-    /// the same amount, or disappears.
-    fn corrected(&mut self, back_ns: u64) {
-        let unconfirmed_ns = rest_of_lead(self.settings, self.mark.unconfirmed_ns, back_ns);
-        self.fence(self.mark.held_ns, unconfirmed_ns);
-        tracing::warn!(
-            unconfirmed_s = unconfirmed_ns / 1_000_000_000,
-            "the wall clock was set back after a start with an unconfirmed lead"
-        );
-    }
-
     fn fence(&mut self, held_ns: u64, unconfirmed_ns: u64) {
         self.mark = Mark { epoch: self.mark.epoch.saturating_add(1), held_ns, unconfirmed_ns };
         self.steps = 0;
     }
 
-    /// The time for deletions by retention when `now_ns` is issued: not ahead of the wall clock,
-    /// and without the unconfirmed lead.
+    /// The time for deletions by retention when `now_ns` is issued: neither ahead of the wall clock
+    /// nor of the confirmed time.
     pub(super) fn confirmed_ns(&self, now_ns: i64) -> i64 {
-        let by_wall_ns = now_ns.saturating_sub(self.behind_ns);
-        by_wall_ns.saturating_sub_unsigned(self.mark.unconfirmed_ns)
+        now_ns.saturating_sub(self.behind_ns).min(self.confirmed_ns)
+    }
+
+    /// The lead of the followed wall clock over the confirmed time when `now_ns` is issued.
+    pub(super) fn unconfirmed_ns(&self, now_ns: i64) -> u64 {
+        significant(lead_of(now_ns.saturating_sub(self.behind_ns), self.confirmed_ns))
+    }
+
+    /// The mark after an operator has accepted the wall clock.
+    pub(super) fn accepted(&self) -> Mark {
+        let held_ns = i64::try_from(self.mark.held_ns).unwrap_or(i64::MAX);
+        let behind_ns = self.behind_ns.saturating_sub(held_ns);
+        Mark {
+            epoch: self.mark.epoch.saturating_add(1),
+            held_ns: 0,
+            unconfirmed_ns: u64::try_from(behind_ns).unwrap_or(0),
+        }
     }
 
     /// An operator accepts the wall clock.
     pub(super) fn accept(&mut self, mark: Mark) {
         self.mark = mark;
+        self.confirmed_ns = self.seen.wall_ns;
+        self.confirmed_monotonic_ns = self.seen.monotonic_ns;
         self.steps = 0;
         self.drift_from = self.seen;
     }
@@ -254,7 +307,7 @@ impl Issue {
     }
 
     /// Alarms for an operator.
-    pub(super) fn alarms(&self) -> Vec<String> {
+    pub(super) fn alarms(&self, now_ns: i64) -> Vec<String> {
         let mut alarms = Vec::new();
         if self.mark.held_ns > 0 {
             alarms.push(format!(
@@ -262,10 +315,11 @@ impl Issue {
                 self.mark.held_ns / 1_000_000_000
             ));
         }
-        if self.mark.unconfirmed_ns > 0 {
+        let unconfirmed_ns = self.unconfirmed_ns(now_ns);
+        if unconfirmed_ns > 0 {
             alarms.push(format!(
                 "the machine's clock was {} s ahead of the last run at a start: retention keeps events for so much longer. If that clock is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct",
-                self.mark.unconfirmed_ns / 1_000_000_000
+                unconfirmed_ns / 1_000_000_000
             ));
         }
         if self.is_behind() {
@@ -284,47 +338,50 @@ impl Issue {
     }
 }
 
-/// The held part and the unconfirmed lead of the wall clock at a start.
+/// The lead, or 0 for a lead that drift can explain.
+fn significant(lead_ns: u64) -> u64 {
+    if lead_ns <= DRIFT_NS.unsigned_abs() { 0 } else { lead_ns }
+}
+
+/// The lead of one time over another, in nanoseconds; 0 without a lead.
+fn lead_of(ahead_ns: i64, behind_ns: i64) -> u64 {
+    u64::try_from(ahead_ns.saturating_sub(behind_ns)).unwrap_or(0)
+}
+
+/// The held part of the wall clock at a start, and the confirmed time.
+///
+/// The last run ended at the floor, ahead of the confirmed time by the stored lead. A wall clock
+/// that was wrong at an earlier start may be right now, and wrong again at the next start: the wall
+/// clock is compared with the confirmed time, not with the floor.
 fn at_start(
     settings: ClockSettings,
     now: Instant,
     floor_ns: Option<i64>,
     before: Mark,
-) -> (u64, u64) {
+) -> (u64, i64) {
     let held_ns = still_held(settings, now, floor_ns, before);
+    let wall_ns = now.wall_ns.saturating_sub_unsigned(held_ns);
     let (Some(floor_ns), Some(most_ns)) = (floor_ns, settings.start_lead_ns_max) else {
-        return (held_ns, 0);
+        return (held_ns, floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns)));
     };
-    let lead_ns = now.wall_ns.saturating_sub_unsigned(held_ns).saturating_sub(floor_ns);
-    let ahead_ns = u64::try_from(lead_ns).unwrap_or(0);
-    if settings.jump_ns_max.is_some() && lead_ns > START_LEAD_HELD_NS {
+    let confirmed_ns = floor_ns.saturating_sub_unsigned(before.unconfirmed_ns);
+    let ahead_ns = lead_of(wall_ns, floor_ns);
+    if settings.jump_ns_max.is_some() && ahead_ns > START_LEAD_HELD_NS.unsigned_abs() {
         tracing::error!(
             lead_s = ahead_ns / 1_000_000_000,
             "the wall clock is more than a year ahead of the last run and is not followed: set it right, or accept the jump by CALL stratalog.accept_clock_jump()"
         );
-        return (held_ns.saturating_add(ahead_ns), before.unconfirmed_ns);
+        return (held_ns.saturating_add(ahead_ns), confirmed_ns);
     }
-    if lead_ns > most_ns {
-        tracing::error!(
-            lead_s = ahead_ns / 1_000_000_000,
-            "the wall clock is far ahead of the last run: retention keeps events for so much longer until the clock is confirmed. If it is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct"
-        );
-        return (held_ns, before.unconfirmed_ns.saturating_add(ahead_ns));
+    let lead_ns = lead_of(wall_ns, confirmed_ns);
+    if lead_ns <= most_ns.unsigned_abs() {
+        return (held_ns, confirmed_ns.max(wall_ns));
     }
-    // A crash leaves the floor up to two leases ahead of the issued time.
-    let back_ns = floor_ns.saturating_sub(CRASHED_NS).saturating_sub(now.wall_ns);
-    let back_ns = u64::try_from(back_ns).unwrap_or(0);
-    (held_ns, rest_of_lead(settings, before.unconfirmed_ns, back_ns))
-}
-
-/// The rest of an unconfirmed lead after the wall clock was set back: 0 if a start would trust the
-/// rest.
-fn rest_of_lead(settings: ClockSettings, unconfirmed_ns: u64, back_ns: u64) -> u64 {
-    let trusted_ns = settings.start_lead_ns_max.map_or(u64::MAX, i64::unsigned_abs);
-    match unconfirmed_ns.saturating_sub(back_ns) {
-        rest if back_ns > 0 && rest <= trusted_ns => 0,
-        rest => rest,
-    }
+    tracing::error!(
+        lead_s = lead_ns / 1_000_000_000,
+        "the wall clock is far ahead of the last run: retention keeps events for so much longer until the clock is confirmed. If it is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct"
+    );
+    (held_ns, confirmed_ns)
 }
 
 /// The part of a held jump still held after a restart: the whole jump while the wall clock is still

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `held` is the length in nanoseconds of jumps ahead of the machine's clock not followed.
-//! `unconfirmed` is the lead of the machine's clock over the last run, in nanoseconds, at starts
-//! without the confirmation of an operator. Slots of earlier versions lack some numbers; a missing
+//! `unconfirmed` is the lead of the issued time over the confirmed time, in nanoseconds: the last
+//! time with a right clock of the machine, plus the time since. Slots of earlier versions lack some numbers; a missing
 //! number is read as 0. Slots with the magic "SLCLOCK2" have no `unconfirmed`, and slots with
 //! "SLCLOCK1" also have no epoch and no `held`. An unknown version is refused.
 //!
@@ -55,7 +55,7 @@ pub(crate) struct Mark {
     pub(crate) epoch: u64,
     /// Length of the held jumps of the machine's clock, in nanoseconds.
     pub(crate) held_ns: u64,
-    /// Lead of the machine's clock over the last run, at starts not confirmed by an operator.
+    /// Lead of the issued time over the confirmed time, in nanoseconds.
     pub(crate) unconfirmed_ns: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct LeaseFound {
     pub lease_ns: Option<i64>,
     /// Length of the held jumps of the machine's clock, in nanoseconds.
     pub held_ns: u64,
-    /// Unconfirmed lead of the machine's clock over the last run, in nanoseconds.
+    /// Lead of the issued time over the confirmed time, in nanoseconds.
     pub unconfirmed_ns: u64,
     /// True if a copy is damaged: the next start uses the other copy.
     pub copy_damaged: bool,

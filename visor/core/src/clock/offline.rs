@@ -54,13 +54,14 @@ pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Res
     let Some(floor_ns) = floor_ns else { return Ok(None) };
     let before = lease.mark();
     // The lead of the next start is confirmed too.
-    let lead_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns).saturating_sub(floor_ns);
-    let lead_ns = u64::try_from(lead_ns).unwrap_or(0);
-    let accepted_ns = before.held_ns.saturating_add(before.unconfirmed_ns).saturating_add(lead_ns);
+    let confirmed_ns = floor_ns.saturating_sub_unsigned(before.unconfirmed_ns);
+    let lead_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns).saturating_sub(confirmed_ns);
+    let accepted_ns = before.held_ns.saturating_add(u64::try_from(lead_ns).unwrap_or(0));
     if accepted_ns == 0 {
         return Ok(None);
     }
-    let mark = Mark { epoch: before.epoch.saturating_add(1), ..Mark::default() };
+    let unconfirmed_ns = u64::try_from(floor_ns.saturating_sub(now.wall_ns)).unwrap_or(0);
+    let mark = Mark { epoch: before.epoch.saturating_add(1), held_ns: 0, unconfirmed_ns };
     write_both(&mut lease, floor_ns.max(now.wall_ns), mark)?;
     Ok(Some(accepted_ns))
 }
