@@ -170,8 +170,13 @@ impl FunctionRewrite for IntervalComparisons {
                         || name.starts_with("array_replace")
                         || matches!(
                             name,
-                            "array_distinct" | "array_except" | "array_intersect" | "array_max"
-                                | "array_min" | "array_sort" | "array_union"
+                            "array_distinct"
+                                | "array_except"
+                                | "array_intersect"
+                                | "array_max"
+                                | "array_min"
+                                | "array_sort"
+                                | "array_union"
                         ) =>
                     {
                         return Err(no_intervals(&format!("{name}() of")));

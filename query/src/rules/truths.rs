@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::{
     common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
-        Case, Expr, ExprSchemable, ScalarUDF, cast, expr_rewriter::FunctionRewrite, lit,
+        Case, Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF, cast,
+        expr_rewriter::FunctionRewrite, lit,
     },
 };
 
@@ -73,8 +74,14 @@ impl ScalarLayer for BytesAsText {
         Ok(types.map(|(given, text)| if is_bytes(given) { given.clone() } else { text }).collect())
     }
 
-    fn return_type(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<DataType> {
-        inner.return_type(&as_text(arguments))
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let given = arguments.arg_fields.iter().map(|field| field.data_type().clone());
+        let shown = as_text(&given.collect::<Vec<_>>());
+        let fields = arguments.arg_fields.iter().zip(shown);
+        let fields: Vec<FieldRef> = fields
+            .map(|(field, text)| Arc::new(field.as_ref().clone().with_data_type(text)))
+            .collect();
+        inner.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, ..arguments })
     }
 }
 

@@ -185,7 +185,8 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
             let piece = OpenPiece::new(*record, *id, shape, files.shelves.clone());
             pieces.push(Arc::new(piece));
         }
-        let set = PieceSet::default().with(pieces, &[], owned.through).with_ticks_end(owned.ticks_end);
+        let set =
+            PieceSet::default().with(pieces, &[], owned.through).with_ticks_end(owned.ticks_end);
         let set = set.with_replaced(owned.replaced.iter().map(|(seq, gsn)| (*seq, *gsn)));
         chronicle.set_leaving(owned.through.0);
         let hidden = (owned.fences.clone(), owned.lost.clone());

@@ -37,8 +37,8 @@ use stratalog_model::{
 };
 
 use issue::Issue;
-pub use lease::LeaseFound;
 use lease::Lease;
+pub use lease::LeaseFound;
 pub use offline::{Correction, accept, correct};
 use source::{Instant, read, usable};
 pub use source::{SystemTimeSource, TimeSource};

@@ -95,7 +95,11 @@ fn parts(expr: &mut Expr) {
             substring_for: None,
             shorthand: false,
             ..
-        } if !matches!(pattern.as_ref(), Expr::Value(ValueWithSpan { value: Value::Number(..), .. })) => {
+        } if !matches!(
+            pattern.as_ref(),
+            Expr::Value(ValueWithSpan { value: Value::Number(..), .. })
+        ) =>
+        {
             // The type of a computed argument decides between pattern and position.
             call("regexp_substring", vec![take(whole), take(pattern)])
         }

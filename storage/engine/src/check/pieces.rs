@@ -163,7 +163,10 @@ impl OfChronicle<'_, '_> {
                 ));
             }
             if ticks_end.is_none_or(|end| piece.ticks.end > end) {
-                wrong.push(format!("piece {} has later ticks than `sealed` in the manifest", piece.id));
+                wrong.push(format!(
+                    "piece {} has later ticks than `sealed` in the manifest",
+                    piece.id
+                ));
             }
             if piece.id > self.subject.state.last_piece {
                 wrong.push(format!("piece {} has a number that was never given", piece.id));

@@ -143,7 +143,11 @@ fn a_clock_that_is_wrong_again_deletes_nothing_early() {
             for _ in 0..10 {
                 clock.renew();
                 let confirmed = clock.confirmed_ns();
-                assert!(confirmed <= right + HOUR, "{sequence:?}: {} s", (confirmed - right) / SECOND);
+                assert!(
+                    confirmed <= right + HOUR,
+                    "{sequence:?}: {} s",
+                    (confirmed - right) / SECOND
+                );
                 hands.pass(60 * SECOND);
                 right += 60 * SECOND;
             }
