@@ -35,7 +35,7 @@ impl Args for ServeArguments {
         let print = Arg::new("print_config")
             .long("print-config")
             .action(ArgAction::SetTrue)
-            .help("Print the settings that result from flags, environment and file, and exit");
+            .help("Print the resulting settings of flags, environment and file, and exit");
         let command = command.arg(config).arg(print);
         let defaults = Settings::default();
         KEYS.iter().fold(command, |command, key| {
