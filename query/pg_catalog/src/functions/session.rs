@@ -53,7 +53,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
                 None => no_text(arguments),
             }
         }),
-        declare.stable("current_schemas", &[&[Boolean]], texts(), "The schemas in which unqualified names are looked up.", current_schemas),
+        declare.stable("current_schemas", &[&[Boolean]], texts(), "The schemas that are searched for unqualified names.", current_schemas),
         declare.stable("current_user", &[&[]], ColumnType::Text, "Name of the user.", |context, arguments| {
             same_text(arguments, &context.user)
         }),
