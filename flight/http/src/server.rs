@@ -164,10 +164,10 @@ async fn answer(
                     }
                 }
                 () = member.must_leave() => {
-                    tracing::debug!("an idle connection of HTTP made room for another one");
+                    tracing::debug!("closed an idle HTTP connection for a new connection");
                 }
                 () = member.stays_silent(patience) => {
-                    tracing::debug!("a connection of HTTP was closed before its first request");
+                    tracing::debug!("an HTTP connection was closed before its first request");
                 }
             }
         });
@@ -182,7 +182,7 @@ async fn answer(
 fn too_many() -> Response {
     let error = Error::new(
         ErrorKind::TooManyConnections,
-        "the server answers as many requests as it may at a time",
+        "the server has reached the maximum number of simultaneous requests",
     )
     .with_hint("send the request again a little later, or raise connections_max");
     problem::answer(&error, problem::body(&error))

@@ -84,7 +84,7 @@ pub(crate) async fn subscribe(
     let parsed = session.parse(&question.sql())?;
     let one = match parsed.as_slice() {
         [one] if one.is_endless() => one,
-        _ => return Err(Problem(wrong("where holds more than a condition"))),
+        _ => return Err(Problem(wrong("the parameter where contains more than a condition"))),
     };
     let outcome = session.run(one).await?;
     state.counts.query();
@@ -124,7 +124,7 @@ impl Question {
             return Err(wrong(&format!("there is no parameter \"{name}\"")));
         }
         let number = |text: &str| {
-            text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is no gsn")))
+            text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is not a gsn")))
         };
         let from = match (last, gsn, time, live) {
             // A reconnecting client.

@@ -208,7 +208,7 @@ impl FlightService for Flight {
                     ErrorKind::FeatureNotSupported,
                     "criteria of ListFlights are not offered",
                 )
-                .with_hint("ask with CommandGetTables, which takes patterns"),
+                .with_hint("use CommandGetTables with patterns"),
             ));
         }
         let session = caller.session();

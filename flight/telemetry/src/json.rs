@@ -208,5 +208,5 @@ fn malformed(at: usize, wanted: &str, found: &str) -> Error {
             shown(found)
         ),
     )
-    .with_hint("send JSON as protobuf's mapping and OTLP have it, or application/x-protobuf")
+    .with_hint("send JSON in the form of protobuf's mapping and OTLP, or application/x-protobuf")
 }

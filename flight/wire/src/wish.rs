@@ -36,7 +36,7 @@ impl Wish {
                 ErrorKind::InvalidParameterValue,
                 format!("the metadata of the batch cannot be read: {error}"),
             )
-            .with_hint("{\"producer\": \"a UUID\", \"sequence\": 1, \"durability\": \"disk\"}, each of them optional")
+            .with_hint("{\"producer\": \"a UUID\", \"sequence\": 1, \"durability\": \"disk\"}, each member optional")
         })?;
         let producer = match (written.producer, written.sequence) {
             (Some(producer), Some(sequence)) => {

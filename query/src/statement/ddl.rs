@@ -250,7 +250,7 @@ async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     tokio::spawn(work).await.unwrap_or_else(|error| {
-        Err(Error::internal("the statement broke off: a defect of the server").with_source(error))
+        Err(Error::internal("the statement failed: a defect of the server").with_source(error))
     })
 }
 

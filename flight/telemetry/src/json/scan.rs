@@ -173,7 +173,7 @@ impl<'a> Scan<'a> {
         let digits = self.digits()?;
         if leading_zero && digits > 1 {
             self.at = start;
-            return Err(self.error("a number without zeros before it is wanted"));
+            return Err(self.error("a number without leading zeros is expected"));
         }
         if self.literal(".") {
             self.digits()?;

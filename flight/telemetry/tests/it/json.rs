@@ -129,7 +129,7 @@ fn what_is_no_json_of_otlp() {
     fails("{\"resourceLogs\":[]} x", Wrong, "the end is wanted at byte 20, where \"x\" is");
     fails("{\"resourceLogs\":{}}", Wrong, "a list is wanted at byte 16");
     fails("{\"a\":1,}", Wrong, "quotes is wanted");
-    fails("{\"a\":01}", Wrong, "without zeros");
+    fails("{\"a\":01}", Wrong, "without leading zeros");
     fails("{\"a\":\"\\ud800x\"}", Wrong, "an escape of JSON is wanted at byte 6");
     fails("{\"a\":\"\n\"}", Wrong, "the text's end");
     fails("{\"a\":nul}", Wrong, "a value is wanted");
