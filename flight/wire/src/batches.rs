@@ -114,7 +114,7 @@ impl Batches {
         // The decoder validates; its panics on some damage must not pass beyond this call.
         let decoder = AssertUnwindSafe(|| self.decoder.decode(&data_header, data_body));
         let decoded = match catch_unwind(decoder) {
-            Err(_) => return Some(Err(self.unreadable("it is damaged"))),
+            Err(_) => return Some(Err(self.unreadable("the message is damaged"))),
             Ok(Err(error)) => return Some(Err(self.unreadable(&error.to_string()))),
             Ok(Ok(decoded)) => decoded,
         };

@@ -125,7 +125,7 @@ impl Manifest {
                 }
             }
             // The edits hold the same state.
-            Err(error) => tracing::warn!(%error, "the manifest was not summed up"),
+            Err(error) => tracing::warn!(%error, "the manifest was not compacted"),
         }
     }
 

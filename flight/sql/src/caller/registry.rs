@@ -223,7 +223,7 @@ impl Claim {
                 )
         };
         let Some(text) = headers.get("authorization") else { return Ok(Self::default()) };
-        let text = text.to_str().map_err(|_| unread("is no text"))?;
+        let text = text.to_str().map_err(|_| unread("is not text"))?;
         let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
         match scheme.to_ascii_lowercase().as_str() {
             "bearer" => Ok(Self { token: Some(rest.trim().to_string()), user: None }),

@@ -386,7 +386,7 @@ fn a_journal_that_ends_before_its_pieces_is_explained() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert!(text.contains("the journal ends at gsn"), "{text}");
-    assert!(text.contains("public.a") && text.contains("safe in their pieces"), "{text}");
+    assert!(text.contains("public.a") && text.contains("are safe in pieces"), "{text}");
     assert!(std::fs::read(&path).unwrap() == bytes);
 }
 

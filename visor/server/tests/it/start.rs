@@ -215,7 +215,7 @@ fn an_older_manifest_that_was_put_back_is_named() {
     let output = serve(&data, &["--pg-listen", "127.0.0.1:0"]);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(5), "{text}");
-    assert!(text.contains("an older copy of the manifest was put in place"), "{text}");
+    assert!(text.contains("an older copy of the manifest replaced the newest copy"), "{text}");
     assert!(text.contains("restore the newest manifest"), "{text}");
     assert_eq!(files(&data), before, "something was changed");
     // With the newest manifest, no data is lost.

@@ -330,9 +330,9 @@ fn rows_of(parts: &[Part]) -> u64 {
 /// The error for the client of a decided transaction without a commit frame.
 fn unfinished(cause: Error) -> Error {
     let message = "the transaction is committed, but its rows and definitions are not visible yet";
-    Error::new(cause.kind(), message)
-        .with_detail(cause.to_string())
-        .with_hint("do not send it again: restart the server, which completes the transaction")
+    Error::new(cause.kind(), message).with_detail(cause.to_string()).with_hint(
+        "do not send the transaction again: restart the server to complete the transaction",
+    )
 }
 
 /// An attempt at a producer's statement, or at several statements; ends with the drop.
