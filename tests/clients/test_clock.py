@@ -287,7 +287,7 @@ def test_f23_a_start_outside_of_time_is_refused(directory, seconds, what):
     moved.move(seconds)
     moved.server.kill()
     status, said = moved.server.start_failing()
-    assert status == 1 and what in said and "set the machine's clock right" in said, said
+    assert status == 1 and what in said and "correct the machine's clock" in said, said
     assert "panicked" not in said
     moved.move(0)
     moved.server.start()
