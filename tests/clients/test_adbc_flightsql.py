@@ -157,7 +157,7 @@ def test_ingestion_makes_appends_and_refuses(connection, names):
             cursor.adbc_ingest(name, data, mode="create")
         assert cursor.adbc_ingest(name, data, mode="append") in (3, -1)
         assert cursor.adbc_ingest(name, data.slice(0, 1), mode="create_append") in (1, -1)
-        with pytest.raises(adbc_driver_manager.Error, match="not replaced"):
+        with pytest.raises(adbc_driver_manager.Error, match="cannot be replaced"):
             cursor.adbc_ingest(name, data, mode="replace")
         with pytest.raises(adbc_driver_manager.Error, match="emporary"):
             cursor.adbc_ingest(name, data, mode="create", temporary=True)

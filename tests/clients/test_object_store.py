@@ -120,7 +120,7 @@ def test_a_start_without_the_store_or_its_password(directory, tmp_path):
             assert connection.execute("SELECT n FROM cold ORDER BY n").fetchall() == [(1,), (2,)]
             connection.execute("CALL stratalog.compact('cold')")
             assert tiers(connection, "cold") == {"story": 2}
-    assert "out of reach" in server.output()
+    assert "unreachable" in server.output()
     server.stop()
 
 

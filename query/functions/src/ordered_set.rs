@@ -101,7 +101,7 @@ impl AggregateUDFImpl for OrderedSet {
             }
             (Takes::Percentile, [_, DataType::List(_) | DataType::LargeList(_)]) => Err(failed(
                 Error::not_yet("percentile_disc() of an array of fractions")
-                    .with_hint("call it once for each fraction"),
+                    .with_hint("call the function once for each fraction"),
             )),
             _ => plan_err!(
                 "function {}({}) does not exist; there is {} WITHIN GROUP (ORDER BY value)",

@@ -444,7 +444,7 @@ fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
                 return Err(Error::not_yet("ALTER SCHEMA … RENAME TO"));
             }
             _ => {
-                let message = "this form of ALTER SCHEMA is not PostgreSQL's";
+                let message = "this form of ALTER SCHEMA does not exist in PostgreSQL";
                 return Err(Error::new(ErrorKind::SyntaxError, message));
             }
         }

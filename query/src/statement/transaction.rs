@@ -219,7 +219,7 @@ pub fn modes(modes: &[TransactionMode]) -> Result<Named> {
                     ErrorKind::FeatureNotSupported,
                     "isolation level SERIALIZABLE is not supported",
                 )
-                .with_hint("a block can read one snapshot: REPEATABLE READ"));
+                .with_hint("use REPEATABLE READ: a block reads one snapshot"));
             }
             TransactionMode::IsolationLevel(level) => {
                 named.isolation = Some(match level {

@@ -28,7 +28,12 @@ async fn a_login_is_alone_with_what_it_has_acquired_until_it_ends() {
     for descriptor in [path("t"), ingest()] {
         let rows = messages(&[batch("a", 0, 3)], IpcWriteOptions::default()).await;
         let (_, end) = put(&mut raw, stream::iter(described(rows, descriptor))).await;
-        says(&end.unwrap(), Code::ResourceExhausted, "55P03", "has acquired it EXCLUSIVE until");
+        says(
+            &end.unwrap(),
+            Code::ResourceExhausted,
+            "55P03",
+            "has acquired the chronicle EXCLUSIVE until",
+        );
     }
     // A transaction is another session of the same client.
     let transaction = holder.begin_transaction().await.unwrap();

@@ -387,7 +387,8 @@ fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
         let word = |text: &str| token(Token::make_keyword(text));
         match begins {
             true => {
-                let select = [word("SELECT"), token(Token::Mul), word("FROM"), token(Token::LParen)];
+                let select =
+                    [word("SELECT"), token(Token::Mul), word("FROM"), token(Token::LParen)];
                 tokens.splice(at..at, select);
             }
             false => tokens.insert(at, token(Token::RParen)),

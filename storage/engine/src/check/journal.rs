@@ -329,7 +329,7 @@ impl Journaled {
             "the last frames are lost"
         };
         let line = Line::new(PartKind::Journal, "journal", State::Damaged).with_detail(format!(
-            "the journal ends at gsn {gsn}, and pieces go on to {last}: {why}. Events of {tables} up to gsn {last} are safe in pieces; events of other tables from gsn {} on are lost. A start is refused, and changes nothing",
+            "the journal ends at gsn {gsn}, but pieces continue to {last}: {why}. Events of {tables} up to gsn {last} are safe in pieces; events of other tables from gsn {} on are lost. A start is refused, and changes nothing",
             gsn + 1
         ));
         report.push(line.with_hint("restore the last segment of the journal from a backup"));
