@@ -52,7 +52,7 @@ impl Address {
         }
         let database = decoded(url.path().trim_matches('/'))?;
         if database.contains('/') {
-            return Err(refused(format!("the path \"{database}\" is no name of a database")));
+            return Err(refused(format!("the path \"{database}\" is not the name of a database")));
         }
         let user = decoded(url.username())?;
         Ok(Self {

@@ -116,7 +116,7 @@ impl<'a> Decoded<'a> {
             Some(Err(error)) => {
                 return Err(Error::new(
                     ErrorKind::ConnectionFailure,
-                    format!("the body broke off: {error}"),
+                    format!("the body ended early: {error}"),
                 ));
             }
         };

@@ -227,7 +227,7 @@ fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     let Some(host) = host.filter(|host| !host.is_empty()) else { return Ok(None) };
     let text = host.to_str().ok().filter(|host| !host.contains('@'));
     let parsed = text.and_then(|host| host.parse::<Authority>().ok());
-    parsed.map(Some).ok_or_else(|| malformed("the Host header is no name or address"))
+    parsed.map(Some).ok_or_else(|| malformed("the Host header is not a name or address"))
 }
 
 /// True if an origin, for example `http://localhost:8086`, is the origin of this server's own

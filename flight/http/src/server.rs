@@ -160,7 +160,7 @@ async fn answer(
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection of HTTP broke off");
+                        tracing::debug!(%error, "an HTTP connection failed");
                     }
                 }
                 () = member.must_leave() => {

@@ -215,7 +215,7 @@ impl Question {
             question.params = serde_json::from_str(&text).map_err(|error| {
                 Error::new(
                     ErrorKind::InvalidParameterValue,
-                    format!("params is no list in JSON: {error}"),
+                    format!("params is not a list in JSON: {error}"),
                 )
             })?;
             question.params.keep_digits(&text)?;

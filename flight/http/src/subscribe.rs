@@ -121,7 +121,7 @@ impl Question {
             Some(other) => return Err(wrong(&format!("live is \"{other}\", not true or false"))),
         };
         if let Some(name) = parameters.keys().next() {
-            return Err(wrong(&format!("there is no parameter \"{name}\"")));
+            return Err(wrong(&format!("parameter \"{name}\" does not exist")));
         }
         let number = |text: &str| {
             text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is not a gsn")))

@@ -158,7 +158,7 @@ async fn converse(
     drop(sender);
     let stored = storing
         .await
-        .unwrap_or_else(|error| Err(Error::internal(format!("storing broke off: {error}"))));
+        .unwrap_or_else(|error| Err(Error::internal(format!("storing failed: {error}"))));
     stored.and(read)
 }
 
@@ -245,7 +245,7 @@ impl Reader<'_> {
                 }
                 // Some clients end with a reset after all data is sent.
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "a connection of line protocol broke off");
+                    tracing::debug!(%error, "a connection of line protocol failed");
                     ended = true;
                     true
                 }

@@ -14,7 +14,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         return Err(Error::new(
             ErrorKind::NameTooLong,
             format!(
-                "the name of {what} \"{}\" has {} bytes, and {NAME_BYTES_MAX} are the most",
+                "the name of {what} \"{}\" has {} bytes; the maximum is {NAME_BYTES_MAX}",
                 shown(name),
                 name.len()
             ),

@@ -177,7 +177,7 @@ pub(crate) async fn exchange(
     let (descriptor, messages) = opened(messages).await?;
     if descriptor.r#type() != DescriptorType::Path {
         return Err(refused(
-            Error::new(ErrorKind::FeatureNotSupported, "DoExchange takes rows for a table alone")
+            Error::new(ErrorKind::FeatureNotSupported, "DoExchange accepts only rows for a table")
                 .with_hint("give the path of the table: [table] or [schema, table]"),
         ));
     }

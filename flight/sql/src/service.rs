@@ -192,7 +192,8 @@ impl FlightService for Flight {
         let answer = HandshakeResponse { protocol_version: 0, payload };
         let mut response = Response::new(stream::iter([Ok(answer)]).boxed());
         let bearer = format!("Bearer {token}").parse();
-        let bearer = bearer.map_err(|_| refused(Error::internal("a token is no header")))?;
+        let bearer =
+            bearer.map_err(|_| refused(Error::internal("a token is not a valid header")))?;
         response.metadata_mut().insert("authorization", bearer);
         Ok(response)
     }

@@ -31,7 +31,7 @@ pub(crate) async fn prepare(
     let parsed = session.parse(&numbered(sql.to_string()))?;
     match parsed.as_slice() {
         [one] => session.prepare(one, types).await,
-        [] => Err(Error::new(ErrorKind::SyntaxError, "the text holds no statement")),
+        [] => Err(Error::new(ErrorKind::SyntaxError, "the text contains no statement")),
         several => Err(Error::new(
             ErrorKind::SyntaxError,
             format!(

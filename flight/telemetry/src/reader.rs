@@ -176,7 +176,7 @@ impl TelemetryReader {
         if bytes <= bytes_max {
             return Ok(());
         }
-        let message = format!("the body has {bytes} bytes, and {bytes_max} are the most");
+        let message = format!("the body has {bytes} bytes; the maximum is {bytes_max} bytes");
         Err(Refusal::Request(too_large(message)))
     }
 
@@ -280,7 +280,7 @@ fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
         }
         Signal::Logs => ("ExportLogsServiceRequest", "send only OTLP logs to the path of logs"),
     };
-    Error::new(ErrorKind::ProtocolViolation, format!("the body is no {message}: {fault}"))
+    Error::new(ErrorKind::ProtocolViolation, format!("the body is not a valid {message}: {fault}"))
         .with_hint(hint)
 }
 

@@ -252,7 +252,7 @@ fn labels(message: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
         let problem = match texts.last() {
             _ if name.is_empty() => Some("a label has an empty name".to_string()),
             Some((last, _)) if *last == name => {
-                Some(format!("label \"{}\" comes twice", shown(name)))
+                Some(format!("label \"{}\" occurs twice", shown(name)))
             }
             Some((last, _)) if *last > name => Some(format!(
                 "label \"{}\" follows \"{}\", but labels must be in the order of their names",

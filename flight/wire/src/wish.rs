@@ -43,7 +43,7 @@ impl Wish {
                 let producer = Uuid::parse_str(&producer).map_err(|_| {
                     Error::new(
                         ErrorKind::InvalidTextRepresentation,
-                        format!("the producer \"{producer}\" is no UUID"),
+                        format!("the producer \"{producer}\" is not a UUID"),
                     )
                 })?;
                 Some((ProducerId(producer.as_u128()), sequence))

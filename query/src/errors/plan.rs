@@ -27,7 +27,7 @@ pub fn is_window_function(name: &str) -> bool {
 fn intervals(text: &str) -> Option<Error> {
     let starts = ["INTERVAL expression cannot be", "Unsupported interval argument"];
     starts.iter().any(|start| text.starts_with(start)).then(|| {
-        Error::new(ErrorKind::SyntaxError, "INTERVAL takes a constant in quotes")
+        Error::new(ErrorKind::SyntaxError, "INTERVAL needs a constant in quotes")
             .with_hint("write INTERVAL '2 hours', or for an expression x * INTERVAL '1 hour'")
     })
 }
@@ -318,7 +318,7 @@ fn limits(text: &str) -> Option<Error> {
             ),
             false => Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("{place} takes a number or a parameter, no other expression"),
+                format!("{place} needs a number or a parameter, not another expression"),
             ),
         });
     }

@@ -263,12 +263,12 @@ fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
     if value.data_type().is_integer() {
         return match value.cast_to(&DataType::Int64).map_err(from_datafusion)? {
             ScalarValue::Int64(Some(tick)) => Ok(Tick(tick)),
-            _ => Err(Error::internal("a tick is no number")),
+            _ => Err(Error::internal("a tick is not a number")),
         };
     }
     let axis = axis_of_tick(chronicle).ok_or_else(|| Error::internal("no tick column"))?;
     let from = axis.compare(Operator::GtEq, &Planned::Literal(value.clone(), None));
-    let from = from.ok_or_else(|| Error::internal(format!("{value} is no time")))?;
+    let from = from.ok_or_else(|| Error::internal(format!("{value} is not a time")))?;
     // No tick is at or after a time behind all ticks.
     Ok(if from.is_empty() { Tick::END } else { from.hull().start })
 }

@@ -219,7 +219,7 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
             match procedure.of_everything() {
                 Some(does) => format!("{SCHEMA}.{name} {does}: CALL {SCHEMA}.{name}()"),
                 None => {
-                    format!("{SCHEMA}.{name} takes {what} as text: CALL {SCHEMA}.{name}({example})")
+                    format!("{SCHEMA}.{name} needs {what} as text: CALL {SCHEMA}.{name}({example})")
                 }
             }
         }

@@ -33,7 +33,7 @@ pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
         return Err(Error::new(ErrorKind::SyntaxError, "DECLARE needs the name of one cursor"));
     };
     let ([name], Some(tree)) = (declare.names.as_slice(), declare.for_query.as_deref()) else {
-        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE takes CURSOR FOR and a query"));
+        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE needs CURSOR FOR and a query"));
     };
     Ok((declare, name, tree))
 }

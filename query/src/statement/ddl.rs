@@ -384,7 +384,7 @@ fn comment_on(
     if_exists: bool,
 ) -> Result<Vec<Command>> {
     if if_exists {
-        return Err(Error::new(ErrorKind::SyntaxError, "COMMENT takes no IF EXISTS"));
+        return Err(Error::new(ErrorKind::SyntaxError, "COMMENT does not accept IF EXISTS"));
     }
     // An empty comment removes the comment.
     let comment = comment.clone().filter(|comment| !comment.is_empty());

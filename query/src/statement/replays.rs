@@ -220,7 +220,7 @@ impl Expander<'_> {
                 _ => {
                     return Err(Error::new(
                         ErrorKind::FeatureNotSupported,
-                        format!("playback takes a number of events, not {part}"),
+                        format!("playback needs a number of events, not {part}"),
                     )
                     .with_hint("give the number, or a parameter: playback('cpu', $1)"));
                 }

@@ -90,7 +90,7 @@ pub async fn plan(
         return Err(never_sealed());
     }
     if !has_condition_only(&tree) {
-        let message = "SUBSCRIBE takes a condition, and no further clause";
+        let message = "SUBSCRIBE accepts a condition, and no further clause";
         return Err(Error::new(ErrorKind::SyntaxError, message).with_hint(
             "to stop, end the subscription; COPY and cursors accept SUBSCRIBE without a LIMIT",
         ));
@@ -409,14 +409,14 @@ fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Resu
         Some(ScalarValue::TimestampNanosecond(Some(value), _)) => Ok(at(i128::from(value))),
         _ => Err(Error::new(
             ErrorKind::InvalidColumnReference,
-            "SUBSCRIBE … FROM takes a constant or a parameter",
+            "SUBSCRIBE … FROM needs a constant or a parameter",
         )),
     }
 }
 
 /// The error of a position other than a whole number.
 pub(super) fn no_position(clause: &str, type_name: &str) -> Error {
-    let message = format!("{clause} takes a whole number, not {type_name}");
+    let message = format!("{clause} needs a whole number, not {type_name}");
     Error::new(ErrorKind::DatatypeMismatch, message)
         .with_hint("cast the number, as in 66.4::bigint")
 }
@@ -431,7 +431,7 @@ fn never_sealed() -> Error {
 fn refused() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
-        "WHERE of SUBSCRIBE takes conditions on the columns of its table",
+        "WHERE of SUBSCRIBE accepts conditions on the columns of the table",
     )
     .with_hint("subscribe to the table, and query other tables for the received events")
 }
@@ -441,6 +441,6 @@ fn never() -> Error {
 }
 
 fn no_table() -> Error {
-    Error::new(ErrorKind::WrongObjectType, "SUBSCRIBE takes a table of events")
+    Error::new(ErrorKind::WrongObjectType, "SUBSCRIBE needs a table of events")
         .with_hint("system tables are computed at each read")
 }

@@ -24,7 +24,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             if modifier.is_some() || !statements.is_empty() {
                 return Err(Error::new(
                     ErrorKind::SyntaxError,
-                    "BEGIN takes transaction modes only",
+                    "BEGIN accepts only transaction modes",
                 ));
             }
             let modes = self::modes(modes)?.over(session.variables().default_modes());

@@ -83,7 +83,7 @@ impl LogScope {
 fn no_name(function: &str) -> Error {
     Error::new(
         ErrorKind::UndefinedFunction,
-        format!("{function} takes the name of a table as a constant"),
+        format!("{function} needs the name of a table as a constant"),
     )
     .with_hint(format!("SELECT * FROM {function}(…, 'cpu')"))
 }

@@ -141,7 +141,7 @@ fn begin(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Box<dyn Send + Sync>>
     if let Some(name) = names.iter().find(|name| !HARMLESS.contains(&name.as_str())) {
         let what = match name.as_str() {
             RESTORING => "the directory contains files of an interrupted restore".to_string(),
-            name => format!("it holds \"{name}\""),
+            name => format!("the directory contains \"{name}\""),
         };
         return Err(not_empty(&what, &directory.display().to_string()));
     }

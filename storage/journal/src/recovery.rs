@@ -165,7 +165,7 @@ pub(crate) fn foreign(directory: &Path, name: &str) -> Error {
     Error::new(
         ErrorKind::ObjectNotInPrerequisiteState,
         format!(
-            "the journal directory {} holds \"{name}\", which is not a file of Stratalog",
+            "the journal directory {} contains \"{name}\", which is not a file of Stratalog",
             directory.display()
         ),
     )

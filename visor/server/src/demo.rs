@@ -352,7 +352,7 @@ async fn checksums(client: &Client) -> Result<Checksums, SqlError> {
             let text = row.try_get(at)?.unwrap_or("0");
             text.parse::<f64>()
                 .map(|number| number as u64)
-                .map_err(|_| SqlError::local(format!("\"{text}\" is no number")))
+                .map_err(|_| SqlError::local(format!("\"{text}\" is not a number")))
         };
         checksums.rows += number(1)?;
         for at in 2..2 + METRICS.len() {

@@ -376,7 +376,7 @@ fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
     Error::new(
         ErrorKind::DataCorrupted,
         format!(
-            "the journal {} holds events of table number {id}, which the catalog {} does not know",
+            "the journal {} contains events of table number {id}, which is unknown to the catalog {}",
             journal.display(),
             catalog.display()
         ),

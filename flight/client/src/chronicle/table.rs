@@ -42,7 +42,7 @@ impl Table {
         let (schema, table) = match path.as_slice() {
             [schema, table] => (format!("schema = {}", literal(schema)), table),
             [table] => ("schema = ANY (current_schemas(false))".to_string(), table),
-            _ => return Err(Error::protocol(format!("\"{name}\" is no name of a chronicle"))),
+            _ => return Err(Error::protocol(format!("\"{name}\" is not the name of a chronicle"))),
         };
         let sql = format!(
             "SELECT schema, base_ns, native_granularity, collision, time_source, tick_column \

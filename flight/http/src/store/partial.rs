@@ -207,7 +207,7 @@ fn taken(definition: &ChronicleDefinition) -> Error {
         "a row with the same key and time exists, or is earlier in the same request",
     )
     .with_hint(format!(
-        "tables WITH (collision = 'last') take the newer row; {} has collision = 'first'",
+        "tables WITH (collision = 'last') store the newer row; {} has collision = 'first'",
         definition.qualified_name()
     ))
 }

@@ -284,8 +284,8 @@ fn unclosed(field: &str, line: &[u8], start: usize) -> Error {
     let newlines = memchr::memchr_iter(b'\n', rest.strip_suffix(b"\n").unwrap_or(rest)).count();
     let swallowed = match newlines {
         0 => String::new(),
-        1 => ", and goes on over the next line".to_string(),
-        _ => format!(", and goes on over the next {newlines} lines"),
+        1 => ", and continues over the next line".to_string(),
+        _ => format!(", and continues over the next {newlines} lines"),
     };
     Error::new(
         MALFORMED,

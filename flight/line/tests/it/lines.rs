@@ -129,7 +129,7 @@ fn what_is_wrong_is_said() {
         (format!("m {long}=1"), "field"),
     ] {
         let message = format!(
-            "line 1: the name of {what} \"{long}\" has 64 bytes, and 63 are the most; use a shorter name"
+            "line 1: the name of {what} \"{long}\" has 64 bytes; the maximum is 63; use a shorter name"
         );
         assert_eq!(errors(&line), [message]);
     }
@@ -145,7 +145,7 @@ fn lines_are_numbered_as_an_editor_numbers_them() {
     assert_eq!(
         open,
         [
-            "line 2: the string of field \"v\" has no closing quote, and goes on over the next 2 lines; close the string; write a quote within a string as \\\""
+            "line 2: the string of field \"v\" has no closing quote, and continues over the next 2 lines; close the string; write a quote within a string as \\\""
         ]
     );
 }

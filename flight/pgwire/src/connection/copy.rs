@@ -153,7 +153,7 @@ async fn parse_all(
             }
             Some(Feed::Done) => break,
             None => {
-                return Err(Error::new(ErrorKind::QueryCanceled, "COPY from stdin was given up"));
+                return Err(Error::new(ErrorKind::QueryCanceled, "COPY from stdin was aborted"));
             }
         }
     }

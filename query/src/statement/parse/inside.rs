@@ -31,7 +31,7 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
         "SUBSCRIBE" => error("EXPLAIN").with_hint(
             "SUBSCRIBE has no plan, because SUBSCRIBE reads the log in the order of commits; EXPLAIN SELECT … WHERE _gsn >= … shows how a query finds the same events",
         ),
-        _ => error("EXPLAIN").with_hint("EXPLAIN takes queries"),
+        _ => error("EXPLAIN").with_hint("EXPLAIN accepts queries"),
     };
     Some((words.get(at)?, error))
 }

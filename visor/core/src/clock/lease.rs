@@ -118,7 +118,7 @@ impl Lease {
             return Err(both_damaged(&path));
         }
         if lease_ns.is_none() && first != Slot::Anew {
-            return Err(lost(&path, "holds zeros only"));
+            return Err(lost(&path, "contains only zeros"));
         }
         let Mark { held_ns, unconfirmed_ns, .. } = mark;
         Ok(LeaseFound { lease_ns, held_ns, unconfirmed_ns, copy_damaged, bytes })
@@ -184,7 +184,7 @@ impl Lease {
                 Ok((lease, Some(floor_ns)))
             }
             None if damaged => Err(both_damaged(&path)),
-            None if existing && !anew => Err(lost(&path, "holds zeros only")),
+            None if existing && !anew => Err(lost(&path, "contains only zeros")),
             None => {
                 let (written_ns, mark) = (i64::MIN, Mark::default());
                 Ok((Self { file, sequence: 0, written_ns, mark, failed: None }, None))

@@ -83,7 +83,7 @@ impl Parts<'_> {
             Ok(found) if found.copy_damaged => line(State::Warning)
                 .with_bytes(found.bytes)
                 .with_detail(
-                    "one of the two copies of the lease is damaged; the next start uses the other copy, and time begins two seconds after the lease",
+                    "one of the two copies of the lease is damaged; the next start uses the other copy, and time begins two seconds after the lease of this copy",
                 )
                 .with_hint("no action is needed: the next lease replaces the copy"),
             Ok(found) => line(State::Sound).with_bytes(found.bytes),

@@ -71,7 +71,7 @@ pub fn create_statement(
                 )
                 .into(),
             ),
-            ..SqlError::local("no column of the input holds timestamps or dates")
+            ..SqlError::local("no column of the input contains timestamps or dates")
         })?,
     };
     let time_type = match &time.column_type {

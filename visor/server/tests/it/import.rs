@@ -300,7 +300,7 @@ fn mistakes_on_the_command_line_are_explained() {
     let path = path.to_str().unwrap();
     let bench = Bench::new();
     for (flags, reason) in [
-        (vec![path, "-t", "t", "--create"], "no column of the input holds timestamps"),
+        (vec![path, "-t", "t", "--create"], "no column of the input contains timestamps"),
         (vec![path, "-t", "nope"], "42P01"),
         (vec!["/no/such.csv", "-t", "t"], "ERROR:  cannot read /no/such.csv"),
         (vec![path, "-t", "t", "--delimiter", "ab"], "must be one ASCII character"),

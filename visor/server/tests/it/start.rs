@@ -109,7 +109,7 @@ const LOST: [Damage; 11] = [
                 fs::copy(entry.path(), data.join("catalog").join(entry.file_name())).unwrap();
             }
         },
-        "events of table number 1, which the catalog",
+        "events of table number 1, which is unknown to the catalog",
     ),
 ];
 

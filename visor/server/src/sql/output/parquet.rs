@@ -195,7 +195,7 @@ fn check_writable(field: &Field, column: &ResultColumn) -> io::Result<()> {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "column \"{}\" holds {}, which a Parquet file cannot store; cast the column in the query, as in \"{}\"::text",
+                "column \"{}\" contains {}, which a Parquet file cannot store; cast the column in the query, as in \"{}\"::text",
                 column.name, column.column_type, column.name
             ),
         )
