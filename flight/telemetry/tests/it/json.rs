@@ -136,7 +136,7 @@ fn what_is_no_json_of_otlp() {
     fails(
         &record("{\"flags\":-1}"),
         Wrong,
-        "an integer of 32 bits for \"flags\" is wanted at byte 55",
+        "an integer of 32 bits for \"flags\" is expected at byte 55",
     );
     fails(&record("{\"traceId\":\"xyz\"}"), Wrong, "hexadecimal digits for \"traceId\"");
     fails(&record("{\"severityText\":5}"), Wrong, "a text for \"severityText\"");

@@ -116,7 +116,7 @@ fn a_bad_series_is_refused_alone() {
             "in the order of their names",
             1,
         ),
-        (series(&[("__name__", "m"), ("b", ""), ("b", "1")], &[(1.0, 1)]), "\"b\" comes twice", 1),
+        (series(&[("__name__", "m"), ("b", ""), ("b", "1")], &[(1.0, 1)]), "\"b\" occurs twice", 1),
         (
             series(&[("__name__", "m"), ("exported_value", "1"), ("value", "2")], &[(1.0, 1)]),
             "labels \"value\" and \"exported_value\" would both be the tag \"exported_value\": the \

@@ -87,7 +87,10 @@ fn a_result_that_parquet_cannot_take_leaves_files_as_they_were() {
         let unfit = write("SELECT 1 AS n, INTERVAL '1 day' AS i");
         assert!(!unfit.status.success());
         let text = stderr(&unfit);
-        assert!(text.contains("column \"i\" holds interval") && text.contains("::text"), "{text}");
+        assert!(
+            text.contains("column \"i\" contains interval") && text.contains("::text"),
+            "{text}"
+        );
         assert_eq!(files(), 0);
 
         good(&write("SELECT 1 AS n"));

@@ -64,7 +64,11 @@ fn foreign_and_newer_directories_are_refused_and_left_alone() {
     std::fs::write(directory.path().join("photo.jpg"), "x").unwrap();
     let output = serve(directory.path(), &["--pg-listen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(5));
-    assert!(stderr(&output).contains("it holds \"photo.jpg\""), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the directory contains \"photo.jpg\""),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 
     let newer = tempfile::tempdir().unwrap();
