@@ -29,12 +29,12 @@ pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     vec![
         declare(
             "mode",
-            "The most frequent value, WITHIN GROUP (ORDER BY value); the first in that order of several.",
+            "The most frequent value, WITHIN GROUP (ORDER BY value); of equally frequent values, the first in the order.",
             Takes::Mode,
         ),
         declare(
             "percentile_disc",
-            "The first value, WITHIN GROUP (ORDER BY value), at or behind a fraction of all of them.",
+            "The first value, WITHIN GROUP (ORDER BY value), at or after a fraction of all values.",
             Takes::Percentile,
         ),
     ]
