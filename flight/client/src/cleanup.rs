@@ -83,7 +83,7 @@ async fn run(errand: Errand) {
         return;
     }
     if let Err(error) = within(Some(ERRAND_TIME), connection.act(action, body)).await {
-        tracing::debug!(%error, action, "the server was not told");
+        tracing::debug!(%error, action, "the server was not informed");
     }
 }
 

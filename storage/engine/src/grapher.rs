@@ -88,7 +88,7 @@ impl Drop for Grapher {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the grapher broke");
+            tracing::error!("the grapher panicked");
         }
         if let Some(core) = self.core.upgrade() {
             core.relief.end();

@@ -79,7 +79,7 @@ impl Drop for JournalHold {
         if let Some(before) = before
             && let Err(error) = self.0.log.release(before)
         {
-            tracing::warn!(%error, "unused segments of the journal are removed later");
+            tracing::warn!(%error, "cannot remove unused segments of the journal; the server tries again later");
         }
     }
 }

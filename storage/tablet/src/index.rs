@@ -53,8 +53,8 @@ impl Index {
         let open = database.as_ref()?;
         match catch_unwind(AssertUnwindSafe(|| work(open))) {
             Ok(Ok(result)) => return Some(result),
-            Ok(Err(error)) => tracing::warn!(%error, "the index of tablets is rebuilt"),
-            Err(_) => tracing::warn!("the index of tablets is damaged, and is rebuilt"),
+            Ok(Err(error)) => tracing::warn!(%error, "the index of tablets failed, and is rebuilt"),
+            Err(_) => tracing::warn!("the index of tablets panicked, and is rebuilt"),
         }
         // The drop of a broken database may panic, too.
         let broken = database.take();
@@ -149,7 +149,7 @@ fn begin(folder: &Path) -> Option<sled::Db> {
     match catch_unwind(AssertUnwindSafe(|| config.open())) {
         Ok(Ok(database)) => return Some(database),
         Ok(Err(error)) => tracing::warn!(%error, "the index of tablets cannot be opened"),
-        Err(_) => tracing::warn!("opening the index of tablets panics"),
+        Err(_) => tracing::warn!("the index of tablets cannot be opened: sled panicked"),
     }
     None
 }

@@ -51,7 +51,7 @@ impl Drop for TabletsHold {
         };
         for id in doomed {
             if let Err(error) = self.0.remove(id) {
-                tracing::warn!(%error, "the next start removes an unused tablet");
+                tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
             }
         }
     }

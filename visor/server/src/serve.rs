@@ -140,7 +140,7 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
     tokio::select! {
         closed = server.close() => closed?,
         () = either(&mut terminate, &mut interrupt) => {
-            tracing::warn!("stopped at once; the next start recovers");
+            tracing::warn!("stopped at once; the next start recovers the data directory");
             return Ok(ExitCode::from(FORCED));
         }
     }

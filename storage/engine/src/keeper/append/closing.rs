@@ -171,7 +171,7 @@ impl Closing {
                 completed.leave();
                 return Err(unfinished(error));
             }
-            tracing::warn!(%error, "a decided transaction waits until the journal takes its commit frame");
+            tracing::warn!(%error, "a decided transaction waits until the journal accepts its commit frame");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
             reserved = core.log.reserve(frame.payload.len()).await;
@@ -291,7 +291,7 @@ impl Completed {
         for (id, chronicle) in &deleted {
             // The statement is committed: memory that stays in use is no failure of the statement.
             if let Err(error) = delete::free(&core, chronicle) {
-                tracing::error!(chronicle = %id, %error, "the memory of deleted events is not freed");
+                tracing::error!(chronicle = %id, %error, "cannot free the memory of deleted events");
             }
         }
         core.tidy();
