@@ -30,7 +30,7 @@ pub async fn demonstrate(
     let mut answers = 0;
     for procedure in ["flush", "compact"] {
         println!(
-            "             CALL stratalog.{procedure}('cpu'), while another client repeats the queries"
+            "             CALL stratalog.{procedure}('cpu'), while another client runs queries"
         );
         let asked = move_by(procedure, client, asking, &questions).await?;
         if let Some(during) = asked.during {
