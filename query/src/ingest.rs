@@ -138,7 +138,7 @@ impl Session {
         if self.transaction() != TransactionState::Idle {
             return Err(Error::new(
                 ErrorKind::ActiveTransaction,
-                "batches with an acknowledgement of their own cannot be part of a transaction block",
+                "separately acknowledged batches cannot be part of a transaction block",
             )
             .with_hint("COMMIT or ROLLBACK first"));
         }
@@ -259,7 +259,7 @@ impl Ingest {
         if batch.schema().fields() != self.incoming.fields() {
             return Err(Error::new(
                 ErrorKind::DatatypeMismatch,
-                "a batch has other columns than those before it",
+                "the columns of a batch differ from the columns of the previous batches",
             ));
         }
         let given = self.targets.assign(&self.session, batch)?;

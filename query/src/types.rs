@@ -45,7 +45,7 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
                 format!(
-                    "type {} is not supported: blank-padded strings are not kept",
+                    "type {} is not supported: blank-padded strings are not stored",
                     lower(sql_type)
                 ),
             )
@@ -60,7 +60,7 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
         DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("type {} is not supported: a time keeps microseconds", lower(sql_type)),
+                format!("type {} is not supported: a time has microseconds", lower(sql_type)),
             )
             .with_hint("use time"));
         }
@@ -70,7 +70,7 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
         DataType::JSON => {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                "type json is not supported: the text of a document is not kept as written",
+                "type json is not supported: the text of a document is not stored unchanged",
             )
             .with_hint("use jsonb"));
         }
@@ -143,7 +143,7 @@ fn lower(sql_type: &DataType) -> String {
 
 fn unsupported(name: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, format!("type {name} is not supported")).with_hint(
-        "types are boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, bytea, timestamp, timestamptz, date, time, interval, uuid, jsonb and arrays of these",
+        "types are boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, bytea, timestamp, timestamptz, date, time, interval, uuid, jsonb, and arrays of these types",
     )
 }
 
@@ -191,7 +191,7 @@ fn custom(name: &str, modifiers: &[String]) -> Result<ColumnType> {
         "jsonb" => Ok(ColumnType::Jsonb),
         "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" | "serial2" => {
             Err(Error::not_yet(format!("type {bare} (a column filled by a sequence)"))
-                .with_hint("events are numbered by _gsn"))
+                .with_hint("_gsn numbers events"))
         }
         "json" | "xml" | "money" | "inet" | "cidr" | "macaddr" | "point" | "bpchar" | "name"
         | "oid" | "timetz" | "hstore" | "regclass" => Err(unsupported(bare)),

@@ -60,7 +60,7 @@ def test_f8_exclusive_locks_writers_out(connection, other, made):
     with pytest.raises(psycopg.errors.LockNotAvailable) as error:
         other.execute(f"INSERT INTO {made} VALUES ('2024-01-04', 4)")
     told = error.value.diag
-    assert f"session {connection.info.backend_pid} has acquired it EXCLUSIVE until" in told.message_primary
+    assert f"session {connection.info.backend_pid} has acquired the chronicle EXCLUSIVE until" in told.message_primary
     assert told.table_name == made and told.message_detail and told.message_hint
     with pytest.raises(psycopg.errors.LockNotAvailable):
         with other.cursor().copy(f"COPY {made} FROM STDIN") as copy:
@@ -157,7 +157,7 @@ def test_f8_lines_that_are_locked_out_are_told_to_come_again(server, connection,
     connection.execute(f"ACQUIRE CHRONICLE {table} EXCLUSIVE")
     for lines in (f"{table},host=a v=2 1704067201000000000\n", f"{table},host=a,more=b v=2,w=3 1704067201000000000\n"):
         status, headers, body = write(server, lines)
-        assert status == 429 and headers["Retry-After"] and b"has acquired it EXCLUSIVE" in body, body
+        assert status == 429 and headers["Retry-After"] and b"has acquired the chronicle EXCLUSIVE" in body, body
     connection.execute(f"RELEASE CHRONICLE {table}")
     assert write(server, f"{table},host=a v=2 1704067201000000000\n")[0] == 204
     assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,)
@@ -178,7 +178,7 @@ def test_f104_subscribers_are_not_locked_out(server, connection, made):
 
 def test_f7_a_table_goes_when_the_last_has_released_it(connection, other, made):
     other.execute(f"ACQUIRE CHRONICLE {made}")
-    with pytest.raises(psycopg.errors.ObjectInUse, match="has acquired it SHARED"):
+    with pytest.raises(psycopg.errors.ObjectInUse, match="has acquired the chronicle SHARED"):
         connection.execute(f"DROP TABLE {made}")
     connection.execute(f"DROP TABLE {made} ASYNC")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is being dropped"):

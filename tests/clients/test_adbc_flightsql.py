@@ -85,7 +85,7 @@ def test_statements_read_write_and_define(connection, table):
 
 
 def test_errors_have_their_words_and_state(connection):
-    for sql, says in (("SELEC 1", "syntax"), ("SELECT nope", "nope"), ("SELECT 1/0", "division by zero"), ("SELECT 1; SELECT 2", "one at a time")):
+    for sql, says in (("SELEC 1", "syntax"), ("SELECT nope", "nope"), ("SELECT 1/0", "division by zero"), ("SELECT 1; SELECT 2", "one statement at a time")):
         with pytest.raises(adbc_driver_manager.Error, match=says):
             fetched(connection, sql)
     # The connection stays usable.
@@ -157,7 +157,7 @@ def test_ingestion_makes_appends_and_refuses(connection, names):
             cursor.adbc_ingest(name, data, mode="create")
         assert cursor.adbc_ingest(name, data, mode="append") in (3, -1)
         assert cursor.adbc_ingest(name, data.slice(0, 1), mode="create_append") in (1, -1)
-        with pytest.raises(adbc_driver_manager.Error, match="not replaced"):
+        with pytest.raises(adbc_driver_manager.Error, match="cannot be replaced"):
             cursor.adbc_ingest(name, data, mode="replace")
         with pytest.raises(adbc_driver_manager.Error, match="emporary"):
             cursor.adbc_ingest(name, data, mode="create", temporary=True)

@@ -159,7 +159,7 @@ def test_what_is_refused_leaves_no_file(filled, tmp_path):
         ([file, "--query", "DELETE FROM t"], b"SELECT"),
         ([file, "--query", "SELECT 1; SELECT 2"], b"ERROR"),
         ([str(tmp_path / "x.xls"), "-t", "t"], b"--format"),
-        ([str(tmp_path / "no" / "x.csv"), "-t", "t"], b"cannot make"),
+        ([str(tmp_path / "no" / "x.csv"), "-t", "t"], b"cannot create"),
     ]:
         done = run("export", *flags, connect=to)
         assert done.returncode == 1 and said in done.stderr, (flags, done.stderr)

@@ -286,7 +286,7 @@ def test_numbers_keep_their_digits(server, table):
 def test_one_statement_in_a_request(server):
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/api/sql?q=select%201", b"select 2")
-    assert caught.value.code == 400 and b"another in its body" in caught.value.read()
+    assert caught.value.code == 400 and b"another statement in the body" in caught.value.read()
 
 
 def test_health_and_metrics(server):

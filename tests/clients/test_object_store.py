@@ -120,7 +120,7 @@ def test_a_start_without_the_store_or_its_password(directory, tmp_path):
             assert connection.execute("SELECT n FROM cold ORDER BY n").fetchall() == [(1,), (2,)]
             connection.execute("CALL stratalog.compact('cold')")
             assert tiers(connection, "cold") == {"story": 2}
-    assert "out of reach" in server.output()
+    assert "unreachable" in server.output()
     server.stop()
 
 
@@ -134,7 +134,7 @@ def test_a_prefix_belongs_to_one_directory(directory, tmp_path):
             connection.execute("CALL stratalog.compact('t')")
         other = Stratalog(tmp_path / "other", *flags, environment=store.environment())
         status, said = other.start_failing(120)
-        assert status != 0 and "those of another data directory" in said and "s3://lake/mine/owner" in said
+        assert status != 0 and "belong to another data directory" in said and "s3://lake/mine/owner" in said
         with Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
             assert one(connection, "SELECT n FROM t") == 1
         # Deleting the owner file hands the folder over to another server.

@@ -85,7 +85,7 @@ impl Acquired {
         match connection.update(&timed(&self.statement, lease, true), None).await {
             Ok(_) => self.acquired(&connection.session, now),
             Err(error) if self.goes_on(&connection.session, now, &error) => {
-                tracing::debug!(%error, chronicle = %self.name, "what is held was not renewed");
+                tracing::debug!(%error, chronicle = %self.name, "the acquisitions were not renewed");
             }
             Err(error) => return Err(error),
         }
@@ -113,9 +113,9 @@ impl Acquired {
         match (state.ends, asked) {
             (Some(ends), _) if ends <= now => Err(Error::new(
                 ErrorKind::Closed,
-                format!("the time for which chronicle {} was acquired is over", self.name),
+                format!("the acquisition of chronicle {} has run out", self.name),
             )
-            .with_hint("acquire it again: that gives another handle")),
+            .with_hint("acquire the chronicle again, for a new handle")),
             (Some(_), Some(_)) => Ok(None),
             (Some(ends), None) => Ok(Some(ends.saturating_duration_since(now))),
             (None, Some((_, asked))) if !state.ran_out && fresh(*asked) => Ok(None),

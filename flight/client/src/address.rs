@@ -35,7 +35,7 @@ impl Address {
             tls @ ("grpc+tls" | "grpcs" | "grpc+ssl" | "https" | "chronologs") => {
                 return Err(Error::new(
                     ErrorKind::InvalidOption,
-                    format!("the URL asks for TLS ({tls}://), which the server does not offer"),
+                    format!("the URL requires TLS ({tls}://), but the server does not offer TLS"),
                 )
                 .with_hint("write grpc://, and lead the connection through a tunnel if others can see the network"));
             }
@@ -47,12 +47,12 @@ impl Address {
             _ => return Err(refused("the URL names no host".to_string())),
         };
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(refused("the URL has options, which are not read from there".to_string())
-                .with_hint("set them on Client::builder()"));
+            return Err(refused("options in the URL are not supported".to_string())
+                .with_hint("set the options on Client::builder()"));
         }
         let database = decoded(url.path().trim_matches('/'))?;
         if database.contains('/') {
-            return Err(refused(format!("the path \"{database}\" is no name of a database")));
+            return Err(refused(format!("the path \"{database}\" is not the name of a database")));
         }
         let user = decoded(url.username())?;
         Ok(Self {
@@ -73,7 +73,7 @@ impl Address {
 /// Decodes percent-encoded text.
 fn decoded(text: &str) -> Result<String> {
     let refused = || {
-        Error::new(ErrorKind::InvalidOption, "the URL has a % that two hex digits do not follow")
+        Error::new(ErrorKind::InvalidOption, "the URL has a % without two hex digits after the %")
     };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

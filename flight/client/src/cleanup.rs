@@ -50,7 +50,9 @@ impl Cleanup {
     /// Queues an errand.
     pub(crate) fn leave(&self, errand: Errand) {
         if self.0.try_send(errand).is_err() {
-            tracing::warn!("the server is not told what was dropped: too much at a time");
+            tracing::warn!(
+                "too many dropped objects at a time: the server is not informed of a dropped object"
+            );
         }
     }
 
@@ -81,7 +83,7 @@ async fn run(errand: Errand) {
         return;
     }
     if let Err(error) = within(Some(ERRAND_TIME), connection.act(action, body)).await {
-        tracing::debug!(%error, action, "the server was not told");
+        tracing::debug!(%error, action, "the server was not informed");
     }
 }
 

@@ -247,7 +247,8 @@ impl Care {
 /// Adds a hint to an error that leaves the outcome unknown.
 pub(crate) fn unknown_outcome(error: Error, what: &str) -> Error {
     if error.is_retryable() && error.sqlstate().is_none() && !error.is_not_carried_out() {
-        return error.with_hint(format!("whether {what} is not known: look before doing it again"));
+        return error
+            .with_hint(format!("the outcome is unknown: check whether {what} before a retry"));
     }
     error
 }

@@ -213,7 +213,7 @@ async fn log_in(mut client: FlightServiceClient<Channel>, settings: &Settings) -
         (None, Some(HandshakeResponse { payload, .. })) if !payload.is_empty() => {
             let token = std::str::from_utf8(&payload).ok();
             let bearer = token.and_then(|token| format!("Bearer {token}").parse().ok());
-            bearer.ok_or_else(|| Error::protocol("the token of the login is no text"))?
+            bearer.ok_or_else(|| Error::protocol("the token of the login is not text"))?
         }
         _ => return Err(Error::protocol("the login gave no token")),
     };

@@ -155,7 +155,7 @@ impl ClientBuilder {
             return refused("the name of a user cannot have a colon".to_string());
         }
         if address.password.is_some() && address.user.is_none() {
-            return refused("there is a password, but no user".to_string());
+            return refused("a password is given, but no user".to_string());
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return refused(format!(

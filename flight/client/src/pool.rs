@@ -143,7 +143,7 @@ impl Pool {
         }
         Err(Error::new(
             ErrorKind::Connection,
-            format!("the server ended {SESSIONS_MAX} sessions as soon as they were used: {last}"),
+            format!("the server ended {SESSIONS_MAX} sessions at their first use: {last}"),
         )
         .not_carried_out())
     }

@@ -147,7 +147,7 @@ impl Part {
                 Some(Decoded::Schema(schema)) => return Ok(Self { schema, messages, decoder }),
                 Some(Decoded::Nothing) => {}
                 Some(Decoded::Rows(_)) | None => {
-                    return Err(Error::protocol("the rows came without their columns"));
+                    return Err(Error::protocol("the rows arrived without a schema"));
                 }
             }
         }
@@ -176,7 +176,7 @@ async fn next(
         return Ok(Some(Decoded::Nothing));
     }
     let decoded = decoder.decode(&data_header, data_body);
-    decoded
-        .map(Some)
-        .map_err(|error| Error::protocol(format!("what the server sent cannot be read: {error}")))
+    decoded.map(Some).map_err(|error| {
+        Error::protocol(format!("the answer of the server cannot be read: {error}"))
+    })
 }

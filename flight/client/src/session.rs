@@ -135,14 +135,14 @@ pub(crate) fn outcome(body: &[u8], options: &Options) -> Result<()> {
     };
     let value = options.get(name).and_then(Option::as_ref).map(ToString::to_string);
     let what = match refusal.value {
-        INVALID_NAME => format!("there is no session option \"{name}\""),
+        INVALID_NAME => format!("session option \"{name}\" does not exist"),
         _ => format!(
             "the session option \"{name}\" cannot be {}",
             value.map_or("reset".to_string(), |value| format!("\"{value}\""))
         ),
     };
     Err(Error::new(ErrorKind::InvalidOption, what)
-        .with_hint("Client::options lists them with their values"))
+        .with_hint("Client::options lists the options and their values"))
 }
 
 /// Decodes the answer of GetSessionOptions.

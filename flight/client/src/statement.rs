@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 
 /// An acquisition belongs to a single session.
-const ACQUIRES: &str = "Chronolog::acquire gives a handle, which has a session of its own";
+const ACQUIRES: &str = "Chronolog::acquire returns a handle with its own session";
 
 /// True if the statement is safe to repeat, judging by its words. Uncertain statements count as
 /// changes.
@@ -35,7 +35,7 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
         .not_carried_out())
     };
     match (first.as_str(), in_transaction) {
-        ("begin" | "start", false) => refused("Client::begin gives a transaction"),
+        ("begin" | "start", false) => refused("Client::begin returns a transaction"),
         ("begin" | "start", true) => refused("the transaction is open already; SAVEPOINT nests"),
         ("rollback", true) if second == "to" || third == "to" => Ok(()),
         ("commit" | "end" | "rollback" | "abort", true) => {
@@ -47,14 +47,14 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
             refused(ACQUIRES)
         }
         ("commit" | "end" | "rollback" | "abort" | "savepoint" | "release", false) => {
-            refused("Client::begin gives a transaction, which has them")
+            refused("Client::begin returns a transaction; a transaction has savepoints")
         }
         ("set" | "reset" | "discard", false) => {
-            refused("Client::set_option sets it for each connection of the client")
+            refused("Client::set_option sets the option for each connection of the client")
         }
         ("prepare" | "execute" | "deallocate", false) => refused("call Client::prepare"),
         ("declare" | "fetch" | "move" | "close", false) => {
-            refused("Client::query gives rows as they are read; no cursor is needed")
+            refused("Client::query streams rows; a cursor is unnecessary")
         }
         _ => Ok(()),
     }

@@ -313,7 +313,7 @@ impl Writer {
         {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
-                format!("number {sequence} is not above {}, the last one", core.last_number),
+                format!("number {sequence} is not above the last number, {}", core.last_number),
             ));
         }
         let mut first = 0;
@@ -362,15 +362,14 @@ impl Writer {
             Err(_) => Err(Error::new(
                 ErrorKind::Timeout,
                 format!(
-                    "the writer to {} has had no room for {bytes} bytes for {} s: {} has not \
-                     acknowledged what it holds",
+                    "the writer to {} has had no room for {bytes} bytes for {} s: {} has not acknowledged the buffered rows",
                     settings.table,
                     settings.write_timeout.as_secs_f64(),
                     self.shared.pool.settings.address.shown(),
                 ),
             )
             .with_hint(
-                "see whether the server answers; write slower, or give the writer a larger buffer",
+                "check the server; write slower, or give the writer a larger buffer",
             )),
         }
     }
@@ -434,7 +433,7 @@ impl Drop for Writer {
             let core = self.shared.core.lock();
             if !core.ledger.is_empty() && core.failed.is_none() {
                 let table = &self.shared.settings.table;
-                tracing::warn!(%table, "a writer was dropped with rows that are not acknowledged");
+                tracing::warn!(%table, "a writer was dropped with unacknowledged rows");
             }
         }
     }

@@ -116,7 +116,7 @@ impl<'a> Decoded<'a> {
             Some(Err(error)) => {
                 return Err(Error::new(
                     ErrorKind::ConnectionFailure,
-                    format!("the body broke off: {error}"),
+                    format!("the body ended early: {error}"),
                 ));
             }
         };
@@ -223,7 +223,7 @@ impl Decoder {
                     ErrorKind::FeatureNotSupported,
                     format!("Content-Encoding {encoding} is not offered"),
                 )
-                .with_hint("use gzip or zstd, or send it as it is"));
+                .with_hint("use gzip or zstd, or send the body uncompressed"));
             }
         };
         Ok(Self::new(kind, decoded_max))
@@ -286,7 +286,8 @@ impl Decoder {
                 Bytes::from(std::mem::take(&mut decoder.get_mut().bytes))
             }
             Kind::Zstd(decoder) => {
-                let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a frame");
+                let cut =
+                    io::Error::new(io::ErrorKind::UnexpectedEof, "the body ends within a frame");
                 if !decoder.complete {
                     return Err(failed(cut));
                 }
@@ -354,12 +355,12 @@ fn undecodable(error: &io::Error, most: usize) -> Error {
         ErrorKind::InvalidBinaryRepresentation,
         format!("the body cannot be decompressed: {error}"),
     )
-    .with_hint("Content-Encoding says how it is compressed; it may have been cut off")
+    .with_hint("Content-Encoding must name the compression of the body; the body may be cut off")
 }
 
 fn too_large(what: &str, most: usize) -> Error {
     Error::new(ErrorKind::LimitExceeded, format!("{what} is larger than {most} bytes"))
-        .with_hint("send it in several requests")
+        .with_hint("send the data in several requests")
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ async fn influx(state: &State, text: &str, access: Access, browser: bool) -> Res
             if name == crate::write::PUBLIC {
                 return Err(Error::new(
                     ErrorKind::DependentObjects,
-                    "the schema public stays: it is where tables are made that name no other",
+                    "the schema public cannot be dropped: tables without a schema name belong to the schema public",
                 )
                 .with_hint("DROP TABLE in SQL"));
             }

@@ -152,7 +152,7 @@ pub(crate) async fn check(
     } else if writes(request.method()) && is_marked(headers) && !has_own_form(headers) {
         let error = Error::new(
             ErrorKind::InsufficientPrivilege,
-            "a web page writes with a content type of its own",
+            "a web page must write with a content type that HTML forms cannot send",
         )
         .with_hint("send Content-Type: application/json, or the header X-Requested-With");
         let body = Json(problem::body(&error));
@@ -228,7 +228,7 @@ fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     let Some(host) = host.filter(|host| !host.is_empty()) else { return Ok(None) };
     let text = host.to_str().ok().filter(|host| !host.contains('@'));
     let parsed = text.and_then(|host| host.parse::<Authority>().ok());
-    parsed.map(Some).ok_or_else(|| malformed("the Host header is no name or address"))
+    parsed.map(Some).ok_or_else(|| malformed("the Host header is not a name or address"))
 }
 
 /// True if an origin, for example `http://localhost:8086`, is the origin of this server's own
@@ -269,16 +269,20 @@ fn foreign_host(host: &Authority) -> Error {
         ErrorKind::InsufficientPrivilege,
         format!("\"{}\" is not a known name of this server", shown(host.host())),
     )
-    .with_detail("the request was refused: a web page could have sent it through a name of its own")
+    .with_detail(
+        "the request was refused: a web page could have sent the request under its own host name",
+    )
     .with_hint("use the server's address, or add the name to the setting http_hosts")
 }
 
 fn foreign_site(site: &str) -> Error {
     Error::new(
         ErrorKind::InsufficientPrivilege,
-        format!("the request was refused: it comes from a web page of {site}"),
+        format!("the request was refused: a web page of {site} sent the request"),
     )
-    .with_hint("add the page's origin to the setting http_origins if it may use this server")
+    .with_hint(
+        "if the page may use this server, add the origin of the page to the setting http_origins",
+    )
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
         Some(reason) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "fail",
-            format!("the journal takes no more writes until a restart: {reason}"),
+            format!("the journal accepts no more writes until a restart: {reason}"),
         ),
         None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
     };

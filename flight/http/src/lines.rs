@@ -169,11 +169,11 @@ fn too_wide(parser: &LineParser, most: usize) -> Error {
     Error::new(
         ErrorKind::LimitExceeded,
         format!(
-            "line {}: the rows before it take {most} bytes, the most for one request; nothing was stored",
+            "line {}: the rows of the previous lines take {most} bytes, the maximum for one request; nothing was stored",
             parser.next_line()
         ),
     )
-    .with_detail("a row has room for every column of its table, also for those that its line does not name")
+    .with_detail("a row takes space for every column of its table, even for columns without a value in the line")
     .with_hint("send the lines in several requests, or lines with other fields to other measurements")
 }
 
@@ -187,6 +187,6 @@ pub(crate) fn producer(headers: &HeaderMap) -> Result<Option<(ProducerId, u64)>>
     });
     parsed.map(Some).ok_or_else(|| {
         Error::new(ErrorKind::InvalidParameterValue, "the header Idempotency-Key is not <UUID>/<number>")
-            .with_hint("a UUID for the sender, and a number that grows with each request; a request that is sent again has the same")
+            .with_hint("a UUID of the sender, and a number that grows with each request; a repeated request has the same UUID and number")
     })
 }

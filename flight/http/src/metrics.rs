@@ -106,39 +106,39 @@ fn seconds(ns: i64) -> u64 {
 
 metrics! {
     "stratalog_up_seconds" gauge "Seconds since the server started." => |s| seconds(s.up_ns);
-    "stratalog_ingest_bytes_total" counter "Bytes of line protocol and telemetry that were read, decompressed." => |s| load(&s.counts.bytes);
-    "stratalog_ingest_lines_total" counter "Lines that were read." => |s| load(&s.counts.lines);
-    "stratalog_ingest_lines_refused_total" counter "Lines that were refused." => |s| load(&s.counts.lines_refused);
-    "stratalog_ingest_samples_total" counter "Samples, data points and log records of telemetry that were read." => |s| load(&s.counts.samples);
-    "stratalog_ingest_samples_refused_total" counter "Those that were refused." => |s| load(&s.counts.samples_refused);
-    "stratalog_ingest_rows_total" counter "Rows that line protocol and telemetry stored." => |s| load(&s.counts.rows);
-    "stratalog_ingest_requests_refused_total" counter "Write requests that were refused as a whole." => |s| load(&s.counts.requests_refused);
+    "stratalog_ingest_bytes_total" counter "Bytes of line protocol and telemetry read, after decompression." => |s| load(&s.counts.bytes);
+    "stratalog_ingest_lines_total" counter "Lines read." => |s| load(&s.counts.lines);
+    "stratalog_ingest_lines_refused_total" counter "Lines refused." => |s| load(&s.counts.lines_refused);
+    "stratalog_ingest_samples_total" counter "Samples, data points and log records of telemetry read." => |s| load(&s.counts.samples);
+    "stratalog_ingest_samples_refused_total" counter "Samples, data points and log records of telemetry refused." => |s| load(&s.counts.samples_refused);
+    "stratalog_ingest_rows_total" counter "Rows stored from line protocol and telemetry." => |s| load(&s.counts.rows);
+    "stratalog_ingest_requests_refused_total" counter "Write requests refused completely." => |s| load(&s.counts.requests_refused);
     "stratalog_line_connections" gauge "Open connections of line protocol over TCP." => |s| load(&s.counts.line_connections);
-    "stratalog_http_queries_total" counter "Statements that HTTP carried." => |s| load(&s.counts.queries);
+    "stratalog_http_queries_total" counter "Statements received over HTTP." => |s| load(&s.counts.queries);
     "stratalog_sessions" gauge "Open sessions of all protocols." => |s| s.sessions;
-    "stratalog_sessions_running" gauge "Sessions that run a statement." => |s| s.running;
+    "stratalog_sessions_running" gauge "Sessions with a running statement." => |s| s.running;
     "stratalog_gsn" counter "The highest committed global sequence number." => |s| s.store.committed.0;
     "stratalog_memory_bytes" gauge "Bytes of events in memory." => |s| s.store.memory_bytes;
-    "stratalog_memory_bytes_max" gauge "The budget for them." => |s| s.store.memory_bytes_max;
-    "stratalog_story_cache_bytes" gauge "Bytes of decoded columns of stories that are kept in memory." => |s| s.store.story_cache_bytes;
+    "stratalog_memory_bytes_max" gauge "Memory budget for events." => |s| s.store.memory_bytes_max;
+    "stratalog_story_cache_bytes" gauge "Bytes of decoded columns of stories in memory." => |s| s.store.story_cache_bytes;
     "stratalog_tables" gauge "Tables with events." => |s| s.store.chronicles.len() as u64;
-    "stratalog_rows" gauge "Events that are visible." => |s| s.store.chronicles.iter().map(|c| c.rows).sum();
+    "stratalog_rows" gauge "Visible events." => |s| s.store.chronicles.iter().map(|c| c.rows).sum();
     "stratalog_series" gauge "Distinct keys of events in memory." => |s| s.store.chronicles.iter().map(|c| c.series).sum();
-    "stratalog_journal_queued_bytes" gauge "Bytes that wait for the journal's writer." => |s| s.store.log.queued_bytes;
+    "stratalog_journal_queued_bytes" gauge "Bytes waiting for the journal's writer." => |s| s.store.log.queued_bytes;
     "stratalog_journal_stored_bytes" gauge "Bytes of the journal's segments." => |s| s.store.log.stored_bytes;
     "stratalog_journal_segments" gauge "Segments of the journal." => |s| s.store.log.segments;
     "stratalog_journal_frames_total" counter "Frames written." => |s| s.store.log.frames;
     "stratalog_journal_writes_total" counter "Writes, each of a group of frames." => |s| s.store.log.writes;
     "stratalog_journal_syncs_total" counter "Syncs to disk." => |s| s.store.log.syncs;
-    "stratalog_journal_poisoned" gauge "1 when the journal has stopped after a failed write or sync." => |s| u64::from(s.store.log.poisoned.is_some());
+    "stratalog_journal_poisoned" gauge "1 if the journal has stopped after a failed write or sync." => |s| u64::from(s.store.log.poisoned.is_some());
     "stratalog_clock_epoch" counter "Starts and fences of the clock." => |s| s.clock.reading.line.epoch;
-    "stratalog_clock_held_seconds" gauge "By how much the machine's clock jumped ahead and is not followed." => |s| s.clock.held_ns / 1_000_000_000;
-    "stratalog_clock_jumps_held_total" counter "Jumps ahead of the machine's clock that were not followed at once." => |s| s.clock.jumps_held;
-    "stratalog_clock_unconfirmed_seconds" gauge "By how much the machine's clock was ahead of the last run at a start, unconfirmed." => |s| s.clock.unconfirmed_ns / 1_000_000_000;
-    "stratalog_clock_ahead_seconds" gauge "By how much the time that was given out is ahead of the machine's clock." => |s| seconds(s.clock.reading.now_ns.saturating_sub(s.clock.wall_ns));
-    "stratalog_clock_alarms" gauge "What an operator should look at in stratalog.clock." => |s| s.clock.alarms.len() as u64;
-    "stratalog_moves_running" gauge "Moves between tiers that are under way." => |s| s.moves_running;
-    "stratalog_moves_failed" gauge "Moves that failed, of the last thousand." => |s| s.moves_failed;
+    "stratalog_clock_held_seconds" gauge "Seconds of a held jump ahead of the machine's clock." => |s| s.clock.held_ns / 1_000_000_000;
+    "stratalog_clock_jumps_held_total" counter "Held jumps ahead of the machine's clock." => |s| s.clock.jumps_held;
+    "stratalog_clock_unconfirmed_seconds" gauge "Seconds of the unconfirmed lead of the machine's clock over the last run at a start." => |s| s.clock.unconfirmed_ns / 1_000_000_000;
+    "stratalog_clock_ahead_seconds" gauge "Seconds by which the issued time is ahead of the machine's clock." => |s| seconds(s.clock.reading.now_ns.saturating_sub(s.clock.wall_ns));
+    "stratalog_clock_alarms" gauge "Alarms for an operator, in stratalog.clock." => |s| s.clock.alarms.len() as u64;
+    "stratalog_moves_running" gauge "Running moves between tiers." => |s| s.moves_running;
+    "stratalog_moves_failed" gauge "Failed moves among the last thousand moves." => |s| s.moves_failed;
 }
 
 /// The page.

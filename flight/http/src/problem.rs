@@ -41,7 +41,7 @@ pub(crate) fn answer(error: &Error, body: Value) -> Response {
 /// A response to an error.
 pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
     if error.kind() == ErrorKind::Internal {
-        tracing::error!(%error, "a request failed by a defect");
+        tracing::error!(%error, "a request failed because of a defect of the server");
     }
     let mut response = response.into_response();
     if matches!(error.kind().status(), Status::ResourceExhausted | Status::Unavailable) {

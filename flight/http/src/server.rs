@@ -160,14 +160,14 @@ async fn answer(
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection of HTTP broke off");
+                        tracing::debug!(%error, "an HTTP connection failed");
                     }
                 }
                 () = member.must_leave() => {
-                    tracing::debug!("an idle connection of HTTP made room for another one");
+                    tracing::debug!("closed an idle HTTP connection for a new connection");
                 }
                 () = member.stays_silent(patience) => {
-                    tracing::debug!("a connection of HTTP was closed before its first request");
+                    tracing::debug!("an HTTP connection was closed before its first request");
                 }
             }
         });
@@ -182,7 +182,7 @@ async fn answer(
 fn too_many() -> Response {
     let error = Error::new(
         ErrorKind::TooManyConnections,
-        "the server answers as many requests as it may at a time",
+        "the server has reached the maximum number of simultaneous requests",
     )
     .with_hint("send the request again a little later, or raise connections_max");
     problem::answer(&error, problem::body(&error))

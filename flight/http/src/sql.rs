@@ -73,8 +73,9 @@ pub(crate) async fn ask(
             Ok(Json(json!({ "command": tag, "rows_affected": count.unwrap_or(0) })).into_response())
         }
         Outcome::Empty => Err(Problem(
-            Error::new(ErrorKind::SyntaxError, "the request has no statement")
-                .with_hint("POST {\"sql\": \"SELECT …\"}, or the statement itself as text/plain"),
+            Error::new(ErrorKind::SyntaxError, "the request has no statement").with_hint(
+                "POST {\"sql\": \"SELECT …\"}, or the text of the statement as text/plain",
+            ),
         )),
         Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Problem(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -113,7 +114,7 @@ impl Access {
         }
         Err(Error::new(
             ErrorKind::ReadOnlyTransaction,
-            "a GET request runs in a read-only transaction, and takes only statements that read",
+            "a GET request runs in a read-only transaction, and accepts only reading statements",
         )
         .with_hint("send the statement with POST"))
     }
@@ -148,7 +149,10 @@ async fn run(session: &Arc<Session>, question: &Question, access: Access) -> Res
         several => {
             return Err(Error::new(
                 ErrorKind::SyntaxError,
-                format!("the request holds {} statements: one at a time", several.len()),
+                format!(
+                    "the request contains {} statements: send one statement per request",
+                    several.len()
+                ),
             ));
         }
     };
@@ -199,7 +203,7 @@ impl Question {
             if !question.sql.is_empty() {
                 return Err(Error::new(
                     ErrorKind::InvalidParameterValue,
-                    "the request has a statement in its URL and another in its body",
+                    "the request has one statement in the URL and another statement in the body",
                 )
                 .with_hint("send the statement once"));
             }
@@ -211,7 +215,7 @@ impl Question {
             question.params = serde_json::from_str(&text).map_err(|error| {
                 Error::new(
                     ErrorKind::InvalidParameterValue,
-                    format!("params is no list in JSON: {error}"),
+                    format!("params is not a list in JSON: {error}"),
                 )
             })?;
             question.params.keep_digits(&text)?;

@@ -215,7 +215,7 @@ fn threads() -> usize {
 fn no_room() -> Error {
     Error::new(
         ErrorKind::OutOfMemory,
-        "the server has no room for another request body now; nothing of it was stored",
+        "the server has no memory for another request body now; nothing of the request was stored",
     )
-    .with_hint("send it again a little later, or in smaller requests")
+    .with_hint("send the request again a little later, or send smaller requests")
 }

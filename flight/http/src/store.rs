@@ -211,11 +211,11 @@ fn no_such_key(definition: &ChronicleDefinition, tag: &str) -> Error {
     Error::new(
         ErrorKind::InvalidTableDefinition,
         format!(
-            "tag \"{tag}\" has no column in table \"{}\", which has no primary key that it could join",
+            "tag \"{tag}\" has no column in table \"{}\", and the table has no primary key for a new tag column",
             definition.qualified_name()
         ),
     )
-    .with_hint("send it as a field, or write to another measurement")
+    .with_hint("send the value as a field, or write to another measurement")
 }
 
 fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {

@@ -84,7 +84,7 @@ pub(crate) async fn subscribe(
     let parsed = session.parse(&question.sql())?;
     let one = match parsed.as_slice() {
         [one] if one.is_endless() => one,
-        _ => return Err(Problem(wrong("where holds more than a condition"))),
+        _ => return Err(Problem(wrong("the parameter where contains more than a condition"))),
     };
     let outcome = session.run(one).await?;
     state.counts.query();
@@ -121,10 +121,10 @@ impl Question {
             Some(other) => return Err(wrong(&format!("live is \"{other}\", not true or false"))),
         };
         if let Some(name) = parameters.keys().next() {
-            return Err(wrong(&format!("there is no parameter \"{name}\"")));
+            return Err(wrong(&format!("parameter \"{name}\" does not exist")));
         }
         let number = |text: &str| {
-            text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is no gsn")))
+            text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is not a gsn")))
         };
         let from = match (last, gsn, time, live) {
             // A reconnecting client.

@@ -69,7 +69,7 @@ async fn greet_and_converse(
         biased;
         () = stop.cancelled() => return Ok(()),
         () = member.must_leave() => {
-            tracing::debug!("a silent connection of line protocol made room for another one");
+            tracing::debug!("closed a silent connection of line protocol for a new connection");
             return Ok(());
         }
         read = timeout(patience, first_line(&mut socket, &mut begun)) => match read {
@@ -85,7 +85,7 @@ async fn greet_and_converse(
     if is_http(&begun) {
         return Err(Error::new(
             ErrorKind::ProtocolViolation,
-            "an HTTP request came where line protocol is expected; nothing of it was stored",
+            "received an HTTP request on the port of line protocol; nothing of the request was stored",
         )
         .with_hint("send requests to the port of HTTP, http_listen"));
     }
@@ -158,7 +158,7 @@ async fn converse(
     drop(sender);
     let stored = storing
         .await
-        .unwrap_or_else(|error| Err(Error::internal(format!("storing broke off: {error}"))));
+        .unwrap_or_else(|error| Err(Error::internal(format!("storing failed: {error}"))));
     stored.and(read)
 }
 
@@ -222,7 +222,7 @@ impl Reader<'_> {
                 biased;
                 () = stop.cancelled() => Some(Ok(0)),
                 () = self.member.must_leave(), if !is_running => {
-                    tracing::debug!("a silent connection of line protocol made room for another one");
+                    tracing::debug!("closed a silent connection of line protocol for a new connection");
                     return self.leave(socket, &mut buffer).await;
                 }
                 count = timeout(patience, socket.read(&mut buffer)) => count.ok(),
@@ -245,7 +245,7 @@ impl Reader<'_> {
                 }
                 // Some clients end with a reset after all data is sent.
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "a connection of line protocol broke off");
+                    tracing::debug!(%error, "a connection of line protocol failed");
                     ended = true;
                     true
                 }
@@ -325,7 +325,7 @@ impl Reader<'_> {
         match errors.into_iter().next() {
             None if cut_off => Err(Error::new(
                 ErrorKind::ConnectionFailure,
-                "the connection ended within a line, which was not stored",
+                "the connection ended within a line; the incomplete line was not stored",
             )
             .with_hint("end every line with a newline")),
             None => Ok(()),

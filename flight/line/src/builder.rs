@@ -198,7 +198,7 @@ impl RowBuilder {
                     ErrorKind::DuplicateColumn,
                     format!("tag \"{}\" is given twice", shown(name)),
                 )
-                .with_hint("keep one of the two"));
+                .with_hint("remove one of the two"));
             }
             found.push((tag, value));
         }
@@ -291,7 +291,7 @@ impl RowBuilder {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!(
-                    "measurement \"{measurement}\" is one more than the {} of which rows are kept",
+                    "measurement \"{measurement}\" exceeds the limit of {} measurements with rows in one request",
                     self.limits.tables_max
                 ),
             )

@@ -14,12 +14,12 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         return Err(Error::new(
             ErrorKind::NameTooLong,
             format!(
-                "the name of {what} \"{}\" has {} bytes, and {NAME_BYTES_MAX} are the most",
+                "the name of {what} \"{}\" has {} bytes; the maximum is {NAME_BYTES_MAX}",
                 shown(name),
                 name.len()
             ),
         )
-        .with_hint("give it a shorter name"));
+        .with_hint("use a shorter name"));
     }
     check_line(what, name)
 }
@@ -32,7 +32,7 @@ pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
             ErrorKind::ReservedName,
             format!("{what} \"{name}\" conflicts with a system column name"),
         )
-        .with_hint("give it another name"));
+        .with_hint("use another name"));
     }
     Ok(())
 }
@@ -44,9 +44,9 @@ pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::UntranslatableCharacter,
-        format!("{what} \"{}\" has a character of code 0, which text cannot hold", shown(text)),
+        format!("{what} \"{}\" has a character of code 0, which text cannot contain", shown(text)),
     )
-    .with_hint("leave it out"))
+    .with_hint("remove the character"))
 }
 
 /// Checks that a name, or the value of a tag, has no newline. An escaped newline is probably a line
@@ -58,7 +58,7 @@ pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::InvalidName,
-        format!("{what} \"{}\" has a newline in it", shown(text)),
+        format!("{what} \"{}\" contains a newline", shown(text)),
     )
     .with_hint("only strings can have newlines"))
 }

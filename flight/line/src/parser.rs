@@ -347,7 +347,7 @@ impl LineParser {
             ErrorKind::LimitExceeded,
             format!("the line is longer than {} bytes", self.limits.line_bytes_max),
         )
-        .with_hint("a quote that is never closed makes all that follows one line")
+        .with_hint("an unclosed quote makes all following text part of the line")
     }
 
     #[inline]
@@ -359,7 +359,7 @@ impl LineParser {
             ErrorKind::LimitExceeded,
             format!("the request has more than {} lines", self.limits.request_lines_max),
         )
-        .with_hint("send them in several requests"))
+        .with_hint("send the lines in several requests"))
     }
 }
 

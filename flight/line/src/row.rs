@@ -216,12 +216,12 @@ impl<'a> Row<'a> {
                     return Err(Error::new(
                         ErrorKind::InvalidTableDefinition,
                         format!(
-                            "tag \"{}\" has no column in table \"{}\", which has no primary key that it could join",
+                            "tag \"{}\" has no column in table \"{}\", and the table has no primary key for a new tag column",
                             column.name,
                             shown(&self.table.measurement)
                         ),
                     )
-                    .with_hint("send it as a field, or write to another measurement"));
+                    .with_hint("send the value as a field, or write to another measurement"));
                 }
                 TagRole::New if self.table.column(column.name.as_bytes()).is_some() => {
                     return Err(tag_and_field(&self.table.measurement, &column.name));
@@ -276,7 +276,7 @@ impl<'a> Row<'a> {
                     Some(definition) => definition.not_null_violation(name),
                     None => Error::not_null(name, &self.table.measurement),
                 };
-                return Err(error.with_hint("give it a value in every line"));
+                return Err(error.with_hint("write a value in every line"));
             }
         }
         Ok(())
@@ -297,7 +297,7 @@ impl<'a> Row<'a> {
                 ErrorKind::DuplicateColumn,
                 format!("field \"{field}\" of table \"{table}\" has two values in the line"),
             )
-            .with_hint("keep one of the two"),
+            .with_hint("remove one of the two"),
             Refusal::Range => Error::new(
                 ErrorKind::NumericOutOfRange,
                 format!(
@@ -305,7 +305,7 @@ impl<'a> Row<'a> {
                     column.column_type
                 ),
             )
-            .with_hint("write a value of that range, or to another field"),
+            .with_hint("write a value within the range, or write to another field"),
             Refusal::Full => Error::new(
                 ErrorKind::LimitExceeded,
                 format!("field \"{field}\" of table \"{table}\" has too much text in one batch"),
@@ -353,5 +353,5 @@ fn tag_and_field(table: &str, name: &str) -> Error {
         ErrorKind::DuplicateColumn,
         format!("\"{}\" is both a tag and a field of table \"{table}\"", shown(name)),
     )
-    .with_hint("give one of the two another name")
+    .with_hint("rename one of the two")
 }

@@ -157,11 +157,11 @@ impl TableRows {
             return Err(Error::new(
                 ErrorKind::DatatypeMismatch,
                 format!(
-                    "column \"{}\" of table \"{}\" is not part of the key, and the data has a tag of that name",
+                    "column \"{}\" of table \"{}\" is not part of the key, and the data has a tag of the same name",
                     tag.name, definition.name
                 ),
             )
-            .with_hint("the table was changed while the data came: send it again"));
+            .with_hint("the table was changed during the request: send the data again"));
         }
         for name in self.fields.iter().map(|field| &field.name) {
             self.check_column(definition, "field", name)?;
@@ -206,7 +206,10 @@ impl TableRows {
             ErrorKind::UndefinedColumn,
             format!("table \"{}\" has no column for {what} \"{name}\"", definition.name),
         )
-        .with_hint(format!("add it: ALTER TABLE {} ADD COLUMN", definition.qualified_name()))
+        .with_hint(format!(
+            "add the column: ALTER TABLE {} ADD COLUMN",
+            definition.qualified_name()
+        ))
         .with_subject(definition.subject()))
     }
 }
@@ -222,11 +225,11 @@ fn tag_array(
         return Err(Error::new(
             ErrorKind::DatatypeMismatch,
             format!(
-                "column \"{}\" is of type {}, and the data has a tag of that name, which is text",
+                "column \"{}\" is of type {}, and the data has a tag (text) of the same name",
                 column.name, column.column_type
             ),
         )
-        .with_hint("the table was changed while the data came: send it again"));
+        .with_hint("the table was changed during the request: send the data again"));
     }
     if !key || values.null_count() == 0 {
         // If every series has one row, the values are already in the order of the rows.
@@ -252,7 +255,7 @@ fn tick_array(mut ticks: Vec<i64>, column_type: &ColumnType) -> Result<ArrayRef>
     let zoned = matches!(column_type, ColumnType::TimestampTz { .. });
     let unit_ns = column_type
         .timestamp_unit_ns()
-        .ok_or_else(|| Error::internal("a tick column that is no timestamp"))?;
+        .ok_or_else(|| Error::internal("the tick column is not a timestamp"))?;
     if unit_ns > 1 {
         ticks.iter_mut().for_each(|tick| *tick = tick.div_euclid(unit_ns));
     }

@@ -126,8 +126,7 @@ impl Table {
         Err(Error::new(
             ErrorKind::LimitExceeded,
             format!(
-                "a new column of table \"{}\" takes room in {rows} rows of the request, which would have \
-                 more than {} bytes",
+                "a new column of table \"{}\" takes space in {rows} rows of the request, and the rows would exceed {} bytes",
                 shown(&self.measurement),
                 limits.table_bytes_max
             ),
@@ -250,7 +249,7 @@ impl Table {
         let Some(definition) = &self.definition else {
             return if name == TIME_COLUMN {
                 TagRole::Refused(format!(
-                    "tag \"{TIME_COLUMN}\" has the name of the column of timestamps; give it another name"
+                    "tag \"{TIME_COLUMN}\" has the name of the column of timestamps; use another name"
                 ))
             } else {
                 TagRole::New
@@ -261,8 +260,7 @@ impl Table {
         match &column.column_type {
             ColumnType::Text if key => TagRole::Key,
             ColumnType::Text if loses_series(definition) => TagRole::Refused(format!(
-                "tag \"{}\" of table \"{}\": the column is not part of the key, and rows of one key and time \
-                 replace each other; write it as a field, with {}=\"…\", or give the tag another name",
+                "tag \"{}\" of table \"{}\": the column is not part of the key, and rows of one key and time replace each other; write a field instead, with {}=\"…\", or rename the tag",
                 shown(name),
                 self.measurement,
                 shown(name),
@@ -273,7 +271,7 @@ impl Table {
                 shown(name),
                 self.measurement,
                 match ColumnKind::written_for(other) {
-                    Some(how) => format!("write it as a field, with {how}"),
+                    Some(how) => format!("write a field instead, with {how}"),
                     None => "give the tag another name".to_string(),
                 }
             )),
@@ -388,7 +386,7 @@ impl Table {
         let Some(definition) = &self.definition else {
             return if name == TIME_COLUMN {
                 taken(format!(
-                    "field \"{TIME_COLUMN}\" has the name of the column of timestamps; give it another name"
+                    "field \"{TIME_COLUMN}\" has the name of the column of timestamps; use another name"
                 ))
             } else {
                 Ok((kind.column_type(), true))
@@ -399,7 +397,7 @@ impl Table {
         };
         if column.id == definition.tick_column {
             return taken(format!(
-                "field \"{name}\" of table \"{table}\" has the name of the column of timestamps; give it another name"
+                "field \"{name}\" of table \"{table}\" has the name of the column of timestamps; use another name"
             ));
         }
         let key = definition.key_columns.contains(&column.id);
@@ -433,10 +431,13 @@ impl Table {
             ),
         );
         match ColumnKind::written_for(column_type) {
-            Some(how) if new => error
-                .with_hint(format!("write {how}, as in the first line of the request that has it")),
+            Some(how) if new => error.with_hint(format!(
+                "write {how}, as in the first line of the request with this field"
+            )),
             Some(how) => error.with_hint(format!("write {how}")),
-            None => error.with_hint("no line can fill it: give the field another name"),
+            None => {
+                error.with_hint("no line can write to the column: use another name for the field")
+            }
         }
     }
 
@@ -466,7 +467,7 @@ impl Table {
                 self.measurement, limits.columns_max
             ),
         )
-        .with_hint("write what differs from line to line as a value, not as a name")
+        .with_hint("write data that differs from line to line as values, not as names")
     }
 }
 

@@ -318,7 +318,7 @@ fn idle_for_too_long(state: TransactionState) -> Ending {
             ErrorKind::IdleInTransaction,
             "terminating connection due to idle-in-transaction timeout",
         )
-        .with_detail("what the transaction block had written is rolled back"),
+        .with_detail("the writes of the transaction block are rolled back"),
     )
 }
 

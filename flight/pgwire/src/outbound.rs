@@ -281,7 +281,7 @@ pub(crate) fn patch(bytes: &mut [u8], start: usize, length: i32) {
 pub(crate) fn row_too_large() -> Error {
     Error::new(
         stratalog_model::ErrorKind::LimitExceeded,
-        "a row is larger than the 2 GB that one message can hold",
+        "a row is larger than 2 GB, the maximum of one message",
     )
 }
 

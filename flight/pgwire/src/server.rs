@@ -120,7 +120,7 @@ impl Client {
             biased;
             () = self.stop.soft.cancelled() => return,
             () = place.is_needed() => {
-                tracing::debug!(address = %self.address, "dropped: others came before its start-up was complete");
+                tracing::debug!(address = %self.address, "closed a connection before the end of its start-up, for a new connection");
                 return;
             }
             request = timeout(patience, negotiate(&mut socket)) => request,

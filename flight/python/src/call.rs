@@ -131,7 +131,7 @@ impl Call {
 
     fn take(&self) -> PyResult<Work> {
         let work = self.work.lock().ok().and_then(|mut work| work.take());
-        work.ok_or_else(|| PyRuntimeError::new_err("this was waited for before"))
+        work.ok_or_else(|| PyRuntimeError::new_err("the operation was already awaited"))
     }
 }
 

@@ -163,7 +163,7 @@ pub fn execute(client: Client, sql: String) -> Call {
 /// A duration from a number of seconds.
 pub fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
-        .map_err(|error| invalid(format!("{seconds} is no number of seconds: {error}")))
+        .map_err(|error| invalid(format!("{seconds} is not a number of seconds: {error}")))
 }
 
 /// Parses a server option.

@@ -7,10 +7,10 @@ create_exception!(
     stratalog,
     Error,
     PyException,
-    "What went wrong, where, and how to mend it.\n\n\
-     Attributes: `sqlstate`, five characters when it was the server that refused, else None; `hint`, what can be\n\
-     done about it, or None; `retryable`, whether the same may succeed later; `needs_new_time`, whether it was\n\
-     the tick of an event that was refused."
+    "A failure, with its place and a remedy.\n\n\
+     Attributes: `sqlstate`, five characters if the server refused the request, else None; `hint`, a remedy\n\
+     or None; `retryable`, whether the same request may succeed later; `needs_new_time`, whether the server refused\n\
+     the tick of an event."
 );
 create_exception!(
     stratalog,
@@ -22,15 +22,10 @@ create_exception!(
     stratalog,
     Refused,
     Error,
-    "The server refused a statement or an event: `sqlstate` says why."
+    "The server refused a statement or an event: `sqlstate` has the reason."
 );
-create_exception!(stratalog, Closed, Error, "What was released or has run out cannot be used.");
-create_exception!(
-    stratalog,
-    Invalid,
-    Error,
-    "An argument, an option or a URL is not one that is taken."
-);
+create_exception!(stratalog, Closed, Error, "A released or expired acquisition cannot be used.");
+create_exception!(stratalog, Invalid, Error, "An argument, an option or a URL is not valid.");
 
 /// Adds the exceptions to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -50,7 +50,7 @@ pub(crate) async fn by_path(
         _ => {
             return Err(Error::new(
                 ErrorKind::ProtocolViolation,
-                format!("a path of {} names is no table", path.len()),
+                format!("a path of {} names is not a table", path.len()),
             )
             .with_hint("[table] or [schema, table]"));
         }

@@ -77,10 +77,11 @@ fn ours(status: &Status) -> Option<Status> {
     match status.code() {
         Code::OutOfRange => Some(refused(broken_off(status))),
         Code::Internal | Code::InvalidArgument => Some(refused(unread())),
-        Code::Unimplemented => Some(refused(
-            Error::new(ErrorKind::FeatureNotSupported, status.message())
-                .with_hint("Flight has no such call, or bodies are compressed as gRPC does it"),
-        )),
+        Code::Unimplemented => {
+            Some(refused(Error::new(ErrorKind::FeatureNotSupported, status.message()).with_hint(
+                "Flight has no call of this name, or the request uses the compression of gRPC",
+            )))
+        }
         _ => None,
     }
 }

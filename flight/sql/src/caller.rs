@@ -207,7 +207,7 @@ impl Caller {
         self.statements.lock().get(handle).cloned().ok_or_else(|| {
             Error::new(
                 ErrorKind::UndefinedPreparedStatement,
-                "no prepared statement has this handle: it was closed, or is another session's",
+                "no prepared statement has this handle: the statement was closed, or belongs to another session",
             )
         })
     }
@@ -313,7 +313,7 @@ impl Drop for Caller {
 fn no_transaction() -> Error {
     Error::new(
         ErrorKind::InvalidTransactionState,
-        "no open transaction has this id: it has ended, or is another session's",
+        "no open transaction has this id: the transaction has ended, or belongs to another session",
     )
 }
 
@@ -322,5 +322,5 @@ fn check_room(what: &str, count: usize, most: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(ErrorKind::LimitExceeded, format!("a session has at most {most} {what}"))
-        .with_hint("close those that are no longer needed"))
+        .with_hint(format!("close unneeded {what}")))
 }

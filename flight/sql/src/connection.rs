@@ -68,7 +68,7 @@ impl Peer {
                 ErrorKind::LimitExceeded,
                 format!("a connection names more than {CALLERS_MAX} users and databases"),
             )
-            .with_hint("use one connection for each, or log in by Handshake for a token"));
+            .with_hint("use one connection for each session, or log in by Handshake for a token"));
         }
         let caller = make()?;
         callers.insert(name, Arc::clone(&caller));

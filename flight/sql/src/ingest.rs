@@ -25,7 +25,7 @@ pub(crate) async fn statement(
 ) -> Result<i64> {
     if wanted.temporary {
         return Err(Error::new(ErrorKind::FeatureNotSupported, "temporary tables are not offered")
-            .with_hint("ingest into a table, and DROP it when it is no longer needed"));
+            .with_hint("ingest into a table, and DROP the table after use"));
     }
     let session = caller.session_of(wanted.transaction_id.as_deref())?;
     if let Some(catalog) = wanted.catalog.as_deref().filter(|name| !name.is_empty())
@@ -38,7 +38,7 @@ pub(crate) async fn statement(
                 session.login().database
             ),
         )
-        .with_hint("connect to that database"));
+        .with_hint("connect to the other database"));
     }
     let mut batches = Batches::new(messages, caller.settings.batch_limits());
     let schema = batches.schema().await?.ok_or_else(|| {
@@ -76,10 +76,10 @@ async fn fill(
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
                 format!(
-                    "table \"{table}\" exists, and is not replaced: events that were stored stay"
+                    "table \"{table}\" exists, and cannot be replaced: stored events are permanent"
                 ),
             )
-            .with_hint("append to it, or DROP TABLE first"));
+            .with_hint("append to the table, or DROP TABLE first"));
         }
         Ok(_) if if_there == Ok(TableExistsOption::Fail) => {
             return Err(Error::new(
@@ -93,7 +93,7 @@ async fn fill(
                     ErrorKind::InvalidParameterValue,
                     format!("option \"{option}\" is for new tables, and table \"{table}\" exists"),
                 )
-                .with_hint("leave it out, or ALTER TABLE … SET (…)"));
+                .with_hint("omit the option, or use ALTER TABLE … SET (…)"));
             }
             chronicle
         }
@@ -129,12 +129,12 @@ fn new_table(
             Error::new(
                 ErrorKind::DatatypeMismatch,
                 format!(
-                    "column \"{}\" has the type {}, which no column can have",
+                    "column \"{}\" has the type {}, which is not supported for columns",
                     field.name(),
                     field.data_type()
                 ),
             )
-            .with_hint("nested values can be stored as jsonb: send them as text")
+            .with_hint("store nested values as jsonb: send the values as text")
         })?;
         Ok(NewColumn {
             name: field.name().clone(),

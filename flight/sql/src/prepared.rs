@@ -94,7 +94,7 @@ pub(crate) async fn plan(
                 ErrorKind::FeatureNotSupported,
                 format!("RETURNING with {} rows of parameters is not offered", bound.rows()),
             )
-            .with_hint("leave RETURNING out, or bind one row at a time; nothing was changed"));
+            .with_hint("omit RETURNING, or bind one row at a time; nothing was changed"));
         }
         (Some(_), bound) => {
             let row = match bound {

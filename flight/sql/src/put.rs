@@ -58,7 +58,7 @@ pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, I
     let first: FlightData = first.map_err(|status| refused(broken_off(&status)))?;
     let Some(descriptor) = first.flight_descriptor.clone() else {
         return Err(malformed(
-            "the first message has no descriptor: it names a command, or the path of a table",
+            "the first message has no descriptor: a descriptor names a command, or the path of a table",
         ));
     };
     Ok((descriptor, stream::iter([Ok(first)]).chain(messages).boxed()))
@@ -177,8 +177,8 @@ pub(crate) async fn exchange(
     let (descriptor, messages) = opened(messages).await?;
     if descriptor.r#type() != DescriptorType::Path {
         return Err(refused(
-            Error::new(ErrorKind::FeatureNotSupported, "DoExchange takes rows for a table alone")
-                .with_hint("describe it by its path: [table] or [schema, table]"),
+            Error::new(ErrorKind::FeatureNotSupported, "DoExchange accepts only rows for a table")
+                .with_hint("give the path of the table: [table] or [schema, table]"),
         ));
     }
     let rows = acknowledged::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;

@@ -84,7 +84,7 @@ pub async fn serve(
         () = cut_off => Ok(()),
         () = expiring => Ok(()),
     };
-    served.map_err(|error| Error::internal(format!("the Flight listener broke off: {error}")))
+    served.map_err(|error| Error::internal(format!("the Flight listener failed: {error}")))
 }
 
 /// The accepted sockets, within the limit of connections. At the limit, a new socket takes the

@@ -192,7 +192,8 @@ impl FlightService for Flight {
         let answer = HandshakeResponse { protocol_version: 0, payload };
         let mut response = Response::new(stream::iter([Ok(answer)]).boxed());
         let bearer = format!("Bearer {token}").parse();
-        let bearer = bearer.map_err(|_| refused(Error::internal("a token is no header")))?;
+        let bearer =
+            bearer.map_err(|_| refused(Error::internal("a token is not a valid header")))?;
         response.metadata_mut().insert("authorization", bearer);
         Ok(response)
     }
@@ -208,7 +209,7 @@ impl FlightService for Flight {
                     ErrorKind::FeatureNotSupported,
                     "criteria of ListFlights are not offered",
                 )
-                .with_hint("ask with CommandGetTables, which takes patterns"),
+                .with_hint("use CommandGetTables with patterns"),
             ));
         }
         let session = caller.session();

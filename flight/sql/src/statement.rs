@@ -31,10 +31,13 @@ pub(crate) async fn prepare(
     let parsed = session.parse(&numbered(sql.to_string()))?;
     match parsed.as_slice() {
         [one] => session.prepare(one, types).await,
-        [] => Err(Error::new(ErrorKind::SyntaxError, "the text holds no statement")),
+        [] => Err(Error::new(ErrorKind::SyntaxError, "the text contains no statement")),
         several => Err(Error::new(
             ErrorKind::SyntaxError,
-            format!("the text holds {} statements: Flight SQL runs one at a time", several.len()),
+            format!(
+                "the text contains {} statements: Flight SQL runs one statement at a time",
+                several.len()
+            ),
         )),
     }
 }
@@ -113,15 +116,15 @@ pub(crate) fn done(
 
 fn no_copy() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "COPY … STDIN and STDOUT need the Postgres protocol")
-        .with_hint("over Flight, DoPut takes rows, and a query gives them")
+        .with_hint("over Flight, use DoPut to write rows, and a query to read rows")
 }
 
 fn no_end() -> Error {
     Error::new(
         ErrorKind::WrongObjectType,
-        "an update is answered when it has ended, and SUBSCRIBE has no end",
+        "an update is answered at its end, and SUBSCRIBE has no end",
     )
-    .with_hint("execute it as a query: its rows come as they are committed")
+    .with_hint("execute SUBSCRIBE as a query: a row arrives after its commit")
 }
 
 /// The number at the end of a command's tag.

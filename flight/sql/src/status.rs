@@ -12,7 +12,7 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 /// The status for the caller.
 pub(crate) fn status(error: &Error) -> Status {
     if error.kind() == ErrorKind::Internal {
-        tracing::error!(%error, "a call failed by a defect");
+        tracing::error!(%error, "a call failed because of a defect of the server");
     }
     let mut text = error.to_string();
     if text.len() > MESSAGE_BYTES_MAX {

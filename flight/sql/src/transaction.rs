@@ -42,7 +42,7 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
     if commits && failed {
         return Err(Error::new(
             ErrorKind::FailedTransaction,
-            "the transaction was rolled back: a statement of it had failed",
+            "the transaction was rolled back, because a statement of the transaction had failed",
         ));
     }
     Ok(())

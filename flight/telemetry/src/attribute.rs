@@ -161,6 +161,6 @@ fn deeper(depth: u32) -> Result<u32, Refusal> {
             ErrorKind::StatementTooComplex,
             "values are nested too deeply in an attribute or body",
         );
-        Refusal::Item(error.with_hint("send them flatter, or as one text"))
+        Refusal::Item(error.with_hint("send less nested attributes, or one text"))
     })
 }

@@ -59,7 +59,7 @@ pub fn check_remote_write(
     if !encoding.eq_ignore_ascii_case("snappy") {
         return Err(unsupported(
             format!("remote write with {}", header("Content-Encoding", content_encoding)),
-            "send it in snappy's block format, with Content-Encoding: snappy",
+            "send the body in snappy's block format, with Content-Encoding: snappy",
         ));
     }
     match version.map(str::trim) {
@@ -68,7 +68,7 @@ pub fn check_remote_write(
         Some(version) if version.starts_with("2.") => Err(version_two()),
         Some(other) => Err(unsupported(
             format!("remote write of version \"{}\"", shown(other)),
-            "send version 0.1.0, which is remote write 1.0",
+            "send version 0.1.0 (remote write 1.0)",
         )),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn convert(
 ) -> Result<()> {
     let bytes_max = limits.body_bytes_max;
     let size = |bytes: usize| {
-        too_large(format!("the body has {bytes} bytes, and {bytes_max} are the most"))
+        too_large(format!("the body has {bytes} bytes; the maximum is {bytes_max} bytes"))
     };
     if body.len() > bytes_max {
         return Err(size(body.len()));
@@ -203,10 +203,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 fn malformed(at: usize, wanted: &str, found: &str) -> Error {
     Error::new(
         ErrorKind::ProtocolViolation,
-        format!(
-            "the body is no OTLP in JSON: {wanted} at byte {at}, where \"{}\" is",
-            shown(found)
-        ),
+        format!("the body is not OTLP in JSON: {wanted} at byte {at}, found \"{}\"", shown(found)),
     )
-    .with_hint("send JSON as protobuf's mapping and OTLP have it, or application/x-protobuf")
+    .with_hint("send JSON in the form of protobuf's mapping and OTLP, or application/x-protobuf")
 }

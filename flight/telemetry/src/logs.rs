@@ -298,8 +298,8 @@ fn check_text(column: &str, text: &str) -> Result<()> {
     Err(Error::new(
         ErrorKind::UntranslatableCharacter,
         format!(
-            "the text for column \"{column}\" has a character of code 0, which text cannot hold"
+            "the text for column \"{column}\" has a character of code 0, which text cannot contain"
         ),
     )
-    .with_hint("leave it out"))
+    .with_hint("remove the character"))
 }

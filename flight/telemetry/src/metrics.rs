@@ -140,7 +140,7 @@ impl TelemetryReader {
         let Some(data) = data else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("metric \"{}\" has no data of a kind that is known", shown(name)),
+                format!("metric \"{}\" has no data of a known kind", shown(name)),
             );
             let hint = "send gauges, sums, histograms with bounds, or summaries";
             self.warn(Item::DataPoint, self.items + 1, &error.with_hint(hint));
@@ -154,11 +154,11 @@ impl TelemetryReader {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
                 format!(
-                    "metric \"{}\" is an exponential histogram, which is not kept",
+                    "metric \"{}\" is an exponential histogram, which is not supported",
                     shown(name)
                 ),
             );
-            let hint = "send histograms with bounds: have the SDK's view aggregate it as an explicit bucket histogram";
+            let hint = "send histograms with bounds: let the view of the SDK aggregate the metric as an explicit bucket histogram";
             return self.refuse_points(data, &error.with_hint(hint));
         }
         self.identity.clear();

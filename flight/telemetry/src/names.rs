@@ -43,12 +43,12 @@ impl Names {
         Err(Error::new(
             ErrorKind::DuplicateObject,
             format!(
-                "\"{}{suffix}\" and \"{}\" are both stored as \"{}\", and one would replace the other",
+                "\"{}{suffix}\" and \"{}\" are both stored as \"{}\", and values of one metric would replace values of the other metric",
                 shown(name),
                 shown(&owner.replace('\0', "")),
                 shown(stored)
             ),
         )
-        .with_hint("rename one of the two where it is sent"))
+        .with_hint("rename one of the two at the sender"))
     }
 }

@@ -215,7 +215,7 @@ fn too_many(attributes: usize) -> Error {
             "a series has {attributes} attributes, and a table has at most {COLUMNS_MAX} columns"
         ),
     )
-    .with_hint("send what differs from point to point as fewer attributes")
+    .with_hint("send fewer attributes that differ from point to point")
 }
 
 /// Name and version of a scope.

@@ -176,7 +176,7 @@ impl TelemetryReader {
         if bytes <= bytes_max {
             return Ok(());
         }
-        let message = format!("the body has {bytes} bytes, and {bytes_max} are the most");
+        let message = format!("the body has {bytes} bytes; the maximum is {bytes_max} bytes");
         Err(Refusal::Request(too_large(message)))
     }
 
@@ -252,13 +252,13 @@ pub(crate) fn unfit(
     Error::new(
         ErrorKind::DatatypeMismatch,
         format!(
-            "column \"{name}\" of table \"{}\" is of type {}, and telemetry has {} there",
+            "column \"{name}\" of table \"{}\" is of type {}, but telemetry needs {}",
             shown(table),
             column.column_type,
             kind.column_type()
         ),
     )
-    .with_hint("keep it in a table of another name, or in one that is made for it")
+    .with_hint("store the data in a table with another name, or let the server create the table")
 }
 
 fn too_many_bytes(bytes_max: usize) -> Error {
@@ -267,7 +267,7 @@ fn too_many_bytes(bytes_max: usize) -> Error {
 
 /// The error of a body above the size limit.
 pub(crate) fn too_large(message: String) -> Error {
-    Error::new(ErrorKind::LimitExceeded, message).with_hint("send it in several requests")
+    Error::new(ErrorKind::LimitExceeded, message).with_hint("send the data in several requests")
 }
 
 fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
@@ -276,13 +276,11 @@ fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
             ("prometheus.WriteRequest", "send remote write 1.0, protobuf in snappy's block format")
         }
         Signal::Metrics => {
-            ("ExportMetricsServiceRequest", "send OTLP's metrics, and only to their own path")
+            ("ExportMetricsServiceRequest", "send only OTLP metrics to the path of metrics")
         }
-        Signal::Logs => {
-            ("ExportLogsServiceRequest", "send OTLP's logs, and only to their own path")
-        }
+        Signal::Logs => ("ExportLogsServiceRequest", "send only OTLP logs to the path of logs"),
     };
-    Error::new(ErrorKind::ProtocolViolation, format!("the body is no {message}: {fault}"))
+    Error::new(ErrorKind::ProtocolViolation, format!("the body is not a valid {message}: {fault}"))
         .with_hint(hint)
 }
 
@@ -295,7 +293,7 @@ pub(crate) fn check_label_value(name: &str, value: &str) -> Result<()> {
     };
     Err(Error::new(
         ErrorKind::UntranslatableCharacter,
-        format!("the value of label \"{}\" has {what}, which a tag cannot hold", shown(name)),
+        format!("the value of label \"{}\" has {what}, which a tag cannot contain", shown(name)),
     )
-    .with_hint("drop or rewrite the label where it is sent"))
+    .with_hint("drop or rewrite the label at the sender"))
 }

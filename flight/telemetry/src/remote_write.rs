@@ -252,10 +252,10 @@ fn labels(message: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
         let problem = match texts.last() {
             _ if name.is_empty() => Some("a label has an empty name".to_string()),
             Some((last, _)) if *last == name => {
-                Some(format!("label \"{}\" comes twice", shown(name)))
+                Some(format!("label \"{}\" occurs twice", shown(name)))
             }
             Some((last, _)) if *last > name => Some(format!(
-                "label \"{}\" comes behind \"{}\", and labels must be in order of their names",
+                "label \"{}\" follows \"{}\", but labels must be in the order of their names",
                 shown(name),
                 shown(last)
             )),
@@ -263,7 +263,7 @@ fn labels(message: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
         };
         if let Some(problem) = problem {
             let error = Error::new(ErrorKind::InvalidName, problem);
-            return Err(error.with_hint("mend what sends the series").into());
+            return Err(error.with_hint("correct the sender of the series").into());
         }
         texts.push((name, value));
     }
@@ -293,7 +293,7 @@ fn metric_of(message: &[u8]) -> Option<String> {
 fn decompress(body: &[u8], decoded: &mut Vec<u8>, bytes_max: usize) -> Result<()> {
     let damaged = |why: String| {
         Error::new(ErrorKind::ProtocolViolation, format!("the body is not snappy's: {why}"))
-            .with_hint("compress it in snappy's block format, not the one with frames")
+            .with_hint("compress the body in snappy's block format, not in the framing format")
     };
     if body.is_empty() {
         return Err(damaged("it is empty".to_string()));
@@ -301,11 +301,12 @@ fn decompress(body: &[u8], decoded: &mut Vec<u8>, bytes_max: usize) -> Result<()
     let bytes = snap::raw::decompress_len(body).map_err(|error| damaged(error.to_string()))?;
     if bytes > bytes_max {
         return Err(too_large(format!(
-            "the body has {bytes} bytes when it is decompressed, and {bytes_max} are the most"
+            "the decompressed body has {bytes} bytes; the maximum is {bytes_max} bytes"
         )));
     }
     if bytes > body.len().saturating_mul(SNAPPY_RATIO_MAX) {
-        let why = format!("{} bytes cannot be {bytes} when they are decompressed", body.len());
+        let why =
+            format!("{} compressed bytes cannot become {bytes} decompressed bytes", body.len());
         return Err(damaged(why));
     }
     decoded.resize(bytes, 0);
@@ -328,9 +329,9 @@ fn no_name(labels: &[(&str, &str)]) -> Error {
     });
     Error::new(
         ErrorKind::InvalidName,
-        format!("the series that begins with {first} has no metric name"),
+        format!("the series with the first label {first} has no metric name"),
     )
-    .with_hint(format!("give it the label {NAME_LABEL}"))
+    .with_hint(format!("add the label {NAME_LABEL}"))
 }
 
 /// The error of a label whose name the table needs, if another label has the replacement name.
@@ -357,7 +358,7 @@ fn not_utf8(name: &[u8], value: &[u8]) -> Error {
             shown_bytes(value)
         ),
     )
-    .with_hint("mend what sends the series")
+    .with_hint("correct the sender of the series")
 }
 
 fn timestamp_out_of_range(timestamp_ms: i64, count: u64) -> Error {

@@ -39,10 +39,10 @@ impl fmt::Display for Fault {
             }
             Self::Key(key) => write!(f, "{key} is the key of no field"),
             Self::Type(number) => {
-                write!(f, "field {number} of a message has another type than it is defined with")
+                write!(f, "field {number} of a message does not have its defined type")
             }
             Self::Text(what) => write!(f, "{what} is not UTF-8"),
-            Self::Twice(what) => write!(f, "{what} comes twice where one belongs"),
+            Self::Twice(what) => write!(f, "{what} occurs twice, but may occur once"),
         }
     }
 }

@@ -114,7 +114,7 @@ impl Batches {
         // The decoder validates; its panics on some damage must not pass beyond this call.
         let decoder = AssertUnwindSafe(|| self.decoder.decode(&data_header, data_body));
         let decoded = match catch_unwind(decoder) {
-            Err(_) => return Some(Err(self.unreadable("it is damaged"))),
+            Err(_) => return Some(Err(self.unreadable("the message is damaged"))),
             Ok(Err(error)) => return Some(Err(self.unreadable(&error.to_string()))),
             Ok(Ok(decoded)) => decoded,
         };
@@ -147,7 +147,7 @@ impl Batches {
             ErrorKind::InvalidBinaryRepresentation,
             format!("{} cannot be read: {what}", self.place()),
         )
-        .with_hint("nothing of it was stored")
+        .with_hint("nothing of the batch was stored")
     }
 
     fn faulty(&self, fault: Fault) -> Error {
@@ -177,7 +177,9 @@ impl Batches {
                     ErrorKind::LimitExceeded,
                     format!("the parameters take more than {bytes_max} bytes"),
                 )
-                .with_hint("bind fewer rows at a time, or use ingestion, which takes any number"));
+                .with_hint(
+                    "bind fewer rows at a time, or use ingestion, which accepts any number of rows",
+                ));
             }
             batches.push(batch);
         }
@@ -217,7 +219,7 @@ impl Checks {
         let total = self.dictionaries.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         if total > self.limits.expanded_bytes_max {
             return Err(Fault::TooLarge(format!(
-                "the dictionaries of the call have {total} bytes, of which there may be {}",
+                "the dictionaries of the call have {total} bytes; the maximum is {} bytes",
                 self.limits.expanded_bytes_max
             )));
         }
@@ -228,7 +230,7 @@ impl Checks {
 /// The error for a message stream ended by the server.
 pub fn shutting_down() -> Error {
     Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
-        .with_hint("what was acknowledged is stored; send the rest again when the server is back")
+        .with_hint("acknowledged batches are stored; send the other batches again after the restart of the server")
 }
 
 /// The error for a message stream ended with a status.
@@ -246,10 +248,12 @@ pub fn broken_off(status: &Status) -> Error {
             ErrorKind::LimitExceeded,
             format!("a message is too large: {}", status.message()),
         )
-        .with_hint("send less in a message, such as fewer rows, or raise message_bytes_max");
+        .with_hint(
+            "send smaller messages, for example with fewer rows, or raise message_bytes_max",
+        );
     }
     Error::new(
         ErrorKind::ConnectionFailure,
-        format!("the client's stream broke off: {}", status.message()),
+        format!("the client's stream ended early: {}", status.message()),
     )
 }

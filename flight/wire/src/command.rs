@@ -9,8 +9,9 @@ use stratalog_model::{Error, ErrorKind, Result};
 /// # Errors
 /// `ProtocolViolation` for a command outside Flight SQL.
 pub fn command_of(command: &[u8]) -> Result<Command> {
-    let any = Any::decode(command)
-        .map_err(|error| violation(format!("the command is not one of Flight SQL: {error}")))?;
+    let any = Any::decode(command).map_err(|error| {
+        violation(format!("the command is not a command of Flight SQL: {error}"))
+    })?;
     Command::try_from(any).map_err(|error| violation(format!("the command is damaged: {error}")))
 }
 

@@ -83,8 +83,8 @@ pub(crate) fn check(
     limits: &BatchLimits,
 ) -> Result<Holds, Fault> {
     let message = root_as_message(&data.data_header)
-        .map_err(|error| lies(format!("its header is no message of Arrow IPC: {error}")))?;
-    let no_schema = || lies("a batch comes before it".to_string());
+        .map_err(|error| lies(format!("the header is not a message of Arrow IPC: {error}")))?;
+    let no_schema = || lies("a batch precedes the schema".to_string());
     match message.header_type() {
         MessageHeader::Schema => {
             schema::check(&message)?;
@@ -93,7 +93,7 @@ pub(crate) fn check(
         }
         MessageHeader::RecordBatch => {
             let batch = message.header_as_record_batch();
-            let batch = batch.ok_or_else(|| lies("its header is missing".to_string()))?;
+            let batch = batch.ok_or_else(|| lies("the header is missing".to_string()))?;
             let fields = schema.ok_or_else(no_schema)?.fields();
             let body = Body { bytes: &data.data_body, limits };
             body.check(batch, fields.iter().map(AsRef::as_ref))?;
@@ -140,10 +140,10 @@ impl Body<'_> {
         fields: impl IntoIterator<Item = &'f Field>,
     ) -> Result<u64, Fault> {
         let rows = u64::try_from(batch.length())
-            .map_err(|_| lies(format!("it says that it has {} rows", batch.length())))?;
+            .map_err(|_| lies(format!("the batch declares {} rows", batch.length())))?;
         if rows > self.limits.rows_max {
             return Err(Fault::TooLarge(format!(
-                "it has {rows} rows, of which a message has at most {}",
+                "the batch has {rows} rows; the maximum of a message is {} rows",
                 self.limits.rows_max
             )));
         }
@@ -157,7 +157,7 @@ impl Body<'_> {
         let expanded = buffers.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         if expanded > self.limits.expanded_bytes_max {
             return Err(Fault::TooLarge(format!(
-                "it has {expanded} bytes once uncompressed, of which a message has at most {}",
+                "the batch has {expanded} uncompressed bytes; the maximum of a message is {} bytes",
                 self.limits.expanded_bytes_max
             )));
         }
@@ -170,7 +170,7 @@ impl Body<'_> {
         for count in batch.variadicBufferCounts().iter().flatten() {
             if usize::try_from(count).map_or(true, |count| count > buffers.len()) {
                 return Err(lies(format!(
-                    "a column says that it has {count} buffers of {}",
+                    "a column declares {count} buffers, but the batch has {}",
                     buffers.len()
                 )));
             }
@@ -183,10 +183,10 @@ impl Body<'_> {
 fn check_node(node: &FieldNode, values_max: u64) -> Result<(), String> {
     let (length, nulls) = (node.length(), node.null_count());
     if u64::try_from(length).map_or(true, |length| length > values_max) {
-        return Err(format!("says that it has {length} values, which cannot be in this message"));
+        return Err(format!("declares {length} values, too many for this message"));
     }
     if !(0..=length).contains(&nulls) {
-        return Err(format!("says that {nulls} of its {length} values are null"));
+        return Err(format!("declares {nulls} nulls among {length} values"));
     }
     Ok(())
 }
@@ -212,8 +212,9 @@ fn expanded_bytes(buffer: &Buffer, body: &[u8], compressed: bool) -> Result<u64,
     let prefix = prefix.ok_or_else(|| format!("is compressed and has {length} bytes"))?;
     match i64::from_le_bytes(*prefix) {
         NOT_COMPRESSED => Ok((length - PREFIX_BYTES) as u64),
-        expanded => u64::try_from(expanded)
-            .map_err(|_| format!("says that it has {expanded} bytes once uncompressed")),
+        expanded => {
+            u64::try_from(expanded).map_err(|_| format!("declares {expanded} uncompressed bytes"))
+        }
     }
 }
 

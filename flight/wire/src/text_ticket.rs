@@ -42,14 +42,14 @@ impl TextTicket {
                 ErrorKind::FeatureNotSupported,
                 format!("queries of the type \"{}\" are not offered", self.query_type),
             )
-            .with_hint("write it in SQL, and say \"query_type\": \"sql\""));
+            .with_hint("write the query in SQL, and set \"query_type\": \"sql\""));
         }
         if !self.params.is_empty() {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
                 "named parameters are not offered",
             )
-            .with_hint("write the values into the query, or prepare it with $1, $2 …"));
+            .with_hint("write the values into the query, or prepare the query with $1, $2 …"));
         }
         Ok(self)
     }

@@ -88,22 +88,22 @@ impl Sealed {
             Some(other) => {
                 return Err(Error::new(
                     ErrorKind::ProtocolViolation,
-                    format!("{} is no ticket: GetFlightInfo gives them", other.type_url()),
+                    format!("{} is not a ticket: GetFlightInfo returns tickets", other.type_url()),
                 ));
             }
             None => {
                 return Err(Error::new(
                     ErrorKind::ProtocolViolation,
-                    "the ticket is not one that GetFlightInfo gave, nor a query in JSON",
+                    "the ticket is neither from GetFlightInfo nor a query in JSON",
                 ));
             }
         };
         let refused = |message: &str| {
             Error::new(ErrorKind::InvalidAuthorization, message)
-                .with_hint("call GetFlightInfo again, and redeem its tickets in the same session")
+                .with_hint("call GetFlightInfo again, and use its tickets in the same session")
         };
         let text = seal.open(TICKET, &handle).ok_or_else(|| {
-            refused("the ticket is not one of this server: forged, or from before its last start")
+            refused("the ticket is not from this server: forged, or issued before the last start")
         })?;
         let sealed = Self::decode(text).map_err(|_| refused("the ticket cannot be read"))?;
         if sealed.caller != caller {

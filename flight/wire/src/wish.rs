@@ -36,14 +36,14 @@ impl Wish {
                 ErrorKind::InvalidParameterValue,
                 format!("the metadata of the batch cannot be read: {error}"),
             )
-            .with_hint("{\"producer\": \"a UUID\", \"sequence\": 1, \"durability\": \"disk\"}, each of them optional")
+            .with_hint("{\"producer\": \"a UUID\", \"sequence\": 1, \"durability\": \"disk\"}, each member optional")
         })?;
         let producer = match (written.producer, written.sequence) {
             (Some(producer), Some(sequence)) => {
                 let producer = Uuid::parse_str(&producer).map_err(|_| {
                     Error::new(
                         ErrorKind::InvalidTextRepresentation,
-                        format!("the producer \"{producer}\" is no UUID"),
+                        format!("the producer \"{producer}\" is not a UUID"),
                     )
                 })?;
                 Some((ProducerId(producer.as_u128()), sequence))

@@ -30,7 +30,7 @@ pub fn functions() -> Vec<Function> {
             "array_dims",
             &[&[Array]],
             ColumnType::Text,
-            "The first and the last subscript of an array, such as [1:3]; NULL when it is empty.",
+            "The first and the last subscript of an array, such as [1:3]; NULL for an empty array.",
             |arguments| {
                 let lists = lists(arguments, 0)?;
                 text_rows(arguments.rows, |row| {
@@ -43,7 +43,7 @@ pub fn functions() -> Vec<Function> {
             "array_ndims",
             &[&[Array]],
             ColumnType::Integer,
-            "The number of dimensions of an array: 1; NULL when it is empty.",
+            "The number of dimensions of an array: 1; NULL for an empty array.",
             |arguments| {
                 let lists = lists(arguments, 0)?;
                 let dimensions =
@@ -56,49 +56,49 @@ pub fn functions() -> Vec<Function> {
             "array_part",
             &[&[Array, Integer, Integer]],
             Returns::Same(0),
-            "The elements of an array from one subscript to another: what `a[1:2]` calls.",
+            "The elements of an array between two subscripts; `a[1:2]` calls this function.",
             part,
         ),
         Function::immutable(
             "array_to_string",
             &[&[Array, Text], &[Array, Text, Text]],
             ColumnType::Text,
-            "The elements of an array, joined; NULL elements are left out, or are a text of their own.",
+            "The elements of an array, joined; NULL elements are omitted, or replaced by a given text.",
             joined,
         ),
         Function::immutable(
             "trim_array",
             &[&[Array, Integer]],
             Returns::Same(0),
-            "An array without so many elements at its end.",
+            "An array without a given number of elements at the end.",
             trim,
         ),
         Function::immutable(
             "array_fill",
             &[&[Any, Array], &[Any, Array, Array]],
             Returns::Rule(list_of_first),
-            "An array of so many elements that are a value; of one dimension, which begins with 1.",
+            "An array with a given number of copies of a value; one dimension, with first subscript 1.",
             fill,
         ),
         Function::immutable(
             "array_remove",
             &[&[Array, Any]],
             Returns::Same(0),
-            "An array without the elements that are a value, or NULL.",
+            "An array without the elements equal to a value, or without NULL elements.",
             remove,
         ),
         Function::immutable(
             "num_nulls",
             &[&[Rest]],
             ColumnType::Integer,
-            "How many of the arguments are NULL.",
+            "Number of NULL arguments.",
             |arguments| Ok(count(arguments, true)),
         ),
         Function::immutable(
             "num_nonnulls",
             &[&[Rest]],
             ColumnType::Integer,
-            "How many of the arguments are not NULL.",
+            "Number of arguments other than NULL.",
             |arguments| Ok(count(arguments, false)),
         ),
     ]

@@ -45,7 +45,7 @@ pub fn functions() -> Vec<Function> {
         bytes(
             "set_byte",
             &[&[Bytes, Integer, Integer]],
-            "Bytes with another one at a place, from 0.",
+            "Bytes with another byte at a position, counted from 0.",
             |arguments| {
                 replaced(arguments, |bytes, at, new| {
                     byte_at(bytes, at)?;
@@ -73,7 +73,7 @@ pub fn functions() -> Vec<Function> {
             "bit_count",
             &[&[Bytes]],
             ColumnType::BigInt,
-            "The number of bits that are 1.",
+            "The number of bits with value 1.",
             |arguments| {
                 let bytes = arguments.array(0)?.as_binary::<i32>();
                 let ones =
@@ -86,7 +86,7 @@ pub fn functions() -> Vec<Function> {
             "convert_from",
             &[&[Bytes, Text]],
             ColumnType::Text,
-            "The text that bytes in an encoding, UTF8 or LATIN1, mean.",
+            "Text decoded from bytes in an encoding, UTF8 or LATIN1.",
             convert_from,
         ),
         bytes("convert_to", &[&[Text, Text]], "A text in an encoding, UTF8 or LATIN1.", convert_to),
@@ -108,7 +108,7 @@ pub fn functions() -> Vec<Function> {
         bytes(
             "decode",
             &[&[Text, Text]],
-            "The bytes that a text in hex, base64 or escape means.",
+            "Bytes decoded from text in hex, base64 or escape.",
             |arguments| {
                 let (texts, forms) = (arguments.text(0)?, arguments.text(1)?);
                 built(arguments.rows, |row| match (text_at(texts, row), text_at(forms, row)) {
@@ -120,38 +120,38 @@ pub fn functions() -> Vec<Function> {
         bytes(
             "bytea_btrim",
             &[&[Bytes, Bytes]],
-            "Bytes without those of a set at both ends: what `btrim` calls.",
+            "Bytes without the bytes of a set at both ends; `btrim` calls this function.",
             |arguments| trimmed(arguments, true, true),
         ),
         bytes(
             "bytea_ltrim",
             &[&[Bytes, Bytes]],
-            "The same at the beginning: what `ltrim` calls.",
+            "Bytes without the bytes of a set at the beginning; `ltrim` calls this function.",
             |arguments| trimmed(arguments, true, false),
         ),
         bytes(
             "bytea_rtrim",
             &[&[Bytes, Bytes]],
-            "The same at the end: what `rtrim` calls.",
+            "Bytes without the bytes of a set at the end; `rtrim` calls this function.",
             |arguments| trimmed(arguments, false, true),
         ),
         bytes(
             "bytea_substr",
             &[&[Bytes, Integer], &[Bytes, Integer, Integer]],
-            "Bytes from a place on, from 1, so many of them: what `substr` calls.",
+            "A given number of bytes from a position on, counted from 1; `substr` calls this function.",
             substr,
         ),
         bytes(
             "bytea_overlay",
             &[&[Bytes, Bytes, Integer], &[Bytes, Bytes, Integer, Integer]],
-            "Bytes with others put over those from a place on: what `overlay` calls.",
+            "Bytes with other bytes in place of the bytes from a position on; `overlay` calls this function.",
             overlay,
         ),
         Function::immutable(
             "bytea_position",
             &[&[Bytes, Bytes]],
             ColumnType::Integer,
-            "Where bytes are found in others, from 1; 0 if they are not: what `strpos` calls.",
+            "Position of bytes in other bytes, counted from 1; 0 if not found; `strpos` calls this function.",
             |arguments| {
                 let whole = arguments.array(0)?.as_binary::<i32>();
                 let part = arguments.array(1)?.as_binary::<i32>();

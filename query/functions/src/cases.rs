@@ -22,7 +22,7 @@ pub fn functions() -> Vec<Function> {
         declare("lower", "The text in small letters.", |arguments| each(arguments, lowercase)),
         declare(
             "initcap",
-            "The text with a capital letter at the start of each word, and small ones within.",
+            "The text with a capital letter at the start of each word, and small letters within.",
             |arguments| each(arguments, words),
         ),
     ]

@@ -408,7 +408,7 @@ pub fn check_batch(bytes: usize, rows: usize) -> Result<()> {
     }
     Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
         .with_detail(format!("an expression would make {bytes} bytes for {rows} rows at once"))
-        .with_hint("make shorter values, or compute them for fewer rows at once"))
+        .with_hint("make shorter values, or process fewer rows at once"))
 }
 
 /// The error of a value past [`VALUE_BYTES_MAX`].

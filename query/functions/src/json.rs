@@ -38,28 +38,28 @@ pub fn functions() -> Vec<Function> {
             "jsonb_object_field",
             &[&[Text, Text]],
             ColumnType::Jsonb,
-            "The member of an object: what `->` with a text key calls.",
+            "The member of an object; `->` with a text key calls this function.",
             |arguments| member(arguments, Take::Json),
         ),
         Function::immutable(
             "jsonb_object_field_text",
             &[&[Text, Text]],
             ColumnType::Text,
-            "The member of an object as text: what `->>` with a text key calls.",
+            "The member of an object as text; `->>` with a text key calls this function.",
             |arguments| member(arguments, Take::Text),
         ),
         Function::immutable(
             "jsonb_array_element",
             &[&[Text, Integer]],
             ColumnType::Jsonb,
-            "The element of an array, from 0, or from the end when negative: what `->` with an integer calls. A scalar counts as an array of one element.",
+            "The element of an array, counted from 0, or from the end if negative; `->` with an integer calls this function. A scalar counts as an array of one element.",
             |arguments| element(arguments, Take::Json),
         ),
         Function::immutable(
             "jsonb_array_element_text",
             &[&[Text, Integer]],
             ColumnType::Text,
-            "The element of an array as text: what `->>` with an integer calls.",
+            "The element of an array as text; `->>` with an integer calls this function.",
             |arguments| element(arguments, Take::Text),
         ),
         Function::immutable(
@@ -72,7 +72,7 @@ pub fn functions() -> Vec<Function> {
                 &[Text, Text, Text, Text, Text],
             ],
             ColumnType::Jsonb,
-            "The value at a path of keys and array positions: what `#>` calls.",
+            "The value at a path of keys and array positions; `#>` calls this function.",
             |arguments| at_path(arguments, Take::Json),
         ),
         Function::immutable(
@@ -85,7 +85,7 @@ pub fn functions() -> Vec<Function> {
                 &[Text, Text, Text, Text, Text],
             ],
             ColumnType::Text,
-            "The value at a path, as text: what `#>>` calls.",
+            "The value at a path, as text; `#>>` calls this function.",
             |arguments| at_path(arguments, Take::Text),
         ),
         Function::immutable(
@@ -106,7 +106,7 @@ pub fn functions() -> Vec<Function> {
             "jsonb_contains",
             &[&[Text, Text]],
             ColumnType::Boolean,
-            "Whether the first value contains the second: what `@>` calls.",
+            "Whether the first value contains the second; `@>` calls this function.",
             |arguments| {
                 test(arguments, |left, right| {
                     let right = normalize_jsonb(right).map_err(failed)?;
@@ -118,7 +118,7 @@ pub fn functions() -> Vec<Function> {
             "jsonb_concat",
             &[&[Text, Text]],
             ColumnType::Jsonb,
-            "The members or elements of both: what `||` calls. What is no object beside an object, or no array, is an array's one element.",
+            "The members or elements of both values; `||` calls this function. Two objects give an object; otherwise a value other than an array counts as an array of one element.",
             |arguments| {
                 let (left, right) = (arguments.text(0)?, arguments.text(1)?);
                 text_rows(arguments.rows, |row| {
@@ -135,7 +135,7 @@ pub fn functions() -> Vec<Function> {
             "jsonb_exists",
             &[&[Text, Text]],
             ColumnType::Boolean,
-            "Whether an object has a key, or an array a string: what `?` calls.",
+            "Whether an object has a key, or an array a string; `?` calls this function.",
             |arguments| test(arguments, |left, key| Ok(scan::exists(left, key))),
         ),
         Function::immutable(
@@ -161,14 +161,14 @@ pub fn functions() -> Vec<Function> {
             "to_jsonb",
             &[&[Any]],
             ColumnType::Jsonb,
-            "The value as jsonb: numbers, booleans and arrays as they are, all else as a string.",
+            "The value as jsonb: numbers, booleans and arrays unchanged, all other values as a string.",
             document::of_value,
         ),
         Function::immutable(
             "jsonb_build_object",
             &[&[Rest]],
             ColumnType::Jsonb,
-            "An object of keys and values by turns.",
+            "An object of alternating keys and values.",
             document::object,
         ),
         Function::immutable(

@@ -186,9 +186,10 @@ fn series(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn too_long() -> DataFusionError {
-    let message = "generate_series() has too many rows in this place";
+    let message = "generate_series() has too many rows outside of FROM";
     failed(
-        Error::new(ErrorKind::LimitExceeded, message).with_hint("call it in FROM, with constants"),
+        Error::new(ErrorKind::LimitExceeded, message)
+            .with_hint("call generate_series() in FROM, with constants"),
     )
 }
 

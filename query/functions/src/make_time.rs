@@ -79,7 +79,7 @@ pub fn functions() -> Vec<Function> {
             ],
             ColumnType::TimestampTz { precision: 6 },
             Volatility::Stable,
-            "A timestamp with time zone from year, month, day, hour, minute and seconds in the session's time zone, or in the one of the seventh argument.",
+            "A timestamp with time zone from year, month, day, hour, minute and seconds in the session's time zone, or in the time zone of the seventh argument.",
             true,
         ),
     ]

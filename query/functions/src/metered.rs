@@ -226,7 +226,7 @@ fn refuse(growth: Growth, rows: usize, result: &DataType) -> Result<()> {
     if narrow && i32::try_from(growth.total).is_err() {
         let error = Error::new(ErrorKind::OutOfMemory, "out of memory")
             .with_detail(format!("a batch of {rows} rows would have {} bytes", growth.total))
-            .with_hint("make shorter values, or compute them for fewer rows at once");
+            .with_hint("make shorter values, or process fewer rows at once");
         return Err(failed(error));
     }
     Ok(())

@@ -50,7 +50,7 @@ pub fn functions() -> Vec<Function> {
             "like_escape",
             &[&[Text, Text]],
             ColumnType::Text,
-            "A pattern of LIKE with another escape character, as one with a backslash.",
+            "A pattern of LIKE with another escape character, rewritten with a backslash.",
             like_escape,
         ),
         volatile(
@@ -92,7 +92,7 @@ pub fn functions() -> Vec<Function> {
             "clock_timestamp",
             &[&[]],
             ColumnType::TimestampTz { precision: 6 },
-            "The time now, also within one statement.",
+            "The current time, which changes within a statement.",
             clock_timestamp,
         ),
         Function::immutable(
@@ -106,7 +106,7 @@ pub fn functions() -> Vec<Function> {
             "quote_ident",
             &[&[Text]],
             ColumnType::Text,
-            "A name, in double quotes where SQL needs them.",
+            "A name, in double quotes if SQL needs quotes.",
             |arguments| each_text(arguments, |text| Some(quote_ident(text))),
         ),
         Function::immutable(
@@ -127,14 +127,14 @@ pub fn functions() -> Vec<Function> {
             "array_lower",
             &[&[Array, Integer]],
             ColumnType::Integer,
-            "First subscript of an array: 1, or NULL when it is empty.",
+            "First subscript of an array: 1, or NULL for an empty array.",
             |arguments| bounds(arguments, |_| 1),
         ),
         Function::immutable(
             "array_upper",
             &[&[Array, Integer]],
             ColumnType::Integer,
-            "Last subscript of an array, or NULL when it is empty.",
+            "Last subscript of an array, or NULL for an empty array.",
             |arguments| bounds(arguments, |length| length),
         ),
         Function::immutable(
@@ -157,7 +157,7 @@ pub fn functions() -> Vec<Function> {
             "isfinite",
             &[&[Time], &[Interval]],
             ColumnType::Boolean,
-            "Whether a time or an interval is finite: all are.",
+            "Whether a time or an interval is finite: always true.",
             |arguments| {
                 let given = arguments.array(0)?;
                 Ok(Arc::new(BooleanArray::new(
@@ -170,7 +170,7 @@ pub fn functions() -> Vec<Function> {
             "timeofday",
             &[&[]],
             ColumnType::Text,
-            "The time now as a text such as 'Mon Jan 01 12:00:00.123456 2024 UTC', in the session's time zone.",
+            "The current time as text such as 'Mon Jan 01 12:00:00.123456 2024 UTC', in the session's time zone.",
             interval::time_of_day,
         ),
         Function::immutable(
@@ -205,7 +205,7 @@ pub fn functions() -> Vec<Function> {
             "justify_interval",
             &[&[Interval]],
             ColumnType::Interval,
-            "24 hours become a day, 30 days a month, all with one sign.",
+            "24 hours become a day and 30 days become a month, all parts with one sign.",
             |arguments| interval::map(arguments, interval::justify_interval),
         ),
         Function::immutable(

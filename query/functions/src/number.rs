@@ -32,14 +32,14 @@ pub fn functions() -> Vec<Function> {
                 &[Any, List],
             ],
             Returns::Type(ColumnType::Integer),
-            "The number of the bucket that a value falls into, of so many equal ones between two bounds: 0 below the first, one more than their number above the last. Or of buckets whose lower bounds are an array in ascending order.",
+            "The number of the bucket of a value, with a given number of equal buckets between two bounds: 0 below the first bucket, the number of buckets plus 1 above the last bucket. Or with an array of lower bounds of the buckets in ascending order.",
             width_bucket,
         ),
         Function::immutable(
             "div",
             &[&[Numeric, Numeric]],
             Returns::Type(ColumnType::Numeric { precision: 38, scale: 0 }),
-            "The whole quotient of two numerics, without its fraction.",
+            "The quotient of two numerics, without the fraction.",
             quotients,
         ),
         Function::immutable(

@@ -29,7 +29,7 @@ pub fn functions() -> Vec<Function> {
         parameters: &[&[Parameter::Text, Parameter::Text]],
         returns: Returns::Constants(number_type),
         volatility: Volatility::Immutable,
-        description: "The number that a text in the form of a pattern such as '999G999D99' means.",
+        description: "The number in a text with the form of a pattern such as '999G999D99'.",
         run: Arc::new(to_number),
     }]
 }

@@ -30,28 +30,28 @@ pub fn functions() -> Vec<Function> {
             "factorial",
             &[&[Integer]],
             ColumnType::Numeric { precision: 38, scale: 0 },
-            "The product of all whole numbers up to one.",
+            "The product of all whole numbers from 1 up to a number.",
             factorials,
         ),
         Function::immutable(
             "scale",
             &[&[Numeric]],
             ColumnType::Integer,
-            "Digits behind the point, as the numeric's type has them.",
+            "The number of digits behind the point, from the type of the numeric.",
             |arguments| scales(arguments, |_, scale| scale),
         ),
         Function::immutable(
             "min_scale",
             &[&[Numeric]],
             ColumnType::Integer,
-            "Digits behind the point up to the last that is not zero.",
+            "The number of digits behind the point up to the last nonzero digit.",
             |arguments| scales(arguments, least_scale),
         ),
         Function::immutable(
             "trim_scale",
             &[&[Numeric]],
             Returns::Constants(trimmed_type),
-            "A numeric without zeros at its end: of a constant; those of a column keep the digits of its type.",
+            "A numeric constant without trailing zeros; a numeric of a column keeps the digits of its type.",
             |arguments| Ok(cast(arguments.array(0)?, arguments.result)?),
         ),
         Function::immutable(
@@ -69,7 +69,7 @@ pub fn functions() -> Vec<Function> {
             "int4_hex",
             &[&[Integer]],
             ColumnType::Text,
-            "An integer in hexadecimal, a negative one as its 32 bits: what `to_hex` calls.",
+            "An integer in hexadecimal, a negative integer as 32 bits; `to_hex` calls this function.",
             |arguments| {
                 let numbers = arguments.integers(0)?;
                 text_rows(arguments.rows, |row| {

@@ -29,12 +29,12 @@ pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     vec![
         declare(
             "mode",
-            "The most frequent value, WITHIN GROUP (ORDER BY value); the first in that order of several.",
+            "The most frequent value, WITHIN GROUP (ORDER BY value); of equally frequent values, the first in the order.",
             Takes::Mode,
         ),
         declare(
             "percentile_disc",
-            "The first value, WITHIN GROUP (ORDER BY value), at or behind a fraction of all of them.",
+            "The first value, WITHIN GROUP (ORDER BY value), at or after a fraction of all values.",
             Takes::Percentile,
         ),
     ]
@@ -101,7 +101,7 @@ impl AggregateUDFImpl for OrderedSet {
             }
             (Takes::Percentile, [_, DataType::List(_) | DataType::LargeList(_)]) => Err(failed(
                 Error::not_yet("percentile_disc() of an array of fractions")
-                    .with_hint("call it once for each fraction"),
+                    .with_hint("call the function once for each fraction"),
             )),
             _ => plan_err!(
                 "function {}({}) does not exist; there is {} WITHIN GROUP (ORDER BY value)",

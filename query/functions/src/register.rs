@@ -95,13 +95,14 @@ pub fn documentation() -> Vec<FunctionPage> {
             "time_bucket(width interval, time, origin timestamp | offset interval)".to_string(),
             "time_bucket(width integer, value integer [, offset integer])".to_string(),
         ],
-        description: "The start of the aligned window that a time falls into: days and shorter count from Monday 2000-01-03, months from 2000-01-01, in UTC.".to_string(),
+        description: "The start of the aligned window of a time: days and shorter count from Monday 2000-01-03, months from 2000-01-01, in UTC.".to_string(),
     });
     pages.push(FunctionPage {
         name: "pg_sleep".to_string(),
         signatures: vec!["pg_sleep(double precision)".to_string()],
-        description: "Waits so many seconds, an hour at most; a cancelled statement stops waiting."
-            .to_string(),
+        description:
+            "Waits a given number of seconds, an hour at most; a cancelled statement stops waiting."
+                .to_string(),
     });
     let parts = [
         (

@@ -24,7 +24,7 @@ pub fn functions() -> Vec<Function> {
     vec![declare(
         "similar_to_escape",
         &[&[Parameter::Text], &[Parameter::Text, Parameter::Text]],
-        "The regular expression that a pattern of SIMILAR TO means; the second argument is its escape character.",
+        "The regular expression for a pattern of SIMILAR TO; the second argument is the escape character.",
         |arguments| {
             let patterns = arguments.text(0)?;
             text_rows(arguments.rows, |row| {

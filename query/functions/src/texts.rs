@@ -29,7 +29,7 @@ pub fn functions() -> Vec<Function> {
             "unistr",
             &[&[Text]],
             ColumnType::Text,
-            "A text whose \\XXXX, \\+XXXXXX, \\uXXXX and \\UXXXXXXXX are characters of Unicode.",
+            "A text with \\XXXX, \\+XXXXXX, \\uXXXX and \\UXXXXXXXX replaced by characters of Unicode.",
             |arguments| {
                 let texts = arguments.text(0)?;
                 text_rows(arguments.rows, |row| {
@@ -41,7 +41,7 @@ pub fn functions() -> Vec<Function> {
             "levenshtein",
             &[&[Text, Text]],
             ColumnType::Integer,
-            "The number of characters to insert, delete or replace that make one text of the other.",
+            "The number of inserted, deleted or replaced characters that turn one text into the other.",
             |arguments| {
                 let (left, right) = (arguments.text(0)?, arguments.text(1)?);
                 let distances = (0..arguments.rows).map(|row| {

@@ -336,7 +336,7 @@ fn interval_of(value: &ScalarValue) -> Result<IntervalMonthDayNano> {
         ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
             match crate::literal::parse(text, &stratalog_model::ColumnType::Interval)? {
                 ScalarValue::IntervalMonthDayNano(Some(interval)) => Ok(interval),
-                other => plan_err!("'{other}' is no interval"),
+                other => plan_err!("'{other}' is not an interval"),
             }
         }
         other => plan_err!("the width of time_bucket is {}, not an interval", other.data_type()),
@@ -417,6 +417,6 @@ fn bucket_array(array: &ArrayRef, windows: &Windows) -> Result<ArrayRef> {
         DataType::Int16 => narrow::<Int16Type>(array, windows),
         DataType::Date32 => narrow::<Date32Type>(array, windows),
         DataType::Null => Ok(Arc::new(Int64Array::new_null(array.len()))),
-        other => plan_err!("time_bucket does not take {other}"),
+        other => plan_err!("time_bucket does not support {other}"),
     }
 }

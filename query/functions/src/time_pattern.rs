@@ -45,7 +45,7 @@ pub fn functions() -> Vec<Function> {
                 "to_timestamp",
                 &[&[Parameter::Double], &[Text, Text]],
                 ColumnType::TimestampTz { precision: 6 },
-                "The time so many seconds after 1970, or the one that a text in the form of a pattern means, in the session's time zone.",
+                "The time a given number of seconds after the start of 1970, or the time in a text with the form of a pattern, in the session's time zone.",
                 to_timestamp,
             )
         },
@@ -53,7 +53,7 @@ pub fn functions() -> Vec<Function> {
             "to_date",
             &[&[Text, Text]],
             ColumnType::Date,
-            "The date that a text in the form of a pattern means.",
+            "The date in a text with the form of a pattern.",
             to_date,
         ),
     ]

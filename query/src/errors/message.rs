@@ -137,24 +137,18 @@ pub fn from_plan(text: &str) -> Error {
 /// An expression that the planner could not move out of its place.
 pub fn unplannable(text: &str) -> Error {
     let what = if text.contains("WindowFunction") || text.contains("row_number") {
-        return Error::new(
-            ErrorKind::WindowingError,
-            "window functions are not allowed in this place",
-        )
-        .with_hint("compute it in a subquery, or use QUALIFY");
+        return Error::new(ErrorKind::WindowingError, "window functions are not allowed here")
+            .with_hint("compute the window function in a subquery, or use QUALIFY");
     } else if text.contains("AggregateFunction") {
-        return Error::new(
-            ErrorKind::GroupingError,
-            "aggregate functions are not allowed in this place",
-        )
-        .with_hint("use HAVING, or compute it in a subquery");
+        return Error::new(ErrorKind::GroupingError, "aggregate functions are not allowed here")
+            .with_hint("use HAVING, or compute the aggregate in a subquery");
     } else if text.contains("Exists") || text.contains("InSubquery") || text.contains("Subquery") {
         "a subquery in this place"
     } else {
         "an expression of this statement"
     };
     Error::new(ErrorKind::FeatureNotSupported, format!("{what} is not supported"))
-        .with_hint("write it as a condition of WHERE, or as a join")
+        .with_hint("write a condition of WHERE, or a join")
 }
 
 /// Maps an execution error by its text alone.
@@ -203,11 +197,11 @@ pub fn from_resources(text: &str) -> Error {
     if is_spill_limit(&text) {
         return Error::new(ErrorKind::DiskFull, "spilled intermediate results reached their limit")
             .with_detail(text)
-            .with_hint("raise spill_bytes_max, or make the statement work on less at once");
+            .with_hint("raise spill_bytes_max, or process fewer rows in one statement");
     }
     Error::new(ErrorKind::OutOfMemory, "the memory budget of running statements is used up")
         .with_detail(text)
-        .with_hint("raise query_memory_bytes_max, or make the statement work on less at once")
+        .with_hint("raise query_memory_bytes_max, or process fewer rows in one statement")
 }
 
 /// True if the text says that spilled bytes reached their limit.
@@ -231,7 +225,7 @@ pub fn from_arrow_text(text: &str) -> Error {
             "a batch of rows has more than 2 GB in one column",
         )
         .with_detail(plain)
-        .with_hint("make shorter values, or compute them for fewer rows at once");
+        .with_hint("make shorter values, or process fewer rows at once");
     }
     if is_time_out_of_range(&lower) {
         return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range")
@@ -354,15 +348,14 @@ fn no_such_overload(text: &str) -> Option<Error> {
 fn ordered_set(text: &str) -> Option<Error> {
     if text.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
         let message = "OVER is not supported for ordered-set aggregates";
-        return Some(
-            Error::new(ErrorKind::FeatureNotSupported, message)
-                .with_hint("compute it with GROUP BY in a subquery, and join that"),
-        );
+        return Some(Error::new(ErrorKind::FeatureNotSupported, message).with_hint(
+            "compute the aggregate with GROUP BY in a subquery, and join the subquery",
+        ));
     }
     if text.starts_with("Function 'percentile_cont' requires") && text.contains("received List") {
         return Some(
             Error::not_yet("percentile_cont() of an array of fractions")
-                .with_hint("call it once for each fraction"),
+                .with_hint("call the function once for each fraction"),
         );
     }
     let rest = text.strip_prefix("Percentile value must be between 0.0 and 1.0 inclusive, ")?;
@@ -379,7 +372,7 @@ fn open_series(text: &str) -> Option<Error> {
         return None;
     }
     Some(Error::not_yet("a series between values of columns or untyped parameters").with_hint(
-        "join a series that is long enough: FROM t JOIN generate_series(1, 1000) AS n ON n <= t.v",
+        "join a sufficiently long series: FROM t JOIN generate_series(1, 1000) AS n ON n <= t.v",
     ))
 }
 

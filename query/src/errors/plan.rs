@@ -27,7 +27,7 @@ pub fn is_window_function(name: &str) -> bool {
 fn intervals(text: &str) -> Option<Error> {
     let starts = ["INTERVAL expression cannot be", "Unsupported interval argument"];
     starts.iter().any(|start| text.starts_with(start)).then(|| {
-        Error::new(ErrorKind::SyntaxError, "INTERVAL takes a constant in quotes")
+        Error::new(ErrorKind::SyntaxError, "INTERVAL needs a constant in quotes")
             .with_hint("write INTERVAL '2 hours', or for an expression x * INTERVAL '1 hour'")
     })
 }
@@ -42,7 +42,7 @@ fn grouping(text: &str) -> Option<Error> {
         if condition.contains(" ROWS BETWEEN ") || condition.contains(" RANGE BETWEEN ") {
             return Some(
                 Error::new(ErrorKind::WindowingError, "window functions are not allowed in HAVING")
-                    .with_hint("compute it in a subquery, or use QUALIFY"),
+                    .with_hint("compute the window function in a subquery, or use QUALIFY"),
             );
         }
         return Some(ungrouped("a column in HAVING"));
@@ -50,7 +50,7 @@ fn grouping(text: &str) -> Option<Error> {
     if text.starts_with("Aggregate functions are not allowed in the WHERE clause") {
         return Some(
             Error::new(ErrorKind::GroupingError, "aggregate functions are not allowed in WHERE")
-                .with_hint("use HAVING, or compute it in a subquery"),
+                .with_hint("use HAVING, or compute the aggregate in a subquery"),
         );
     }
     if text.starts_with("Aggregate function calls cannot be nested") {
@@ -198,11 +198,8 @@ fn operators(text: &str) -> Option<Error> {
         return Some(no_operator(&format!("{left} = {other}")));
     }
     text.starts_with("Unary operator '-' only supports").then(|| {
-        Error::new(
-            ErrorKind::UndefinedFunction,
-            "operator - does not exist for a value that is no number or interval",
-        )
-        .with_hint("You might need to add an explicit type cast.")
+        Error::new(ErrorKind::UndefinedFunction, "operator - exists only for numbers and intervals")
+            .with_hint("You might need to add an explicit type cast.")
     })
 }
 
@@ -263,7 +260,7 @@ fn widths(text: &str) -> Option<Error> {
     if text.starts_with("There is only support Literal types for field") {
         return Some(Error::new(
             ErrorKind::FeatureNotSupported,
-            "an offset or default of lag and lead that is no constant is not supported",
+            "the offset and default of lag and lead must be constants",
         ));
     }
     if text.starts_with("Too many columns! The subquery should only return one column") {
@@ -321,7 +318,7 @@ fn limits(text: &str) -> Option<Error> {
             ),
             false => Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("{place} takes a number or a parameter, no other expression"),
+                format!("{place} needs a number or a parameter, not another expression"),
             ),
         });
     }
@@ -375,17 +372,17 @@ fn clauses(text: &str) -> Option<Error> {
         return Some(not_composite());
     }
     if text.starts_with("Unnest should be rewritten") {
-        let message = "a function that returns a set is not supported in this place";
+        let message = "a set-returning function is not supported here";
         return Some(
             Error::new(ErrorKind::FeatureNotSupported, message)
-                .with_hint("call it in FROM: SELECT … FROM generate_series(…) AS x"),
+                .with_hint("call the function in FROM: SELECT … FROM generate_series(…) AS x"),
         );
     }
     if text.starts_with("Correlated scalar subquery must be aggregated") {
-        let message = "a correlated subquery that is not aggregated is not supported";
+        let message = "a correlated subquery without an aggregate is not supported";
         return Some(
             Error::new(ErrorKind::FeatureNotSupported, message)
-                .with_hint("aggregate it, with max() for example, or write a join"),
+                .with_hint("use an aggregate, for example max(), or write a join"),
         );
     }
     if text.starts_with("compound identifier: ") {
@@ -405,7 +402,7 @@ fn clauses(text: &str) -> Option<Error> {
                 ErrorKind::FeatureNotSupported,
                 format!("{what} inside of a query is not supported"),
             )
-            .with_hint("run it as a statement of its own"),
+            .with_hint("run a separate statement"),
         );
     }
     if text.starts_with("Multiple recursive references to the same CTE") {
@@ -413,7 +410,7 @@ fn clauses(text: &str) -> Option<Error> {
         return Some(Error::new(ErrorKind::InvalidRecursion, message));
     }
     if text.starts_with("unnest() can only be applied to array") {
-        let message = "function unnest does not exist for a value that is no array";
+        let message = "function unnest exists only for arrays";
         return Some(Error::new(ErrorKind::UndefinedFunction, message).with_hint(NO_FUNCTION));
     }
     if text == "Step cannot be zero" {
@@ -423,9 +420,8 @@ fn clauses(text: &str) -> Option<Error> {
         let name = text.strip_prefix("[return_type] ")?.split(' ').next()?.to_lowercase();
         return Some(no_function(&format!("{name}()")));
     }
-    text.starts_with("Plan: [").then(|| {
-        Error::internal("the planner made a plan that it cannot run").with_detail(text.to_string())
-    })
+    text.starts_with("Plan: [")
+        .then(|| Error::internal("the planner made an invalid plan").with_detail(text.to_string()))
 }
 
 fn list(types: &str) -> Vec<String> {

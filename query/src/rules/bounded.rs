@@ -62,7 +62,7 @@ impl Growth {
                     ErrorKind::LimitExceeded,
                     format!("requested length too large: {name}() would make {total} bytes"),
                 )
-                .with_detail(format!("one call may make {RESULT_BYTES_MAX} bytes of one batch")),
+                .with_detail(format!("one call may make {RESULT_BYTES_MAX} bytes for one batch")),
             ));
         }
         Ok(())

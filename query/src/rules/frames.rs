@@ -208,7 +208,7 @@ impl ScalarUDFImpl for Offset {
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Err(to_datafusion(Error::internal("the offset of a frame is computed before it is used")))
+        Err(to_datafusion(Error::internal("the offset of a frame is computed before its use")))
     }
 }
 

@@ -159,7 +159,7 @@ impl JsonbKeys {
             && sets.distinct_expr().into_iter().any(by_jsonb)
         {
             let error = Error::not_yet("GROUPING SETS, ROLLUP or CUBE of jsonb");
-            return Err(to_datafusion(error.with_hint("group by its text, v::text")));
+            return Err(to_datafusion(error.with_hint("group by the text of the value, v::text")));
         }
         if !aggregate.group_expr.iter().any(by_jsonb) {
             return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));

@@ -33,9 +33,9 @@ fn check(bytes: usize) -> Result<()> {
     Err(to_datafusion(
         Error::new(
             ErrorKind::LimitExceeded,
-            format!("string_agg() would hold more than {BYTES_MAX} bytes"),
+            format!("string_agg() would use more than {BYTES_MAX} bytes"),
         )
-        .with_hint("join fewer rows at once, or read them one by one"),
+        .with_hint("join fewer rows at once, or read the rows one by one"),
     ))
 }
 

@@ -123,7 +123,7 @@ impl Unnest {
         if self.nodes.get() > NODES_MAX {
             let error = Error::new(
                 ErrorKind::StatementTooComplex,
-                "too many levels of subqueries that name columns from outside",
+                "too many levels of correlated subqueries",
             );
             return Err(to_datafusion(error.with_hint("join the tables instead")));
         }
@@ -384,9 +384,9 @@ fn filtered(rows: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<Logical
 fn names_both_sides() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
-        "a subquery in the ON of an outer join that names columns of both of its sides is not supported",
+        "a subquery with columns of both sides in the ON of an outer join is not supported",
     )
-    .with_hint("compute it in a subquery of FROM, and join that")
+    .with_hint("compute the value in a subquery of FROM, and join the subquery")
 }
 
 fn only(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<LogicalPlan> {

@@ -97,7 +97,7 @@ impl MemoryPool for StatementPool {
             && self.fair.reserved().saturating_add(additional).saturating_add(room) > self.bytes_max
         {
             return Err(DataFusionError::ResourcesExhausted(format!(
-                "{} must spill: {} of {} bytes are in use, and its tables would double",
+                "{} must spill: {} of {} bytes are in use, and the hash tables would double",
                 reservation.consumer().name(),
                 self.fair.reserved(),
                 self.bytes_max,
@@ -105,7 +105,7 @@ impl MemoryPool for StatementPool {
         }
         if !real::has_memory(additional.saturating_add(room)) {
             return Err(DataFusionError::ResourcesExhausted(format!(
-                "{} needs {additional} bytes, and the server has no memory for them",
+                "{} needs {additional} bytes, and the server has too little memory",
                 reservation.consumer().name(),
             )));
         }

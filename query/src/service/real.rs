@@ -319,7 +319,7 @@ impl Watch {
                 resident,
                 limit,
                 own,
-                "the memory is used up: the largest statement is ended"
+                "the memory is used up: the server ends the largest statement"
             );
             work.stop(Stop::Memory);
             self.ended = Some((Arc::downgrade(&work), Instant::now()));
@@ -328,7 +328,7 @@ impl Watch {
             tracing::warn!(
                 resident,
                 limit,
-                "the memory is used up, and no statement has much of it"
+                "the memory is used up, but no statement uses much memory"
             );
             self.warned = Some(Instant::now());
         }

@@ -234,7 +234,7 @@ fn failed_unexpectedly(panic: &str) -> Error {
             ErrorKind::LimitExceeded,
             "a batch of rows has more than 2 GB in one column",
         )
-        .with_hint("make shorter values, or compute them for fewer rows at once");
+        .with_hint("make shorter values, or process fewer rows at once");
     }
     tracing::error!(panic, "a plan panicked");
     Error::internal("the statement failed unexpectedly")

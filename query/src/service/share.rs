@@ -51,22 +51,22 @@ impl Share {
             let most = limit.saturating_sub(others) / 2;
             if own.size().saturating_add(bytes) > most {
                 let detail = format!(
-                    "{}: {} bytes are held and {bytes} more are needed, of at most {most}",
+                    "{}: {} bytes are in use and {bytes} more are needed, of at most {most}",
                     self.what,
                     own.size(),
                 );
                 return Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
                     .with_detail(detail)
                     .with_hint(
-                        "raise query_memory_bytes_max, or make the statement work on less at once",
+                        "raise query_memory_bytes_max, or process fewer rows in one statement",
                     ));
             }
         }
         if !real::has_memory(bytes) {
-            let detail = format!("{bytes} bytes are needed, and the server has no memory for them");
+            let detail = format!("{bytes} bytes are needed, and the server has too little memory");
             return Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
                 .with_detail(detail)
-                .with_hint("send it again a little later, or make the statement work on less"));
+                .with_hint("send the statement again a little later, or process fewer rows in one statement"));
         }
         own.try_grow(bytes).map_err(crate::errors::from_datafusion)
     }

@@ -318,7 +318,7 @@ impl Session {
         }
         let message = format!("relation \"{}\" does not exist", chronicle.name);
         let error = Error::new(ErrorKind::UndefinedTable, message);
-        Some(error.with_detail("It was dropped meanwhile."))
+        Some(error.with_detail("The relation was dropped in the meantime."))
     }
 
     /// Begins to drop a chronicle. During the lifetime of the returned value, no session acquires
@@ -373,7 +373,7 @@ impl Session {
                 format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
                 self.all(&others),
             )
-            .with_hint("leave NOWAIT out to wait for it, or acquire a part that nobody else has"),
+            .with_hint("omit NOWAIT to wait for the chronicle, or acquire a free part"),
             Refusal::LockedOut(other) if other.standing == Standing::Waiting => taken(
                 format!(
                     "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",
@@ -381,38 +381,38 @@ impl Session {
                 ),
                 self.all(&[other]),
             )
-            .with_hint("send it again a little later: it waits for those who write already"),
+            .with_hint("send the statement again a little later: the ACQUIRE waits for running writers"),
             Refusal::LockedOut(other) => taken(
                 format!("chronicle \"{name}\" cannot be written to: {}", self.first(&[other])),
                 self.all(&[other]),
             )
-            .with_hint("send it again when it is released; stratalog.acquisitions shows by whom"),
+            .with_hint("send the statement again after the release of the chronicle; stratalog.acquisitions shows the holders"),
             Refusal::Lost(lost) => Error::new(
                 ErrorKind::LeaseLost,
                 format!("the lease on chronicle \"{name}\" ran out{}", self.at(lost.until)),
             )
             .with_hint(format!(
-                "ACQUIRE CHRONICLE {name} again, or RELEASE CHRONICLE {name} to go on without it"
+                "ACQUIRE CHRONICLE {name} again, or RELEASE CHRONICLE {name} to continue without the acquisition"
             )),
             Refusal::Closing => Error::new(
                 ErrorKind::ObjectNotInPrerequisiteState,
                 format!("chronicle \"{name}\" is being dropped"),
             )
-            .with_detail("It takes no more events, and can be read until it is gone."),
+            .with_detail("The chronicle accepts no more events, and stays readable until it is dropped."),
             Refusal::Deadlock(others) => {
                 Error::new(ErrorKind::DeadlockDetected, "deadlock detected")
                     .with_detail(format!(
-                        "ACQUIRE CHRONICLE {name} waits for others who wait for this session. {}",
+                        "ACQUIRE CHRONICLE {name} waits for sessions that wait for this session. {}",
                         self.all(&others)
                     ))
                     .with_hint("acquire chronicles in the same order everywhere")
             }
             Refusal::TooMany(most) => {
                 limit(format!("a session acquires at most {most} chronicles"))
-                    .with_hint("RELEASE those that are no longer needed")
+                    .with_hint("RELEASE unneeded chronicles")
             }
             Refusal::Crowded(most) => {
-                limit(format!("{most} sessions wait to acquire chronicle \"{name}\" already"))
+                limit(format!("{most} sessions already wait to acquire chronicle \"{name}\""))
                     .with_hint("try again later")
             }
         };
@@ -447,20 +447,24 @@ impl Session {
         )
         .with_detail(self.all(others))
         .with_hint(format!(
-            "DROP TABLE {name} ASYNC drops it when the last has released it, DROP TABLE {name} FORCE at once"
+            "DROP TABLE {name} ASYNC drops the table after the last release, DROP TABLE {name} FORCE at once"
         ))
         .with_subject(subject)
     }
 
     /// The sessions in the way, in a few words.
     fn first(&self, others: &[Acquisition]) -> String {
-        let Some(first) = others.first() else { return "others have it".to_string() };
+        let Some(first) = others.first() else {
+            return "other sessions use the chronicle".to_string();
+        };
         let does = match first.standing {
-            Standing::Held => format!("has acquired it {}{}", first.mode, self.until(first.until)),
-            Standing::Lost => "had acquired it".to_string(),
-            Standing::Waiting => format!("waits to acquire it {}", first.mode),
-            Standing::Reading => "reads it".to_string(),
-            Standing::Writing => "writes to it".to_string(),
+            Standing::Held => {
+                format!("has acquired the chronicle {}{}", first.mode, self.until(first.until))
+            }
+            Standing::Lost => "had acquired the chronicle".to_string(),
+            Standing::Waiting => format!("waits to acquire the chronicle {}", first.mode),
+            Standing::Reading => "reads the chronicle".to_string(),
+            Standing::Writing => "writes to the chronicle".to_string(),
         };
         let more = match others.len() {
             0 | 1 => String::new(),

@@ -31,7 +31,7 @@ impl Session {
         self.check_lease(id)?;
         if self.transaction.is_writing(id) {
             return Err(Error::not_yet(
-                "adding a key to a table that the same transaction has written to or altered",
+                "adding a key to a table after writes or changes in the same transaction",
             )
             .with_hint("COMMIT first"));
         }

@@ -197,8 +197,7 @@ impl SqlCursor {
         }
         if let Some(memory) = &self.memory {
             memory.try_grow(batch.get_array_memory_size()).map_err(|error| {
-                from_datafusion(error)
-                    .with_hint("a cursor without SCROLL keeps no rows that were read")
+                from_datafusion(error).with_hint("a cursor without SCROLL keeps no read rows")
             })?;
         }
         self.read += batch.num_rows() as u64;

@@ -179,7 +179,7 @@ fn check_free(open: &Open, name: &str) -> Result<()> {
     }
     if open.by_name.len() >= CURSORS_MAX {
         let message = format!("the session already has {CURSORS_MAX} open cursors");
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with_hint("CLOSE some of them"));
+        return Err(Error::new(ErrorKind::LimitExceeded, message).with_hint("CLOSE some cursors"));
     }
     Ok(())
 }

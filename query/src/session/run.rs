@@ -598,9 +598,9 @@ fn clock_is_usable() -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::DatetimeOverflow,
-        "the machine's clock shows a time before 1970: no statement can run with it",
+        "the machine's clock shows a time before 1970: no statement can run",
     )
-    .with_hint("set the machine's clock right; nothing was changed"))
+    .with_hint("correct the machine's clock; nothing was changed"))
 }
 
 /// The schema of a single text column.

@@ -61,7 +61,7 @@ impl Statements {
                 ErrorKind::LimitExceeded,
                 format!("the session already keeps {most} prepared statements"),
             )
-            .with_hint("DEALLOCATE some; DEALLOCATE ALL forgets all of them"));
+            .with_hint("DEALLOCATE some statements, or DEALLOCATE ALL"));
         }
         kept.insert(name.to_string(), Kept { prepared, by, prepared_ns, _held: held });
         Ok(())

@@ -300,7 +300,7 @@ impl Transaction {
                 ErrorKind::ActiveTransaction,
                 format!("{command} cannot run inside a transaction block"),
             )
-            .with_hint("run it by itself: without BEGIN, or in the driver's autocommit mode")),
+            .with_hint("run the statement without BEGIN, or in the autocommit mode of the driver")),
         }
     }
 
@@ -323,19 +323,17 @@ impl Transaction {
             return Err(missing(block.lost.as_ref()));
         }
         if numbered && block.definition.is_some() {
-            return Err(Error::not_yet(
-                "stratalog.producer_sequence in a block that defines something",
-            )
-            .with_hint("COMMIT the definitions first"));
+            return Err(Error::not_yet("stratalog.producer_sequence in a block with definitions")
+                .with_hint("COMMIT the definitions first"));
         }
         let append = match block.append.take() {
             Some(append) if numbered => {
                 block.append = Some(append);
                 return Err(Error::new(
                     ErrorKind::FeatureNotSupported,
-                    "stratalog.producer_sequence numbers a block as a whole",
+                    "stratalog.producer_sequence numbers a complete block",
                 )
-                .with_hint("set it before the first statement of the block that writes"));
+                .with_hint("set stratalog.producer_sequence before the first writing statement of the block"));
             }
             Some(append) => append,
             None if block.written.is_empty() => {
@@ -360,7 +358,7 @@ impl Transaction {
                 ErrorKind::LimitExceeded,
                 format!("a block has at most {SAVEPOINTS_MAX} savepoints"),
             )
-            .with_hint("RELEASE those that are no longer needed"));
+            .with_hint("RELEASE unneeded savepoints"));
         }
         let mark = block.append.as_mut().map(|append| append.savepoint()).transpose()?;
         block.savepoints.push(Savepoint {

@@ -438,7 +438,7 @@ impl Inner {
     /// Parses again after a return to the values before `what`, which are still valid.
     fn parse_again(&mut self, what: &str) {
         if let Err(error) = self.parse() {
-            tracing::error!(%error, "settings of before {what}");
+            tracing::error!(%error, "cannot parse the settings before {what}");
         }
     }
 

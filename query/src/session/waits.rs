@@ -46,7 +46,7 @@ impl Waits {
             biased;
             () = ended => Err(Error::new(
                 ErrorKind::Shutdown,
-                "terminating statement that waits for others: the server is shutting down",
+                "terminating waiting statement: the server is shutting down",
             )),
             done = what => done,
         }

@@ -325,13 +325,13 @@ impl Work {
             5 => Some(
                 Error::new(ErrorKind::OutOfMemory, "out of memory")
                     .with_detail(
-                        "the memory of the server is used up, and this statement took most of it",
+                        "the memory of the server is used up, and this statement uses the most memory",
                     )
-                    .with_hint("make the statement work on less at once"),
+                    .with_hint("process fewer rows in one statement"),
             ),
             3 => Some(Error::new(
                 ErrorKind::QueryCanceled,
-                "canceling statement: its session was closed",
+                "canceling statement: the session was closed",
             )),
             _ => Some(Error::new(
                 ErrorKind::QueryCanceled,

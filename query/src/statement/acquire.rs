@@ -95,7 +95,7 @@ pub async fn plan(
             ErrorKind::FeatureNotSupported,
             "cannot use a query of a table in ACQUIRE",
         )
-        .with_hint("SELECT the time first, and send it as a parameter"));
+        .with_hint("SELECT the time first, and send the time as a parameter"));
     }
     Ok((planned(Some(query)), types))
 }
@@ -206,7 +206,7 @@ pub async fn run(
 ) -> Result<Outcome> {
     let Acquire { chronicle, asked, expressions } = acquire;
     if session.gone(chronicle).is_some() {
-        return Err(Error::not_yet("ACQUIRE of a table that the open block has made")
+        return Err(Error::not_yet("ACQUIRE of a table created in the open block")
             .with_hint("COMMIT first"));
     }
     let mut found = match expressions {
@@ -221,7 +221,7 @@ pub async fn run(
     let ticks = TickRange::new(begin.unwrap_or(Tick::MIN), end.unwrap_or(Tick::END));
     if ticks.is_empty() {
         return Err(Error::new(ErrorKind::InvalidParameterValue, "the range has no event")
-            .with_detail("Its end is not behind its begin: the begin is inside, the end is not."));
+            .with_detail("The end of the range must be after the begin. The range contains the begin, not the end."));
     }
     let mode = if asked.exclusive { Mode::Exclusive } else { Mode::Shared };
     let lease_ns = lease.as_ref().map(lease_ns).transpose()?;
@@ -263,12 +263,12 @@ fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
     if value.data_type().is_integer() {
         return match value.cast_to(&DataType::Int64).map_err(from_datafusion)? {
             ScalarValue::Int64(Some(tick)) => Ok(Tick(tick)),
-            _ => Err(Error::internal("a tick is no number")),
+            _ => Err(Error::internal("a tick is not a number")),
         };
     }
     let axis = axis_of_tick(chronicle).ok_or_else(|| Error::internal("no tick column"))?;
     let from = axis.compare(Operator::GtEq, &Planned::Literal(value.clone(), None));
-    let from = from.ok_or_else(|| Error::internal(format!("{value} is no time")))?;
+    let from = from.ok_or_else(|| Error::internal(format!("{value} is not a time")))?;
     // No tick is at or after a time behind all ticks.
     Ok(if from.is_empty() { Tick::END } else { from.hull().start })
 }
@@ -276,16 +276,16 @@ fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
 /// The length of a lease.
 fn lease_ns(value: &ScalarValue) -> Result<u64> {
     let ScalarValue::IntervalMonthDayNano(Some(lease)) = value else {
-        return Err(no_null("the time for which a chronicle is acquired"));
+        return Err(no_null("the duration of an acquisition"));
     };
     let whole = i128::from(lease.months) * MONTH_NS + i128::from(lease.days) * DAY_NS;
     match u64::try_from(whole + i128::from(lease.nanoseconds)) {
         Ok(lease_ns) if lease_ns > 0 => Ok(lease_ns),
         _ => Err(Error::new(
             ErrorKind::InvalidParameterValue,
-            "a chronicle is acquired for a time above 0 and below 584 years",
+            "the duration of an acquisition must be above 0 and below 584 years",
         )
-        .with_hint("write FOR INTERVAL '30 s', or leave it out to acquire until RELEASE")),
+        .with_hint("write FOR INTERVAL '30 s', or omit FOR to acquire until RELEASE")),
     }
 }
 

@@ -98,8 +98,8 @@ impl Procedure {
     /// The effect of a procedure without an argument, for error messages.
     fn of_everything(self) -> Option<&'static str> {
         match self {
-            Procedure::Check => Some("looks at everything"),
-            Procedure::AcceptClockJump => Some("is about the server's clock"),
+            Procedure::Check => Some("checks the whole database"),
+            Procedure::AcceptClockJump => Some("acts on the server's clock"),
             Procedure::Flush | Procedure::Compact | Procedure::Backup => None,
         }
     }
@@ -219,7 +219,7 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
             match procedure.of_everything() {
                 Some(does) => format!("{SCHEMA}.{name} {does}: CALL {SCHEMA}.{name}()"),
                 None => {
-                    format!("{SCHEMA}.{name} takes {what} as text: CALL {SCHEMA}.{name}({example})")
+                    format!("{SCHEMA}.{name} needs {what} as text: CALL {SCHEMA}.{name}({example})")
                 }
             }
         }
@@ -296,7 +296,9 @@ pub async fn run(
         let Some(inspector) = session.parts().inspector.clone() else {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("{SCHEMA}.check needs a data directory, and there is none"),
+                format!(
+                    "{SCHEMA}.check needs a data directory, but the server has no data directory"
+                ),
             ));
         };
         return Ok(Outcome::Rows(inspected(inspector.inspect().await?)?));
@@ -328,7 +330,7 @@ fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     let Some(accepted_ns) = clock.accept_jump()? else {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
-            "the machine's clock has not jumped ahead: it is followed and confirmed",
+            "the machine's clock has not jumped ahead: no confirmation is needed",
         )
         .with_hint("stratalog.clock shows both clocks"));
     };

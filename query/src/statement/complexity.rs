@@ -60,7 +60,7 @@ impl Look for Limits {
                             names::fold(&cte.alias.name)
                         ),
                     )
-                    .with_hint("each mention of a query in WITH is planned by itself"),
+                    .with_hint("each mention of a WITH query is planned separately"),
                 );
             }
             weights.insert(names::fold(&cte.alias.name), weight);
@@ -73,7 +73,9 @@ impl Look for Limits {
         if columns > COLUMNS_MAX {
             return self.refuse(Error::new(
                 ErrorKind::TooManyColumns,
-                format!("select lists can have at most {COLUMNS_MAX} entries, this has {columns}"),
+                format!(
+                    "select lists can have at most {COLUMNS_MAX} entries, this list has {columns}"
+                ),
             ));
         }
         let entries: usize = select.from.iter().map(|item| 1 + item.joins.len()).sum();
@@ -81,7 +83,7 @@ impl Look for Limits {
             return self.refuse(
                 Error::new(
                     ErrorKind::StatementTooComplex,
-                    format!("FROM can have at most {ENTRIES_MAX} entries, this has {entries}"),
+                    format!("FROM can have at most {ENTRIES_MAX} entries, this FROM has {entries}"),
                 )
                 .with_hint("split the statement"),
             );

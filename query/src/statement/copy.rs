@@ -110,7 +110,7 @@ pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result
             let how = if *to { "COPY to" } else { "COPY from" };
             return Err(Error::new(
                 ErrorKind::InsufficientPrivilege,
-                format!("{how} {what} of the server is not offered"),
+                format!("{how} {what} of the server is not supported"),
             )
             .with_hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."));
         }

@@ -30,10 +30,10 @@ use crate::{
 /// `SyntaxError`.
 pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
     let [declare] = statements else {
-        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE names one cursor"));
+        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE needs the name of one cursor"));
     };
     let ([name], Some(tree)) = (declare.names.as_slice(), declare.for_query.as_deref()) else {
-        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE takes CURSOR FOR and a query"));
+        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE needs CURSOR FOR and a query"));
     };
     Ok((declare, name, tree))
 }
@@ -77,7 +77,7 @@ pub async fn declare(
             ErrorKind::NoActiveTransaction,
             "DECLARE CURSOR can only be used in transaction blocks",
         )
-        .with_hint("BEGIN first, or declare it WITH HOLD"));
+        .with_hint("BEGIN first, or declare the cursor WITH HOLD"));
     }
     let name = names::fold(name);
     session.cursors().check_free(&name)?;
@@ -102,9 +102,9 @@ pub async fn declare(
         Some(true) if rows.is_endless() => {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                "a cursor for SUBSCRIBE does not go back",
+                "a cursor for SUBSCRIBE cannot go back",
             )
-            .with_hint("declare another one FROM GSN: each row tells its _gsn"));
+            .with_hint("declare another cursor FROM GSN: each row contains its _gsn"));
         }
         Some(true) => {
             let planner = session.enter_planner(&[]).await?;

@@ -250,7 +250,7 @@ async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     tokio::spawn(work).await.unwrap_or_else(|error| {
-        Err(Error::internal("the statement broke off: a defect of the server").with_source(error))
+        Err(Error::internal("the statement failed: a defect of the server").with_source(error))
     })
 }
 
@@ -384,7 +384,7 @@ fn comment_on(
     if_exists: bool,
 ) -> Result<Vec<Command>> {
     if if_exists {
-        return Err(Error::new(ErrorKind::SyntaxError, "COMMENT takes no IF EXISTS"));
+        return Err(Error::new(ErrorKind::SyntaxError, "COMMENT does not accept IF EXISTS"));
     }
     // An empty comment removes the comment.
     let comment = comment.clone().filter(|comment| !comment.is_empty());
@@ -444,7 +444,7 @@ fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
                 return Err(Error::not_yet("ALTER SCHEMA … RENAME TO"));
             }
             _ => {
-                let message = "this form of ALTER SCHEMA is not PostgreSQL's";
+                let message = "this form of ALTER SCHEMA does not exist in PostgreSQL";
                 return Err(Error::new(ErrorKind::SyntaxError, message));
             }
         }

@@ -82,16 +82,16 @@ pub async fn run(
         || tree.output.is_some()
         || !tree.tables.is_empty()
     {
-        return Err(refused("it names more than one table, or an order or limit"));
+        return Err(refused("the statement names several tables, an order or a limit"));
     }
     let from = match &tree.from {
         FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
     };
     let [table] = from.as_slice() else {
-        return Err(refused("it names more than one table"));
+        return Err(refused("the statement names several tables"));
     };
     let (TableFactor::Table { name, .. }, []) = (&table.relation, table.joins.as_slice()) else {
-        return Err(refused("it does not name a table"));
+        return Err(refused("the statement does not name a table"));
     };
     let word = if matches!(parsed.own(), Some(parse::Own::Trim)) { "TRIM" } else { "DELETE" };
     super::insert::refuse_number(session, word)?;
@@ -191,7 +191,7 @@ async fn admitted(
         return Ok(Gone::Nothing);
     }
     if query::chronicles(&plan)? != [chronicle.id] {
-        return Err(refused("its WHERE clause reads a table"));
+        return Err(refused("the WHERE clause reads a table"));
     }
     let mut conjuncts: Vec<&Expr> = Vec::new();
     let mut node = &plan;
@@ -208,7 +208,7 @@ async fn admitted(
                 break;
             }
             LogicalPlan::EmptyRelation(_) => return Ok(Gone::Nothing),
-            _ => return Err(refused("its WHERE clause is not a range of time")),
+            _ => return Err(refused("the WHERE clause is not a range of time")),
         }
     }
     let mut ticks = TickRanges::all();
@@ -222,9 +222,9 @@ async fn admitted(
     match (before, ticks.as_slice()) {
         (_, []) => Ok(Gone::Nothing),
         (Some(gsn), _) if ticks.is_all() => Ok(Gone::Before(gsn)),
-        (Some(_), _) => Err(refused("its WHERE clause speaks of time and of _gsn")),
+        (Some(_), _) => Err(refused("the WHERE clause combines time and _gsn")),
         (None, [range]) => Ok(Gone::Ticks(*range)),
-        (None, _) => Err(refused("its WHERE clause leaves a gap")),
+        (None, _) => Err(refused("the WHERE clause has a gap")),
     }
 }
 
@@ -296,5 +296,5 @@ fn exact(chronicle: &ChronicleDefinition, conjunct: &Expr) -> Result<TickRanges>
 fn refused(why: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "this DELETE is not supported")
         .with_detail(why.to_string())
-        .with_hint("events are deleted by ranges of time at the beginning or the end of a table: DELETE FROM t WHERE time < '2024-01-01'; or by position: TRIM t BEFORE GSN 100")
+        .with_hint("delete a range of time at the beginning or the end of a table: DELETE FROM t WHERE time < '2024-01-01'; or by position: TRIM t BEFORE GSN 100")
 }

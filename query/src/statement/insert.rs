@@ -97,7 +97,7 @@ pub fn adopt_with(insert: &mut Tree, outer: &Query) -> Result<()> {
             source.with = Some(with.clone());
             Ok(())
         }
-        _ => Err(Error::not_yet("WITH … INSERT whose source has a WITH of its own")),
+        _ => Err(Error::not_yet("WITH … INSERT with another WITH in the source")),
     }
 }
 
@@ -206,7 +206,7 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
     match other {
         // AFTER GSN accepts numbers and parameters, but no cast.
         Some(other) => Err(subscribe::no_position("AFTER GSN", &other)
-            .with_hint("write it without a fraction, or send a parameter of type bigint")),
+            .with_hint("write the number without a fraction, or send a parameter of type bigint")),
         None => Ok(after),
     }
 }
@@ -261,7 +261,10 @@ fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {
         || !tree.assignments.is_empty()
         || !tree.after_columns.is_empty();
     if foreign {
-        return Err(Error::new(ErrorKind::SyntaxError, "this form of INSERT is not PostgreSQL's"));
+        return Err(Error::new(
+            ErrorKind::SyntaxError,
+            "this form of INSERT does not exist in PostgreSQL",
+        ));
     }
     session.chronicle(name)
 }
@@ -323,15 +326,15 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
                 ),
             )
             .with_hint(match chronicle.collision {
-                Collision::Last => "there an event takes the place of the one with its key: leave ON CONFLICT out, or make a table with collision = 'first'",
-                _ => "there an event with a taken key moves to the next free time: leave ON CONFLICT out, or make a table with collision = 'first'",
+                Collision::Last => "a new event replaces the event with the same key: omit ON CONFLICT, or create a table with collision = 'first'",
+                _ => "an event with a taken key moves to the next free time: omit ON CONFLICT, or create a table with collision = 'first'",
             })),
         },
         OnConflictAction::DoUpdate(_) => Err(Error::new(
             ErrorKind::FeatureNotSupported,
             "ON CONFLICT DO UPDATE is not supported: events never change",
         )
-        .with_hint("in a table with collision = 'last', a plain INSERT takes the place of the event with the same key")),
+        .with_hint("in a table with collision = 'last', a plain INSERT replaces the event with the same key")),
     }
 }
 
@@ -490,7 +493,7 @@ impl Writer {
         let now = now.chronicle_by_id(planned.id).map(|now| now.schema_version);
         if now.is_some_and(|now| now < planned.schema_version) {
             return Err(Error::new(ErrorKind::FeatureNotSupported, crate::CACHED_PLAN_CHANGED)
-                .with_detail("ROLLBACK TO took back columns that the statement was planned with"));
+                .with_detail("ROLLBACK TO removed columns of the planned statement"));
         }
         session.transaction.check_target(planned)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
@@ -609,7 +612,7 @@ fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
         .with_hint("SET stratalog.producer = 'a UUID', or RESET stratalog.producer_sequence"));
     }
     let bad = |what: &str| {
-        Error::new(ErrorKind::InvalidParameterValue, format!("{what} is not set as it must be"))
+        Error::new(ErrorKind::InvalidParameterValue, format!("{what} has an invalid value"))
     };
     let producer = uuid::Uuid::parse_str(&text).map_err(|_| bad("stratalog.producer"))?;
     let sequence: u64 = sequence.parse().map_err(|_| bad("stratalog.producer_sequence"))?;

@@ -28,6 +28,6 @@ pub fn run(session: &Session, lock: &Lock) -> Result<Outcome> {
             ErrorKind::FeatureNotSupported,
             "LOCK TABLE is supported IN ACCESS SHARE MODE only: readers and writers never block each other",
         )
-        .with_hint("a block reads one snapshot without any lock; ACQUIRE CHRONICLE t EXCLUSIVE keeps others from writing")),
+        .with_hint("a block reads one snapshot without any lock; ACQUIRE CHRONICLE t EXCLUSIVE prevents writes of other sessions")),
     }
 }

@@ -81,8 +81,7 @@ impl Look for Groups {
             self.0 = Some(
                 Error::new(
                     ErrorKind::FeatureNotSupported,
-                    "ROLLUP, CUBE or GROUPING SETS over one of two names of the same expression \
-                     is not supported",
+                    "ROLLUP, CUBE or GROUPING SETS of an expression with two names is not supported",
                 )
                 .with_hint("group by the expression under one name"),
             );
@@ -132,12 +131,12 @@ fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {
             return Some(Error::new(ErrorKind::SyntaxError, message));
         }
         return match call.over.is_some() {
-            true if ordered => not_for("an ORDER BY of its own", "a function with OVER"),
+            true if ordered => not_for("a separate ORDER BY", "a function with OVER"),
             true if distinct && !planner.is_aggregate(&name) => {
                 not_for("DISTINCT", "window functions")
             }
             true if call.filter.is_some() && !planner.is_aggregate(&name) => {
-                not_for("FILTER", "window functions that are no aggregates")
+                not_for("FILTER", "window functions other than aggregates")
             }
             _ => None,
         };

@@ -203,7 +203,7 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         }
         Some(("Expected: )", found)) if found.eq_ignore_ascii_case("exclude") => {
             Error::not_yet("EXCLUDE in the frame of a window")
-                .with_hint("end the frame before the current row, or begin it after: ROWS BETWEEN … AND 1 PRECEDING")
+                .with_hint("end the frame before the current row, or begin the frame after the current row: ROWS BETWEEN … AND 1 PRECEDING")
         }
         Some((wanted, found)) => {
             Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{found}\""))

@@ -66,7 +66,7 @@ fn check_one(cte: &Cte, is_aggregate: &dyn Fn(&str) -> bool) -> Result<()> {
                 ErrorKind::FeatureNotSupported,
                 format!("{what} in a recursive query is not supported"),
             )
-            .with_hint("put it on the query that reads the recursive one"));
+            .with_hint("put the clause on the query that reads the recursive query"));
         }
     }
     term.check(right)

@@ -10,7 +10,7 @@ fn not_supported(message: &str) -> Error {
 /// UPDATE.
 pub fn update() -> Error {
     not_supported("UPDATE is not supported: events never change")
-        .with_hint("insert a new event; in a table with collision = 'last' it takes the place of the one with the same key and time")
+        .with_hint("insert a new event; in a table with collision = 'last' the new event replaces the event with the same key and time")
 }
 
 /// MERGE.
@@ -21,8 +21,8 @@ pub fn merge() -> Error {
 
 /// CREATE UNLOGGED TABLE.
 pub fn unlogged() -> Error {
-    not_supported("an unlogged table is not supported: the journal is where events are stored")
-        .with_hint("WITH (durability = 'relaxed') acknowledges events before they are synced")
+    not_supported("an unlogged table is not supported: events are stored in the journal")
+        .with_hint("WITH (durability = 'relaxed') acknowledges events before the sync to disk")
 }
 
 /// PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED.
@@ -30,7 +30,9 @@ pub fn two_phases() -> Error {
     not_supported(
         "a transaction in two phases is not supported: prepared transactions are disabled",
     )
-    .with_hint("COMMIT the block; stratalog.producer_sequence makes it safe to send it again")
+    .with_hint(
+        "COMMIT the block; with stratalog.producer_sequence, a repeated block is stored once",
+    )
 }
 
 /// The error of a statement that no part of the session executes.
@@ -44,7 +46,7 @@ pub fn error(statement: &Statement) -> Error {
         Statement::LISTEN { .. } | Statement::NOTIFY { .. } => Error::not_yet("LISTEN / NOTIFY"),
         Statement::CreateView(_) | Statement::AlterView { .. } => Error::not_yet("a view"),
         Statement::AlterIndex { .. } => Error::not_yet("an index")
-            .with_hint("time and key columns are indexed by the table's PRIMARY KEY"),
+            .with_hint("the PRIMARY KEY of the table indexes time and key columns"),
         Statement::CreateRole(_)
         | Statement::AlterRole { .. }
         | Statement::CreateUser(_)
@@ -56,7 +58,7 @@ pub fn error(statement: &Statement) -> Error {
         | Statement::CreateTrigger(_)
         | Statement::CreateMacro { .. } => Error::not_yet("a function, procedure or trigger"),
         Statement::CreateSequence { .. } => {
-            Error::not_yet("a sequence").with_hint("events are numbered by the system column _gsn")
+            Error::not_yet("a sequence").with_hint("the system column _gsn numbers events")
         }
         Statement::CreateType { .. } | Statement::CreateDomain(_) => Error::not_yet("CREATE TYPE"),
         Statement::CreateExtension(_) | Statement::DropExtension(_) => {
@@ -64,7 +66,7 @@ pub fn error(statement: &Statement) -> Error {
         }
         Statement::Analyze(_) | Statement::Vacuum(_) => {
             not_supported("VACUUM and ANALYZE are not needed: statistics are always exact")
-                .with_hint("CALL stratalog.compact('table') merges what a table has on disk")
+                .with_hint("CALL stratalog.compact('table') merges the files of a table")
         }
         Statement::LockTables { .. } => {
             not_supported("LOCK is not supported: readers and writers never block each other")

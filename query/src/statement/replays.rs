@@ -220,7 +220,7 @@ impl Expander<'_> {
                 _ => {
                     return Err(Error::new(
                         ErrorKind::FeatureNotSupported,
-                        format!("playback takes a number of events, not {part}"),
+                        format!("playback needs a number of events, not {part}"),
                     )
                     .with_hint("give the number, or a parameter: playback('cpu', $1)"));
                 }
@@ -304,7 +304,7 @@ fn constraint_of(constraint: &Expr) -> Result<Expr> {
             ErrorKind::UndefinedParameter,
             format!("there is no parameter ${number} in the text of a condition"),
         )
-        .with_hint("give the condition itself: replay('cpu', '[,)', usage > $1)"));
+        .with_hint("give the condition as an expression: replay('cpu', '[,)', usage > $1)"));
     }
     Ok(said)
 }
@@ -339,7 +339,7 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
         other => text_of(other).map(|text| vec![text]),
     };
     let texts = texts.ok_or_else(|| {
-        Error::new(ErrorKind::FeatureNotSupported, "replay takes ranges that are constants")
+        Error::new(ErrorKind::FeatureNotSupported, "the ranges of replay must be constants")
             .with_hint(
                 "replay('cpu', ARRAY['[2024-01-01, 2024-01-02)', 'tick [0, 100)', 'gsn [5, )']); \
                  for others, SELECT … WHERE … ORDER BY time",

@@ -70,9 +70,9 @@ pub fn take(query: &mut Query) -> Result<bool> {
     match walk::look(query, &mut Marks).is_break() {
         true => Err(Error::new(
             ErrorKind::SyntaxError,
-            "AS OF SEALED is for a whole query, and not for a part of it",
+            "AS OF SEALED applies to a whole query, not to a part of a query",
         )
-        .with_hint("write it behind everything else, LIMIT included")),
+        .with_hint("write AS OF SEALED at the end of the query, after LIMIT")),
         false => Ok(found),
     }
 }

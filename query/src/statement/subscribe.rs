@@ -90,9 +90,10 @@ pub async fn plan(
         return Err(never_sealed());
     }
     if !has_condition_only(&tree) {
-        let message = "SUBSCRIBE takes a condition, and nothing behind it";
-        return Err(Error::new(ErrorKind::SyntaxError, message)
-            .with_hint("who needs no more rows ends it; COPY and cursors take it as it is"));
+        let message = "SUBSCRIBE accepts a condition, and no further clause";
+        return Err(Error::new(ErrorKind::SyntaxError, message).with_hint(
+            "to stop, end the subscription; COPY and cursors accept SUBSCRIBE without a LIMIT",
+        ));
     }
     if let SetExpr::Select(select) = tree.body.as_mut()
         && let [TableWithJoins { relation: TableFactor::Table { name, .. }, .. }] =
@@ -190,7 +191,7 @@ pub async fn run(
         batch_rows_max: session.settings().batch_rows_max,
     };
     if session.transaction.catalog().is_some() {
-        return Err(Error::not_yet("SUBSCRIBE in a transaction block that defines something"));
+        return Err(Error::not_yet("SUBSCRIBE in a transaction block with definitions"));
     }
     let updates = session.store().subscribe(request)?;
     let schema = Arc::clone(&subscribe.schema);
@@ -408,31 +409,31 @@ fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Resu
         Some(ScalarValue::TimestampNanosecond(Some(value), _)) => Ok(at(i128::from(value))),
         _ => Err(Error::new(
             ErrorKind::InvalidColumnReference,
-            "SUBSCRIBE … FROM takes a constant or a parameter",
+            "SUBSCRIBE … FROM needs a constant or a parameter",
         )),
     }
 }
 
 /// The error of a position other than a whole number.
 pub(super) fn no_position(clause: &str, type_name: &str) -> Error {
-    let message = format!("{clause} takes a whole number, not {type_name}");
-    Error::new(ErrorKind::DatatypeMismatch, message).with_hint("cast it, as in 66.4::bigint")
+    let message = format!("{clause} needs a whole number, not {type_name}");
+    Error::new(ErrorKind::DatatypeMismatch, message)
+        .with_hint("cast the number, as in 66.4::bigint")
 }
 
 fn never_sealed() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "SUBSCRIBE … AS OF SEALED is not supported")
         .with_hint(
-            "events come in the order of commits, before they are sealed; \
-             SELECT … AS OF SEALED reads those that are",
+            "events arrive in the order of commits, before their ticks are sealed; SELECT … AS OF SEALED reads sealed events",
         )
 }
 
 fn refused() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
-        "WHERE of SUBSCRIBE takes conditions on the columns of its table",
+        "WHERE of SUBSCRIBE accepts conditions on the columns of the table",
     )
-    .with_hint("subscribe to the table, and look the rest up for what comes")
+    .with_hint("subscribe to the table, and query other tables for the received events")
 }
 
 fn never() -> Error {
@@ -440,6 +441,6 @@ fn never() -> Error {
 }
 
 fn no_table() -> Error {
-    Error::new(ErrorKind::WrongObjectType, "SUBSCRIBE takes a table of events")
-        .with_hint("system tables are computed when they are read")
+    Error::new(ErrorKind::WrongObjectType, "SUBSCRIBE needs a table of events")
+        .with_hint("system tables are computed at each read")
 }

@@ -24,7 +24,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             if modifier.is_some() || !statements.is_empty() {
                 return Err(Error::new(
                     ErrorKind::SyntaxError,
-                    "BEGIN takes transaction modes only",
+                    "BEGIN accepts only transaction modes",
                 ));
             }
             let modes = self::modes(modes)?.over(session.variables().default_modes());
@@ -219,7 +219,7 @@ pub fn modes(modes: &[TransactionMode]) -> Result<Named> {
                     ErrorKind::FeatureNotSupported,
                     "isolation level SERIALIZABLE is not supported",
                 )
-                .with_hint("a block can read one snapshot: REPEATABLE READ"));
+                .with_hint("use REPEATABLE READ: a block reads one snapshot"));
             }
             TransactionMode::IsolationLevel(level) => {
                 named.isolation = Some(match level {

@@ -32,9 +32,9 @@ pub fn check(statement: &Statement, before: &TextStyle, now: &TextStyle) -> Resu
     if !differs {
         return Ok(());
     }
-    let message = "the statement was prepared in another time zone, which its constants depend on";
+    let message = "the statement was prepared in another time zone, and its constants depend on the time zone";
     Err(Error::new(ErrorKind::FeatureNotSupported, message)
-        .with_hint("prepare the statement again, or write times with their zone"))
+        .with_hint("prepare the statement again, or write times with a zone"))
 }
 
 fn is_zoned(data_type: &DataType) -> bool {

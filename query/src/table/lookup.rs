@@ -153,7 +153,7 @@ async fn find(
     column: usize,
     memory: MemoryReservation,
 ) -> Result<(Found, usize)> {
-    let unfit = || to_datafusion(Error::internal("keys are looked up in what has none"));
+    let unfit = || to_datafusion(Error::internal("keys are looked up in a relation without keys"));
     let request = request_of(&leaf).ok_or_else(unfit)?;
     let declared = request.chronicle.columns.get(column).ok_or_else(unfit)?;
     let wanted = declared.column_type.arrow_type();

@@ -153,11 +153,11 @@ pub fn check_ticks(
 fn check(chronicle: &ChronicleDefinition, within: TickRange, tick: Option<Tick>) -> Result<()> {
     let Some(tick) = tick.filter(|tick| !within.contains(*tick)) else { return Ok(()) };
     let message = format!(
-        "new row of \"{}\" is outside of the part that this session has acquired",
+        "new row of \"{}\" is outside of the part acquired by this session",
         chronicle.name
     );
     Err(outside(chronicle, message)
-        .with_detail(format!("Its tick is {tick}, the part has ticks {within}.")))
+        .with_detail(format!("The row has tick {tick}, the part has ticks {within}.")))
 }
 
 /// The error of a removal by position in a session that may remove only the ticks `within`.
@@ -167,13 +167,13 @@ pub fn no_positions(chronicle: &ChronicleDefinition, within: TickRange) -> Error
         chronicle.name
     );
     outside(chronicle, message).with_detail(format!(
-        "What is before a position may have any tick, the part has ticks {within}."
+        "Events before a position may have any tick, the part has ticks {within}."
     ))
 }
 
 fn outside(chronicle: &ChronicleDefinition, message: String) -> Error {
     Error::new(ErrorKind::OutsideProjection, message)
-        .with_hint("acquire another part, or all of it, or RELEASE it")
+        .with_hint("acquire another part or the whole chronicle, or RELEASE the chronicle")
         .with_subject(chronicle.subject())
 }
 

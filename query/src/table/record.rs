@@ -83,7 +83,7 @@ impl LogScope {
 fn no_name(function: &str) -> Error {
     Error::new(
         ErrorKind::UndefinedFunction,
-        format!("{function} takes the name of a table as a constant"),
+        format!("{function} needs the name of a table as a constant"),
     )
     .with_hint(format!("SELECT * FROM {function}(…, 'cpu')"))
 }
@@ -175,7 +175,7 @@ impl TableProvider for RecordTable {
         let Some(gsn) = asked.next() else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
-                "read_record takes a position that is a constant or a parameter",
+                "the position of read_record must be a constant or a parameter",
             )
             .with_hint("SELECT * FROM read_record(42, 'cpu')");
             return Err(to_datafusion(error));
@@ -261,7 +261,7 @@ async fn read(
 fn deleted(chronicle: &ChronicleDefinition, gsn: Gsn) -> Error {
     Error::new(
         ErrorKind::EventsDeleted,
-        format!("events of \"{}\" with gsn {gsn} or about it were deleted", chronicle.name),
+        format!("events of \"{}\" with gsn {gsn} or near gsn {gsn} were deleted", chronicle.name),
     )
-    .with_detail("by DELETE, by TRIM, or because the table keeps them no longer")
+    .with_detail("by DELETE, by TRIM, or by the retention of the table")
 }

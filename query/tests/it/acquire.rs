@@ -123,7 +123,7 @@ async fn exclusive_locks_other_writers_out_at_every_door() {
     assert!(told.kind().is_retryable());
     let holder = db.session.process_id();
     let wanted = format!(
-        "chronicle \"t\" cannot be written to: session {holder} has acquired it EXCLUSIVE until 2024-01-01 01:00:00"
+        "chronicle \"t\" cannot be written to: session {holder} has acquired the chronicle EXCLUSIVE until 2024-01-01 01:00:00"
     );
     assert!(told.message().starts_with(&wanted), "{told}");
     let detail = told.detail().unwrap();
@@ -162,7 +162,7 @@ async fn exclusive_waits_for_transactions_that_have_written() {
         tag(&writer, "INSERT INTO t VALUES ('2024-01-01', 1)").await;
         let told = db.error("ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
         assert_eq!(told.kind(), ErrorKind::LockNotAvailable);
-        assert!(told.message().ends_with("writes to it"), "{told}");
+        assert!(told.message().ends_with("writes to the chronicle"), "{told}");
         let waiting = begun(&db.session, "ACQUIRE CHRONICLE t EXCLUSIVE").await;
         // The running transaction goes on; no other transaction can start a write.
         tag(&writer, "INSERT INTO t VALUES ('2024-01-01', 2)").await;

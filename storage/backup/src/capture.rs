@@ -45,7 +45,7 @@ pub async fn capture(source: &Source) -> Result<Captured> {
         Some(first) => events.into_iter().skip(first).collect(),
         // The floor was never set.
         None if held.floor() == Lsn(0) => events,
-        None => return Err(Error::internal("the journal's beginning was given up")),
+        None => return Err(Error::internal("the beginning of the journal was released")),
     };
     let disk = source.disk.as_ref();
     let clock = whole_file(disk, &source.directory.join("clock").join("clock"))?;

@@ -85,7 +85,7 @@ impl Content for InMemory {
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let range = range.start as usize..range.end as usize;
         if self.0.get(range.clone()).is_none() {
-            return Err(Error::internal("a part that is not there was to be read"));
+            return Err(Error::internal("a missing part was requested"));
         }
         Ok(self.0.slice(range))
     }

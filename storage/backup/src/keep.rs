@@ -93,7 +93,7 @@ pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> 
     if list.name != name {
         return Err(Error::new(
             ErrorKind::DataCorrupted,
-            format!("the list {} is that of {}", place.place(&at), list.name),
+            format!("the list {} belongs to {}", place.place(&at), list.name),
         ));
     }
     Ok(list)

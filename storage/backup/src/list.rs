@@ -68,20 +68,20 @@ impl List {
     pub fn decode(bytes: &[u8], place: &str) -> Result<Self> {
         let damaged = |what: &str| {
             Error::new(ErrorKind::DataCorrupted, format!("the list {place} is damaged: {what}"))
-                .with_hint("choose another backup with --backup; remove this list by hand if it shall not be kept")
+                .with_hint("choose another backup with --backup; remove an unwanted list by hand")
         };
-        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("the list is not text"))?;
         let (body, last) = text
             .strip_suffix('\n')
             .and_then(|text| text.rsplit_once('\n'))
-            .ok_or_else(|| damaged("it is cut off"))?;
+            .ok_or_else(|| damaged("the list is cut off"))?;
         let checksum = crc32c::crc32c_append(crc32c::crc32c(body.as_bytes()), b"\n");
         if last != format!("crc32c {checksum:08x}") {
-            return Err(damaged("its checksum does not match"));
+            return Err(damaged("the checksum does not match"));
         }
         let mut lines = body.splitn(3, '\n');
         if lines.next() != Some(MAGIC) {
-            return Err(damaged("this is no list of a backup"));
+            return Err(damaged("the file is not the list of a backup"));
         }
         let version = lines.next().and_then(|line| line.strip_prefix("version ")?.parse().ok());
         match version {
@@ -91,9 +91,9 @@ impl List {
                     ErrorKind::ObjectNotInPrerequisiteState,
                     format!("the backup {place} has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"),
                 )
-                .with_hint("use the version of Stratalog that wrote it, or a newer one"));
+                .with_hint("use the version of Stratalog that wrote the backup, or a newer version"));
             }
-            None => return Err(damaged("it has no version")),
+            None => return Err(damaged("the list has no version")),
         }
         serde_json::from_str(lines.next().unwrap_or_default())
             .map_err(|error| damaged(&error.to_string()))

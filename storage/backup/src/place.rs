@@ -61,7 +61,7 @@ impl Place {
         let invalid = |what: &str| {
             Error::new(
                 ErrorKind::InvalidParameterValue,
-                format!("\"{}\" is no place of backups: {what}", without_secrets(url)),
+                format!("\"{}\" is not a place for backups: {what}", without_secrets(url)),
             )
             .with_hint("write a path, file:///path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
         };
@@ -74,7 +74,7 @@ impl Place {
         let parsed = url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
         if parsed.scheme() == "file" {
             let path = parsed.to_file_path();
-            let path = path.map_err(|()| invalid("its path is not that of a local file"))?;
+            let path = path.map_err(|()| invalid("the path is not a local path"))?;
             return Ok(Self::folder(Arc::clone(disk), &path));
         }
         Ok(Self::objects(Objects::from_url(url, environment(), "file of a backup", settings)?))
@@ -126,7 +126,7 @@ impl Place {
                 }
                 let lock =
                     disk.lock(&folder.join(LOCAL_LOCK)).map_err(|error| match error.kind() {
-                        io::ErrorKind::WouldBlock => self.in_use("another process uses it"),
+                        io::ErrorKind::WouldBlock => self.in_use("another process uses the place"),
                         _ => Error::io(format!("cannot lock {}", folder.display()), error),
                     })?;
                 Ok(PlaceGuard(Guard::Local(lock)))
@@ -139,11 +139,11 @@ impl Place {
         Error::new(
             ErrorKind::ObjectInUse,
             format!(
-                "a backup to {}, or a removal of backups there, is under way: {what}",
+                "a backup to {}, or a removal of backups at this place, is running: {what}",
                 self.root()
             ),
         )
-        .with_hint("wait until it has ended, and try again")
+        .with_hint("wait for the end of the other command, and try again")
     }
 
     async fn lock_remote(&self, objects: &Arc<Objects>) -> Result<PlaceGuard> {
@@ -164,7 +164,7 @@ impl Place {
                 let silent_ms = now_ms.saturating_sub(lock_ms);
                 if silent_ms < STALE_MS {
                     return Err(self.in_use(&format!(
-                        "its lock was renewed {} s ago; one that was killed is passed over after {} minutes",
+                        "the lock was renewed {} s ago; the lock of a killed process expires after {} minutes",
                         silent_ms / 1000,
                         STALE_MS / 60_000
                     )));
@@ -172,7 +172,7 @@ impl Place {
                 objects.remove(REMOTE_LOCK).await?;
             }
         }
-        Err(self.in_use("several others want it"))
+        Err(self.in_use("several other processes request the lock"))
     }
 
     /// Stores a complete file durably under a free name; `false` if the name is taken. Only with
@@ -343,9 +343,9 @@ impl PlaceGuard {
         }
         Err(Error::new(
             ErrorKind::ObjectInUse,
-            format!("somebody else took the lock of the backups in {}", objects.root()),
+            format!("another process took the lock of the backups in {}", objects.root()),
         )
-        .with_hint("this process stood still for long; run it again"))
+        .with_hint("this process was suspended for a long time; run the command again"))
     }
 
     /// Releases the lock.
@@ -357,7 +357,7 @@ impl PlaceGuard {
                 let found = read_all(&objects, REMOTE_LOCK).await;
                 let ours = found.is_ok_and(|found| found.is_some_and(|found| found == token));
                 if ours && let Err(error) = objects.remove(REMOTE_LOCK).await {
-                    tracing::warn!(%error, "the lock of the backups is left, and passed over after 15 minutes");
+                    tracing::warn!(%error, "the lock of the backups could not be removed; the lock expires after 15 minutes");
                 }
             }
         }

@@ -93,7 +93,8 @@ pub async fn restore(
     let folders = BTreeSet::new();
     let mut restoring = Restoring { place, disk, directory, manifest, watch, folders };
     let format = list.files.iter().find(|file| file.path == FORMAT);
-    let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
+    let format = format
+        .ok_or_else(|| damaged(&place.root(), "the list of the backup names no file FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
     for (name, bytes) in own {
         let path = directory.join(name);
@@ -125,9 +126,9 @@ async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
         let what = backup.map_or("no backup".to_string(), |name| format!("no backup \"{name}\""));
         return Err(Error::new(
             ErrorKind::UndefinedObject,
-            format!("there is {what} in {}", place.root()),
+            format!("{what} exists in {}", place.root()),
         )
-        .with_hint("\"stratalog backups --from URL\" lists those that are there"));
+        .with_hint("\"stratalog backups --from URL\" lists the existing backups"));
     };
     keep::read(place, name, *bytes).await
 }
@@ -139,8 +140,8 @@ fn begin(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Box<dyn Send + Sync>>
     let names = disk.list(directory).map_err(failed)?;
     if let Some(name) = names.iter().find(|name| !HARMLESS.contains(&name.as_str())) {
         let what = match name.as_str() {
-            RESTORING => "it holds what a restore that was interrupted left".to_string(),
-            name => format!("it holds \"{name}\""),
+            RESTORING => "the directory contains files of an interrupted restore".to_string(),
+            name => format!("the directory contains \"{name}\""),
         };
         return Err(not_empty(&what, &directory.display().to_string()));
     }
@@ -158,12 +159,12 @@ fn not_empty(what: &str, place: &str) -> Error {
         ErrorKind::ObjectNotInPrerequisiteState,
         format!("cannot restore into {place}: {what}"),
     )
-    .with_hint("choose an empty or a new one, or remove what is there; nothing was touched")
+    .with_hint("choose an empty or a new directory, or remove the files; nothing was changed")
 }
 
 fn check_room(disk: &dyn Disk, directory: &Path, list: &List) -> Result<()> {
     let failed =
-        |error| Error::io(format!("cannot see the room of {}", directory.display()), error);
+        |error| Error::io(format!("cannot read the free space of {}", directory.display()), error);
     let free = disk.free_bytes(directory).map_err(failed)?;
     let needed: u64 = list.files.iter().map(|file| file.restored_bytes).sum();
     if needed <= free {
@@ -171,10 +172,10 @@ fn check_room(disk: &dyn Disk, directory: &Path, list: &List) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::DiskFull,
-        format!("the disk of {} has no room for the backup", directory.display()),
+        format!("the disk of {} has too little free space for the backup", directory.display()),
     )
-    .with_detail(format!("{free} bytes are free; it needs {needed}"))
-    .with_hint("make room, or restore to another disk"))
+    .with_detail(format!("{free} bytes are free; the backup needs {needed}"))
+    .with_hint("free space on the disk, or restore to another disk"))
 }
 
 struct Restoring<'a> {
@@ -213,7 +214,10 @@ impl Restoring<'_> {
         let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
         let first = path.components().next().and_then(|part| part.as_os_str().to_str());
         if !plain || !first.is_some_and(|first| FOLDERS.contains(&first)) {
-            let what = format!("its list names \"{}\", which is no file of a database", file.path);
+            let what = format!(
+                "the list of the backup names \"{}\", which is not a file of a database",
+                file.path
+            );
             return Err(damaged(&self.place.root(), &what));
         }
         Ok(self.directory.join(path))
@@ -247,7 +251,7 @@ impl Restoring<'_> {
             take(range.start, &bytes)?;
         }
         if checksum != file.checksum {
-            let what = format!("its checksum does not match; it would be {}", file.path);
+            let what = format!("the checksum does not match; the file would be {}", file.path);
             return Err(hinted(damaged(&self.place.place(&name), &what)));
         }
         Ok(())
@@ -279,7 +283,10 @@ impl Restoring<'_> {
             checksum = crc32c::crc32c_append(checksum, &shelf.read(name, range).await?);
         }
         if checksum != file.checksum {
-            return Err(damaged(&shelf.place(name), "it does not read back as it was written"));
+            return Err(damaged(
+                &shelf.place(name),
+                "the bytes read back differ from the written bytes",
+            ));
         }
         match self.disk.remove_file(&path) {
             // A shelf on the same disk has renamed the file.
@@ -305,7 +312,9 @@ impl Restoring<'_> {
 }
 
 fn hinted(error: Error) -> Error {
-    error.with_hint("choose another backup with --backup; the directory is not complete: remove it")
+    error.with_hint(
+        "choose another backup with --backup; the directory is incomplete: remove the directory",
+    )
 }
 
 /// Sets the length of a new file, and reserves the disk space if the file system can.

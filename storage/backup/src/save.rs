@@ -98,7 +98,9 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
         let files = list.files.len();
         return Err(Error::new(
             ErrorKind::LimitExceeded,
-            format!("a backup of {files} files is too large: its list could not be read"),
+            format!(
+                "a backup of {files} files is too large: the list of the backup would be unreadable"
+            ),
         )
         .with_hint("CALL stratalog.compact brings tables into fewer files"));
     }
@@ -106,7 +108,7 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
     if !place.put(&name, &InMemory(text.clone())).await? {
         return Err(Error::new(
             ErrorKind::ObjectInUse,
-            format!("there is a backup {} already", list.name),
+            format!("the backup {} already exists", list.name),
         ));
     }
     let whole = async {
@@ -117,7 +119,7 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
         match list.files.iter().find(|file| there.get(&file.object) != Some(&file.bytes)) {
             Some(file) => {
                 let file = place.place(&format!("{FILES}/{}", file.object));
-                Err(damaged(&file, "it was removed or changed while the backup was made"))
+                Err(damaged(&file, "the file was removed or changed during the backup"))
             }
             None => Ok(()),
         }
@@ -298,7 +300,7 @@ impl Store<'_> {
         }
         let summed = Summed::new(content, self.watch);
         if !self.place.put(&name, &summed).await? {
-            return Err(damaged(&self.place.place(&name), "it came from somewhere else"));
+            return Err(damaged(&self.place.place(&name), "the file is from another source"));
         }
         let checksum = summed.checksum()?;
         let found = self.place.checksum(&name, bytes).await;
@@ -313,7 +315,7 @@ impl Store<'_> {
 }
 
 fn unfaithful(place: &str) -> Error {
-    damaged(place, "it does not read back as it was written")
+    damaged(place, "the bytes read back differ from the written bytes")
         .with_hint("check the disk and the memory of the machine, or the object store")
 }
 

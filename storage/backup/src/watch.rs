@@ -44,7 +44,7 @@ impl Watch {
                 ErrorKind::QueryCanceled,
                 "canceling statement due to user request",
             )
-            .with_detail("what the backup has stored so far is used by the next one"));
+            .with_detail("the next backup uses the files stored by this backup"));
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Budget {
         Error::new(
             ErrorKind::OutOfMemory,
             format!(
-                "the memory budget for events is used up: {used} of {} bytes in use, {wanted} more wanted",
+                "the memory budget for events is used up: {used} of {} bytes in use, {wanted} more needed",
                 self.bytes_max
             ),
         )

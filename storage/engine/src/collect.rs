@@ -231,7 +231,7 @@ pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<M
 /// Removes doomed stories. Not while other moves wait: the store may be remote and slow.
 pub async fn remove_doomed(files: &Files) {
     if let Err(error) = files.shelves.stories.remove_doomed().await {
-        tracing::warn!(%error, "stories that are of no use are left for later");
+        tracing::warn!(%error, "cannot remove unused stories; the server tries again later");
     }
 }
 

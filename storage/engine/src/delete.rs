@@ -59,8 +59,8 @@ pub async fn delete(
                 definition.name
             ),
         )
-        .with_detail(format!("{before} events lie before the range and {after} behind it"))
-        .with_hint("a chronicle is append-only: extend the range to one of its ends"));
+        .with_detail(format!("{before} events are before the range and {after} events are after the range"))
+        .with_hint("a chronicle is append-only: extend the range to the beginning or the end of the chronicle"));
     }
     let there = if range.is_empty() { Found::NOTHING } else { found(range).await? };
     if there.rows == 0 {

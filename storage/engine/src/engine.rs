@@ -601,7 +601,7 @@ fn aside<T: Send + 'static, F: Future<Output = Result<T>>>(
     Box::pin(async move {
         let runtime = tokio::runtime::Handle::current();
         let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
-        done.unwrap_or_else(|error| Err(Error::internal(format!("a move broke off: {error}"))))
+        done.unwrap_or_else(|error| Err(Error::internal(format!("a move failed: {error}"))))
     })
 }
 
@@ -610,7 +610,7 @@ fn dropped() -> Error {
         ErrorKind::UndefinedTable,
         "the table was dropped before the statement was committed",
     )
-    .with_detail("the statement left no row in that table")
+    .with_detail("the statement stored no row in the table")
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Drop for Grapher {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the grapher broke");
+            tracing::error!("the grapher panicked");
         }
         if let Some(core) = self.core.upgrade() {
             core.relief.end();
@@ -136,7 +136,7 @@ impl Work {
             let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core, all, settled)));
             let turn = catch_unwind(work).unwrap_or_else(|_| {
                 core.moves.break_off(core.clock.as_ref());
-                Err(Error::internal("a move broke off"))
+                Err(Error::internal("a move failed"))
             });
             core.relief.turn_ends(&turn);
             self.again = all && matches!(turn, Ok(Some(Turn { useful: true })));
@@ -149,7 +149,7 @@ impl Work {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!(%error, "events stay where they are for now");
+                    tracing::error!(%error, "the events stay in their tier for now");
                     self.rests = RESTS;
                 }
             }
@@ -171,7 +171,7 @@ impl Work {
         });
         match catch_unwind(work) {
             // A query of the story reports the error.
-            Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded beforehand"),
+            Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded in advance"),
             Ok(Ok(())) => {}
             Err(_) => self.warm = Warm::default(),
         }
@@ -222,7 +222,7 @@ async fn tidy(
             Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
             // A chronicle with files out of reach does not keep other chronicles waiting.
             Err(error) => {
-                tracing::error!(chronicle = %id, %error, "events stay where they are for now");
+                tracing::error!(chronicle = %id, %error, "the events stay in their tier for now");
                 failed = failed.and(Err(error));
             }
         }

@@ -79,7 +79,7 @@ impl Drop for JournalHold {
         if let Some(before) = before
             && let Err(error) = self.0.log.release(before)
         {
-            tracing::warn!(%error, "segments of the journal that are of no use are left for later");
+            tracing::warn!(%error, "cannot remove unused segments of the journal; the server tries again later");
         }
     }
 }

@@ -121,11 +121,11 @@ impl Manifest {
             Ok(first) => {
                 self.current.lock().edits = 0;
                 if let Err(error) = self.log.release(first) {
-                    tracing::warn!(%error, "old edits of the manifest are kept");
+                    tracing::warn!(%error, "cannot remove old edits of the manifest; the server tries again later");
                 }
             }
             // The edits hold the same state.
-            Err(error) => tracing::warn!(%error, "the manifest was not summed up"),
+            Err(error) => tracing::warn!(%error, "cannot write a snapshot of the manifest"),
         }
     }
 

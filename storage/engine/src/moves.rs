@@ -68,7 +68,7 @@ impl Moves {
     pub fn break_off(&self, clock: &dyn Clock) {
         for moved in self.0.lock().moves.iter_mut().filter(|moved| moved.ended_ns.is_none()) {
             moved.ended_ns = Some(clock.now_ns());
-            moved.error = Some("it broke off".to_string());
+            moved.error = Some("the move failed".to_string());
         }
     }
 

@@ -159,7 +159,7 @@ fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
         if gsn < last && !core.dropped.lock().contains_key(id) {
             return Err(Error::new(
                 ErrorKind::DataCorrupted,
-                format!("the journal ends at gsn {gsn}, and pieces go on to {last}"),
+                format!("the journal ends at gsn {gsn}, but pieces continue to {last}"),
             )
             .with_hint("restore the directory of the journal from a backup"));
         }
@@ -240,9 +240,9 @@ fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
         None => error,
         Some(latest) => error
             .with_detail(format!(
-                "the manifest knows of files up to number {last_piece}, and there is one with number {latest}: most likely an older copy of the manifest was put in place of the newest, and this file was merged into a later one"
+                "the manifest contains files up to number {last_piece}, but a file with number {latest} exists: most likely an older copy of the manifest replaced the newest copy, and this file was merged into a later file"
             ))
-            .with_hint("restore the newest manifest; or restore all of the data directory from one backup"),
+            .with_hint("restore the newest manifest; or restore the whole data directory from one backup"),
     }
 }
 
@@ -254,11 +254,11 @@ async fn within_reach(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u6
         Ok(Ok(files)) => return Ok(Some(files)),
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionFailure => error.to_string(),
         Ok(Err(error)) => return Err(error),
-        Err(_) => format!("there is no answer within {} s", REACH_MAX.as_secs()),
+        Err(_) => format!("no answer within {} s", REACH_MAX.as_secs()),
     };
     tracing::warn!(
         %error,
-        "stories are out of reach: they are not looked for now, and queries that need them fail"
+        "stories are unreachable: stories are not checked now, and queries of stories fail"
     );
     Ok(None)
 }
@@ -338,5 +338,5 @@ fn stopped() -> Error {
 
 fn panicked() -> Error {
     Error::new(ErrorKind::DataCorrupted, "a frame of the journal cannot be decoded")
-        .with_detail("decoding it panicked; its checksum is right")
+        .with_detail("the decoder panicked; the checksum of the frame is correct")
 }

@@ -138,7 +138,7 @@ impl Core {
 fn no_room(refused: &Error) -> Error {
     Error::new(
         ErrorKind::DiskFull,
-        "the memory budget for events is used up, and they cannot move out: the disk is full",
+        "the memory budget for events is used up, and events cannot move into tablets: the disk is full",
     )
     .with_detail(refused.message().to_string())
     .with_hint("free disk space; nothing of this statement was kept, and a restart is not needed")

@@ -31,7 +31,7 @@ impl Core {
                     .renew_worn(&chronicle)
                     .and_then(|()| self.merge_small(&chronicle, Version::tail))
             {
-                tracing::error!(chronicle = %id, %error, "small batches stay unmerged");
+                tracing::error!(chronicle = %id, %error, "cannot merge small batches");
             }
         }
     }

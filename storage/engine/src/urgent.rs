@@ -67,7 +67,7 @@ pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) 
             Ok(None | Some(Turn { useful: true })) => {}
             Ok(Some(Turn { useful: false })) => rests = RESTS,
             Err(error) => {
-                tracing::error!(%error, "events stay in the journal for now");
+                tracing::error!(%error, "cannot move events into tablets; the events stay in the journal for now");
                 rests = RESTS;
             }
         }

@@ -30,7 +30,7 @@ use crate::{
 const SEARCH_BYTES: usize = 1 << 20;
 
 /// The message for a place without a frame.
-const ZEROS: &str = "there are zeros instead";
+const ZEROS: &str = "found zeros instead";
 
 /// The part of a journal to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,7 +230,7 @@ impl Check<'_> {
             let Some(segment) = segment else { continue };
             let first = segment.header.first_lsn;
             if first < previous || *number == SegmentId(1) && first != Lsn(1) {
-                let what = "its header does not follow the segment before";
+                let what = "the header does not follow the previous segment";
                 let error = tail::damaged(&segment.path, 0, first, None, what);
                 self.fault(segment.path.clone(), error, None)?;
             }
@@ -291,7 +291,7 @@ impl Check<'_> {
             return self.fault(segment.path.clone(), error, Some(lost));
         }
         if walk.checksum.is_some_and(|checksum| checksum != next.header.previous_checksum) {
-            let what = "it was written after another segment than the one before it";
+            let what = "the segment was written after another segment than the previous segment";
             let error = tail::damaged(&next.path, 0, walk.expected, None, what);
             self.fault(next.path.clone(), error, None)?;
         }
@@ -351,16 +351,16 @@ impl Check<'_> {
             && header.lsn == walk.expected
         {
             let frame = frame_of(header, Bytes::new());
-            let what = "the checksum of its payload does not match";
+            let what = "the checksum of the payload does not match";
             self.lose(walk, offset, Some(Lsn(header.lsn.0 + 1)), frame, what)?;
             walk.reader.resume_at(offset + header.extent());
             return Ok(true);
         }
         let what = match stop {
             Stop::Blank => ZEROS,
-            Stop::Unknown => "a record of a kind that this version does not know",
-            Stop::Overrun(_) => "a frame that is longer than its segment",
-            _ => "the checksum of its header does not match",
+            Stop::Unknown => "a record of a kind unknown to this version",
+            Stop::Overrun(_) => "a frame longer than its segment",
+            _ => "the checksum of the header does not match",
         };
         let found = walk.next_header(offset + frame::ALIGNMENT)?;
         match found {

@@ -38,7 +38,7 @@ pub(crate) fn verify(place: &Place, extent: &Extent) -> Result<()> {
     let name = extent.path.file_name().unwrap_or_default().to_string_lossy();
     let wrong = |what| Err(damaged(&extent.path, 0, extent.first, None, what));
     let Some(number) = segment::parse_name(&name) else {
-        return wrong("its name is no segment's");
+        return wrong("the name is not the name of a segment");
     };
     let segment = recovery::read_header(place, number)?;
     let failed = |error| tail::unreadable(&extent.path, error);

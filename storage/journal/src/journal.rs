@@ -160,7 +160,7 @@ impl Journal {
             if run.expected.0 == self.tail.last.0 + 1 && offset >= self.tail.offset {
                 return Ok(());
             }
-            let what = "it could be read when the journal was opened";
+            let what = "the segment was readable when the journal was opened";
             let last = Some(self.tail.last);
             return Err(tail::damaged(&segment.path, offset, run.expected, last, what));
         };
@@ -170,7 +170,7 @@ impl Journal {
             return Err(tail::damaged(&segment.path, offset, run.expected, last, what));
         }
         if run.checksum != next.header.previous_checksum {
-            let what = "it was written after another segment than the one before it";
+            let what = "the segment was written after another segment than the previous segment";
             return Err(tail::damaged(&next.path, 0, run.expected, None, what));
         }
         Ok(())
@@ -261,9 +261,9 @@ fn check_size(payload_bytes: u64, settings: &JournalSettings) -> Result<()> {
     Err(Error::new(
         ErrorKind::LimitExceeded,
         format!(
-            "a row of {payload_bytes} bytes is larger than the {} bytes that one may have",
+            "a row of {payload_bytes} bytes is larger than the maximum of {} bytes",
             settings.frame_bytes_max
         ),
     )
-    .with_hint("keep large values elsewhere, and store where they are"))
+    .with_hint("store large values elsewhere, and store their location in the row"))
 }

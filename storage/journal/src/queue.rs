@@ -237,7 +237,7 @@ impl Shared {
         if let Some(reason) = &state.poisoned {
             let message = format!("the journal {directory} has stopped for good: {reason}");
             return Some(Error::new(ErrorKind::Io, message).with_hint(
-                "check the disk and the system's log, then restart the server; what was acknowledged is kept",
+                "check the disk and the system's log, then restart the server; acknowledged rows are kept",
             ));
         }
         state
@@ -257,7 +257,7 @@ impl Shared {
         self.unchecked.store(0, Ordering::Relaxed);
         let Place { disk, directory, settings } = &self.place;
         let free = disk.free_bytes(directory).map_err(|error| {
-            Error::io(format_args!("cannot see the free space of {}", directory.display()), error)
+            Error::io(format_args!("cannot read the free space of {}", directory.display()), error)
         })?;
         let full = free < settings.free_bytes_min.saturating_add(wanted);
         if full != (wanted > 0) {
@@ -265,9 +265,9 @@ impl Shared {
             self.wanted_free.store(wanted, Ordering::Relaxed);
             let directory = directory.display();
             if full {
-                tracing::error!(%directory, free, "disk full: appends are refused until there is room");
+                tracing::error!(%directory, free, "disk full: appends are refused until space is free");
             } else {
-                tracing::info!(%directory, free, "the disk has room again");
+                tracing::info!(%directory, free, "the disk has free space again");
             }
         }
         if full {

@@ -34,7 +34,7 @@ pub(crate) struct Recovered {
 /// Makes the directory if missing, and takes its lock.
 pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
     let directory = &place.directory;
-    let failed = |error| Error::io(format_args!("cannot make {}", directory.display()), error);
+    let failed = |error| Error::io(format_args!("cannot create {}", directory.display()), error);
     place.disk.create_dir_all(directory).map_err(failed)?;
     let path = place.path(segment::LOCK_NAME);
     place.disk.lock(&path).map_err(|error| match error.kind() {
@@ -76,8 +76,8 @@ pub(crate) fn check_there(place: &Place) -> Result<()> {
 /// The error for a lost journal: the journal existed, and nothing remains.
 pub(crate) fn lost(what: String) -> Error {
     Error::new(ErrorKind::DataCorrupted, what)
-        .with_detail("it was made together with the data directory, and has had a segment since")
-        .with_hint("restore its directory from a backup")
+        .with_detail("the directory of the journal was created with the data directory, and has contained a segment since")
+        .with_hint("restore the directory from a backup")
 }
 
 /// Recovers the journal of a locked directory, or makes a new journal if allowed.
@@ -110,7 +110,7 @@ pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Reco
             offset = tail.offset,
             bytes = tail.torn_end - tail.offset,
             last_lsn = tail.last.0,
-            "cut a torn tail, which no acknowledged durable frame is part of"
+            "cut a torn tail without acknowledged durable frames"
         );
     }
     let continuation = match segments.as_slice() {
@@ -165,11 +165,11 @@ pub(crate) fn foreign(directory: &Path, name: &str) -> Error {
     Error::new(
         ErrorKind::ObjectNotInPrerequisiteState,
         format!(
-            "the journal directory {} holds \"{name}\", which is not a file of Stratalog",
+            "the journal directory {} contains \"{name}\", which is not a file of Stratalog",
             directory.display()
         ),
     )
-    .with_hint("check that the data directory is the right one, then move that file elsewhere")
+    .with_hint("check that the data directory is correct, then move the file elsewhere")
 }
 
 pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
@@ -195,22 +195,22 @@ pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
         .with_hint("restore the file from a backup"))
     };
     if header.number != number {
-        return damaged(format!("its header says that it is segment {}", header.number));
+        return damaged(format!("the header has segment number {}", header.number));
     }
     if header.partition != place.settings.partition {
         return damaged(format!(
-            "it belongs to partition {}, not {}",
+            "the segment belongs to partition {}, not {}",
             header.partition, place.settings.partition
         ));
     }
     if header.preallocated > len {
         return damaged(format!(
-            "it has {len} bytes instead of {}, so frames from offset {len} on may be lost",
+            "the segment has {len} bytes instead of {}, so frames from offset {len} on may be lost",
             header.preallocated
         ));
     }
     if header.first_lsn == Lsn(0) {
-        return damaged("its first lsn is 0".to_string());
+        return damaged("the first lsn is 0".to_string());
     }
     // No frame was ever written behind the preallocated room.
     let bytes = if header.preallocated > 0 { header.preallocated } else { len };
@@ -240,10 +240,10 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
     for (number, found) in (first..).map(SegmentId).zip(segments) {
         if found.header.number != number {
             let error = missing(&place.path(&segment::file_name(number)));
-            let there = format!("segment {} is there", found.path.display());
+            let there = format!("segment {} exists", found.path.display());
             return Err(error.with_detail(match beginning {
                 Beginning::At(lsn) if oldest.first_lsn > lsn => format!(
-                    "{there}, which begins at frame {}; the manifest needs frame {lsn}: a segment is lost, or an older copy of the manifest was put in place of the newest",
+                    "{there}, and begins at frame {}; the manifest needs frame {lsn}: a segment is lost, or an older copy of the manifest replaced the newest copy",
                     oldest.first_lsn
                 ),
                 _ => there,
@@ -251,7 +251,7 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
         }
         let first = found.header.first_lsn;
         if first < previous_lsn || number == SegmentId(1) && first != Lsn(1) {
-            let what = "its header does not follow the segment before";
+            let what = "the header does not follow the previous segment";
             return Err(tail::damaged(&found.path, 0, first, None, what));
         }
         previous_lsn = first;
@@ -321,7 +321,7 @@ fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io
     let cut = tail.torn_end > tail.offset && !sabotaged!(place.settings, TornTailKept);
     let len = file.len()?;
     if len > last.bytes {
-        tracing::warn!(segment = %last.path.display(), bytes = len - last.bytes, "cut what was appended to a segment");
+        tracing::warn!(segment = %last.path.display(), bytes = len - last.bytes, "cut bytes that were appended to a segment");
         file.set_len(last.bytes)?;
     }
     if cut {

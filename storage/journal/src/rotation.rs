@@ -128,7 +128,7 @@ pub(crate) fn adopt(
 /// The fault for a segment that could not be made; the journal is unharmed.
 pub(crate) fn refused(path: &Path, error: io::Error) -> Fault {
     let full = error.kind() == io::ErrorKind::StorageFull;
-    let error = Error::io(format_args!("cannot make journal segment {}", path.display()), error);
+    let error = Error::io(format_args!("cannot create journal segment {}", path.display()), error);
     Fault::Refused(if full {
         error.with_hint("free space on the disk; nothing else is needed")
     } else {

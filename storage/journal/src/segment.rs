@@ -81,13 +81,13 @@ impl SegmentHeader {
         }
         let stored = u32::from_le_bytes(*checksum);
         if crc32c::crc32c(body) != stored {
-            return damaged("the checksum of its header does not match");
+            return damaged("the checksum of the header does not match");
         }
         let mut fields = body;
         let mut magic = [0; 8];
         fields.copy_to_slice(&mut magic);
         if &magic != MAGIC {
-            return damaged("this is no journal segment");
+            return damaged("the file is not a journal segment");
         }
         let version = fields.get_u32_le();
         if version != FORMAT_VERSION {
@@ -98,7 +98,7 @@ impl SegmentHeader {
                     path.display()
                 ),
             )
-            .with_hint("start the version of Stratalog that wrote it, or a newer one"));
+            .with_hint("start the version of Stratalog that wrote the segment, or a newer version"));
         }
         fields.advance(4);
         let partition = PartitionId(fields.get_u16_le());

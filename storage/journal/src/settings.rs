@@ -79,7 +79,7 @@ impl JournalSettings {
         }
         if self.segment_bytes_max < segment::HEADER_BYTES + frame_max + frame::HEADER_BYTES {
             return invalid(format!(
-                "segment_bytes = {} must be at least {}, so that the largest frame fits",
+                "segment_bytes = {} must be at least {}, to contain the largest frame",
                 self.segment_bytes_max,
                 segment::HEADER_BYTES + frame_max + frame::HEADER_BYTES
             ));
@@ -92,7 +92,7 @@ impl JournalSettings {
             ));
         }
         if self.group_bytes_max == 0 {
-            return invalid("a group of frames must have room for one".to_string());
+            return invalid("a group of frames must have room for one frame".to_string());
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ pub(crate) fn follow(
                     return Err(damaged(&segment.path, offset, expected, None, &what));
                 }
                 if continued.is_some() {
-                    let what = "a record follows the one that ends the segment";
+                    let what = "a record follows the last record of the segment";
                     return Err(damaged(&segment.path, offset, expected, None, what));
                 }
                 visit(&header, offset, payload)?;
@@ -226,18 +226,18 @@ fn judge(
         let last = beyond.first.map(|lsn| Lsn(lsn.0.saturating_sub(1).max(run.expected.0)));
         let error = damaged(&segment.path, offset, run.expected, last, what);
         Err(error.with_hint(format!(
-            "restore the file from a backup; or give up frame {} and all that follow: truncate -s {offset} FILE && truncate -s {} FILE",
+            "restore the file from a backup; or give up frame {} and all following frames: truncate -s {offset} FILE && truncate -s {} FILE",
             run.expected, segment.bytes
         )))
     };
     if beyond.durable >= run.expected {
-        return damaged("a later record says that it was durable");
+        return damaged("a later record proves that the frame was durable");
     }
     let followed = beyond.first.is_some();
     let torn = match &run.stop {
-        Stop::Unknown => return damaged("a record of a kind that this version does not know"),
+        Stop::Unknown => return damaged("a record of a kind unknown to this version"),
         Stop::Overrun(_) if segment.header.preallocated > 0 => {
-            return damaged("a frame that is longer than its segment");
+            return damaged("a frame longer than its segment");
         }
         Stop::Overrun(_) => true,
         Stop::Blank => !followed || has_blank_sector(file, offset, offset + SECTOR_BYTES),
@@ -253,7 +253,7 @@ fn judge(
             has_blank_sector(file, start, end) || !followed && has_blank_sector(file, end - 1, end)
         }
     };
-    if torn { Ok(()) } else { damaged("its checksum does not match, and it is not torn") }
+    if torn { Ok(()) } else { damaged("the checksum does not match, and the frame is not torn") }
 }
 
 /// The error for a missing successor: the last segment has a continuation record at `offset`; the
@@ -263,16 +263,16 @@ fn successor_missing(segment: &Segment, offset: u64, first: Lsn) -> Error {
     Error::new(
         ErrorKind::DataCorrupted,
         format!(
-            "journal segment {} is missing: frame {first} and what follows cannot be read",
+            "journal segment {} is missing: frame {first} and the following frames cannot be read",
             segment.path.with_file_name(name).display()
         ),
     )
     .with_detail(format!(
-        "segment {} says at offset {offset} that another one follows it",
+        "segment {} has a record of a next segment at offset {offset}",
         segment.path.display()
     ))
     .with_hint(format!(
-        "restore the file from a backup; or give up frame {first} and all that follow: truncate -s {offset} FILE && truncate -s {} FILE, where FILE is {}",
+        "restore the file from a backup; or give up frame {first} and all following frames: truncate -s {offset} FILE && truncate -s {} FILE, where FILE is {}",
         segment.bytes,
         segment.path.display()
     ))
@@ -332,7 +332,7 @@ pub(crate) fn damaged(
     let frames = match last {
         Some(last) if last > first => format!("frames {first} to {last}"),
         Some(_) => format!("frame {first}"),
-        None => format!("frame {first} and what follows"),
+        None => format!("frame {first} and the following frames"),
     };
     Error::new(
         ErrorKind::DataCorrupted,

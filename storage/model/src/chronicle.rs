@@ -205,12 +205,14 @@ impl ChronicleDefinition {
             let is_empty = |column: &ColumnDefinition| column.missing_value.as_deref() == Some("");
             if !column.is_some_and(|c| c.column_type == ColumnType::Text && is_empty(c)) {
                 return Err(invalid(format!(
-                    "key column {key} was added, and is not a text that is empty in older events"
+                    "the added key column {key} is not a text column with empty values in older events"
                 )));
             }
         }
         if self.keys_added > self.key_columns.len() {
-            return Err(invalid("more key columns were added than there are".to_string()));
+            return Err(invalid(
+                "the number of added key columns exceeds the number of key columns".to_string(),
+            ));
         }
         if self.key_columns.contains(&self.tick_column) {
             return Err(invalid("the tick column appears twice in the primary key".to_string()));
@@ -234,7 +236,7 @@ impl ChronicleDefinition {
                     "acceptance_window has no effect with time_source = 'column'".to_string(),
                 )
                 .with_hint(
-                    "events of any time are accepted there: leave it out, or set time_source",
+                    "a table with time_source = 'column' accepts events of any time: omit the option, or set time_source",
                 ));
             }
             if window_ms > WINDOW_MS_MAX {
@@ -242,7 +244,7 @@ impl ChronicleDefinition {
                     ErrorKind::InvalidParameterValue,
                     format!("acceptance_window is longer than {} s", WINDOW_MS_MAX / 1_000),
                 )
-                .with_hint("events that come later than that want time_source = 'column'"));
+                .with_hint("for events with a longer delay, use time_source = 'column'"));
             }
         }
         if !source.is_clocked() {
@@ -252,13 +254,13 @@ impl ChronicleDefinition {
             return Err(invalid(format!(
                 "late = 'reject' has no effect with time_source = '{source}'"
             ))
-            .with_hint("events are accepted within acceptance_window there: leave it out"));
+            .with_hint("a table with this time_source accepts events within acceptance_window: omit the option"));
         }
         let default = self.tick().filter(|tick| tick.default_sql.is_some());
         match default {
             Some(tick) if source == TickSource::Server && !tick.defaults_to_now() => {
                 Err(invalid(format!(
-                    "column \"{}\" has a DEFAULT, and time_source = 'server' gives it the time of arrival",
+                    "column \"{}\" has a DEFAULT, but time_source = 'server' sets the column to the time of arrival",
                     tick.name
                 ))
                 .with_hint("leave out DEFAULT"))

@@ -164,7 +164,7 @@ impl fmt::Display for Wanted {
             Self::Between(Some(low), None) => write!(f, ">= {low}"),
             Self::Between(None, Some(high)) => write!(f, "<= {high}"),
             Self::Between(Some(low), Some(high)) => write!(f, "{low} … {high}"),
-            Self::Among(values) => write!(f, "by index: one of {}", values.len()),
+            Self::Among(values) => write!(f, "by index: one of {} values", values.len()),
             Self::Words(words) => write!(f, "by index: {} words", words.len()),
         }
     }

@@ -167,9 +167,10 @@ impl Annex {
         let pairs = metadata.file_metadata().key_value_metadata();
         let groups = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == GROUPS));
         let groups = groups.and_then(|pair| serde_json::from_str(pair.value.as_deref()?).ok());
-        let groups: Vec<u32> = groups.ok_or_else(|| damaged("it names no groups".to_string()))?;
+        let groups: Vec<u32> =
+            groups.ok_or_else(|| damaged("the annex names no groups".to_string()))?;
         if groups.len() != metadata.num_row_groups() {
-            return Err(damaged("it has other groups than it says".to_string()));
+            return Err(damaged("the groups of the annex differ from its header".to_string()));
         }
         let options = ArrowReaderOptions::new().with_schema(schema);
         let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(wrong)?;
@@ -210,7 +211,7 @@ impl Annex {
         let mut reader = reader.map_err(|error| damaged(error.to_string()))?;
         let batch = reader.next().and_then(std::result::Result::ok);
         let batch = batch.filter(|batch| batch.num_rows() == rows);
-        let batch = batch.ok_or_else(|| damaged("it cannot be decoded".to_string()))?;
+        let batch = batch.ok_or_else(|| damaged("the annex cannot be decoded".to_string()))?;
         // Parquet returns each column once, in the order of the file.
         let mut returned = places.to_vec();
         returned.sort_unstable();

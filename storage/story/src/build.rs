@@ -166,7 +166,7 @@ impl Builder {
         let path = spool.join(format!("{:020}{}", id.0, crate::store::BUILDING_SUFFIX));
         let file = disk
             .create(&path)
-            .map_err(|error| Error::io(format!("cannot make {}", path.display()), error))?;
+            .map_err(|error| Error::io(format!("cannot create {}", path.display()), error))?;
         let cells = AnnexWriter::new(cells::schema_of(schema), &settings);
         let words = AnnexWriter::new(words::schema(), &settings);
         Ok(Self {

@@ -117,11 +117,11 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
     let version: u32 = metadata.parse(FORMAT)?;
     if version != FORMAT_VERSION {
         return Err(format!(
-            "it has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"
+            "the story has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"
         ));
     }
     if metadata.parse::<u64>(BLOCK)? != BLOCK_BYTES {
-        return Err("it has blocks of another size".to_string());
+        return Err("the blocks have another size".to_string());
     }
     let granularity = Granularity::from_ns(metadata.parse(GRANULARITY)?);
     let granularity = granularity.map_err(|error| error.to_string())?;
@@ -136,17 +136,17 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
         indexes: metadata.optional_json(INDEXES)?.unwrap_or_default(),
     };
     schema.validate().map_err(|error| error.to_string())?;
-    let groups = decode_groups(metadata.get(GROUPS)?).ok_or("its groups cannot be read")?;
+    let groups = decode_groups(metadata.get(GROUPS)?).ok_or("the groups cannot be read")?;
     // Stories of earlier builds lack this key.
     let with_nan = metadata.optional_json(NAN)?;
     let cells: Option<CellsPlace> = metadata.optional_json(CELLS)?;
     let words: Option<AnnexPlace> = metadata.optional_json(WORDS)?;
     let mut places = cells.iter().map(|cells| cells.annex).chain(words);
     if !places.all(|annex| annex.is_before(place.tail_at)) {
-        return Err("its cells or words lie outside of it".to_string());
+        return Err("the cells or words lie outside of the story".to_string());
     }
     let blocks = Blocks::decode(metadata.get(CHECKSUMS)?, place.tail_at);
-    let blocks = blocks.ok_or("the checksums of its blocks cannot be read")?;
+    let blocks = blocks.ok_or("the checksums of the blocks cannot be read")?;
     let built = BuiltStory {
         id: StoryId(metadata.parse(STORY)?),
         chronicle: schema.chronicle,
@@ -168,16 +168,16 @@ impl Metadata<'_> {
     fn get(&self, key: &str) -> Result<&str, String> {
         let pair = self.0.iter().find(|pair| pair.key == key);
         let value = pair.and_then(|pair| pair.value.as_deref());
-        value.ok_or_else(|| format!("its metadata has no {key}"))
+        value.ok_or_else(|| format!("the metadata has no {key}"))
     }
 
     fn parse<T: std::str::FromStr>(&self, key: &str) -> Result<T, String> {
-        self.get(key)?.parse().map_err(|_| format!("its metadata has a wrong {key}"))
+        self.get(key)?.parse().map_err(|_| format!("the metadata has a wrong {key}"))
     }
 
     fn json<T: serde::de::DeserializeOwned>(&self, key: &str) -> Result<T, String> {
         let value = serde_json::from_str(self.get(key)?);
-        value.map_err(|error| format!("its metadata has a wrong {key}: {error}"))
+        value.map_err(|error| format!("the metadata has a wrong {key}: {error}"))
     }
 
     /// An optional value.

@@ -263,7 +263,7 @@ fn milliseconds(seconds: i64) -> Result<i64> {
         _ => seconds.checked_mul(SECOND_MS).ok_or_else(|| {
             Error::new(
                 ErrorKind::DatetimeOverflow,
-                format!("timestamp {seconds} s is out of the range of what stories hold"),
+                format!("timestamp {seconds} s is out of the range of stories"),
             )
         }),
     }

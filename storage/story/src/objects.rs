@@ -121,13 +121,13 @@ impl Objects {
         let invalid = |reason: String| {
             Error::new(
                 ErrorKind::InvalidParameterValue,
-                format!("\"{}\" is no place of any {noun}: {reason}", without_secrets(url)),
+                format!("\"{}\" is not a place for a {noun}: {reason}", without_secrets(url)),
             )
             .with_hint("write s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
         };
         let parsed = Url::parse(url).map_err(|error| invalid(error.to_string()))?;
         // The error of object_store would show the complete URL, with secrets.
-        let unknown = || invalid("it is of no kind of store that is known".to_string());
+        let unknown = || invalid("the kind of the object store is unknown".to_string());
         let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown())?;
         let built = build(&scheme, &parsed, options, &settings);
         let Some(store) = built.map_err(|error| invalid(error.to_string()))? else {
@@ -239,7 +239,7 @@ impl Objects {
         if sent.is_err()
             && let Err(error) = upload.abort().await
         {
-            tracing::warn!(%error, %path, "parts of an upload that failed are left in the store");
+            tracing::warn!(%error, %path, "parts of a failed upload remain in the store");
         }
         sent
     }
@@ -309,7 +309,7 @@ impl Objects {
                     ErrorKind::ConnectionFailure,
                     format!("cannot list {}: {}", self.place, short(&error)),
                 )
-                .with_hint("check that the object store can be reached, and its credentials")
+                .with_hint("check that the object store is reachable, and check its credentials")
                 .with_source(error)
             })?;
             let Some(rest) = object.location.prefix_match(&self.prefix) else { continue };
@@ -338,7 +338,7 @@ impl Objects {
             E::NotFound { .. } => return missing(self.noun, &place).with_source(error),
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => (
                 ErrorKind::ObjectNotInPrerequisiteState,
-                "check the credentials of the object store and what they allow",
+                "check the credentials of the object store, and their permissions",
             ),
             E::NotSupported { .. } | E::NotImplemented { .. } => {
                 (ErrorKind::FeatureNotSupported, "use another object store")
@@ -362,8 +362,7 @@ impl Objects {
     }
 }
 
-const UNREACHABLE: &str =
-    "check that the object store can be reached, and its credentials; it is tried again later";
+const UNREACHABLE: &str = "check that the object store is reachable, and check its credentials; the server tries again later";
 
 /// The environment's options for object stores, for [`Objects::from_url`].
 pub fn environment() -> impl Iterator<Item = (String, String)> {
@@ -384,9 +383,9 @@ pub(crate) fn missing(noun: &str, place: &str) -> Error {
 pub(crate) fn cut_off(noun: &str, place: &str, range: &Range<u64>, len: u64) -> Error {
     Error::new(
         ErrorKind::DataCorrupted,
-        format!("{noun} {place} is damaged at offset {len}: it is cut off"),
+        format!("{noun} {place} is damaged at offset {len}: the file is cut off"),
     )
-    .with_detail(format!("bytes {}..{} were to be read", range.start, range.end))
+    .with_detail(format!("bytes {}..{} were requested", range.start, range.end))
     .with_hint("restore the file from a backup")
 }
 
@@ -418,7 +417,7 @@ fn without_body(text: &str) -> &str {
 fn no_credentials(store: &'static str) -> object_store::Error {
     object_store::Error::Generic {
         store,
-        source: "the environment has no credentials for it, and object_store_metadata is off"
+        source: "the environment has no credentials for the object store, and object_store_metadata is off"
             .into(),
     }
 }

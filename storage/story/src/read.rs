@@ -339,7 +339,7 @@ impl Fetched {
         let batch = batches.next().unwrap_or_else(|| Ok(RecordBatch::new_empty(schema)))?;
         match (batches.next(), batch.num_rows() == rows) {
             (None, true) => Ok(batch),
-            _ => Err(undecodable(&story, group, "it has another number of rows")),
+            _ => Err(undecodable(&story, group, "the number of rows is wrong")),
         }
     }
 }

@@ -191,7 +191,7 @@ impl StorySchema {
         });
         match missing {
             Some(id) => Err(Error::internal(format!(
-                "schema version {} of {} has no column {id}, which is of its key",
+                "schema version {} of {} has no column {id}, a key column",
                 self.version, self.chronicle_name
             ))),
             None => Ok(()),

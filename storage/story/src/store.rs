@@ -199,7 +199,9 @@ impl Stories {
         let place = self.shelf.place(built.name());
         let what = match files.get(&built.name()) {
             Some(bytes) if *bytes == built.bytes => return Ok(()),
-            Some(bytes) => format!("has {bytes} bytes, and the manifest says {}", built.bytes),
+            Some(bytes) => {
+                format!("has {bytes} bytes, but {} bytes according to the manifest", built.bytes)
+            }
             None => "is missing".to_string(),
         };
         Err(Error::new(ErrorKind::DataCorrupted, format!("story {place} {what}"))

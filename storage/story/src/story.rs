@@ -77,18 +77,18 @@ impl Story {
         let damaged = |what: &str| damaged(&shelf.place(name), &tail_range, what);
         let len = len?;
         if len != built.bytes {
-            return Err(damaged(&format!("it has {len} bytes instead of {}", built.bytes)));
+            return Err(damaged(&format!("the file has {len} bytes instead of {}", built.bytes)));
         }
         let tail = tail?;
         if crc32c::crc32c(&tail) != built.checksum {
-            return Err(damaged("the checksum of its tail does not match"));
+            return Err(damaged("the checksum of the tail does not match"));
         }
         let metadata = parse(&tail, built.bytes).map_err(|error| damaged(&error.to_string()))?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let footer = footer::decode(pairs.map_or(&[], Vec::as_slice), built)
             .map_err(|what| damaged(&what))?;
         if footer.built != *built || !agrees(&metadata, built, &footer.groups) {
-            return Err(damaged("it is not the story that the manifest names"));
+            return Err(damaged("the file is not the story in the manifest"));
         }
         let groups = footer.groups.into_iter().zip(metadata.row_groups());
         let heads = groups.zip(0..).map(|((summary, group), number)| GroupHead {
@@ -164,14 +164,14 @@ impl Story {
             self.count(&rows, &mut found)?;
             digest.add(&rows)?;
             if found != head.summary {
-                return Err(self.misread(head.number, "its rows are not those of its summary"));
+                return Err(self.misread(head.number, "the rows differ from the summary"));
             }
             if let (Some(annex), Some(place)) = (&annex, self.cells)
                 && let Some(read) = self.all_cells(annex, head.number).await?
             {
                 let counted = cells::cells_of(&self.schema, place.cell_rows, &rows)?;
                 if !counted.is_some_and(|counted| cells::agree(&read, &counted)) {
-                    return Err(self.misread(head.number, "its cells are not those of its rows"));
+                    return Err(self.misread(head.number, "the cells differ from the rows"));
                 }
             }
         }

@@ -175,7 +175,7 @@ impl Story {
         };
         let read = match read.await {
             Err(error) if error.kind() == ErrorKind::DataCorrupted => {
-                tracing::error!(%error, "words of a story are damaged; its rows are looked at");
+                tracing::error!(%error, "words of a story are damaged; queries read the rows");
                 return Ok(None);
             }
             read => read?,

@@ -134,7 +134,7 @@ impl BlockHead {
     /// Decodes a head at `offset`; returns the head and its checksum, or the reason for a failure.
     pub(crate) fn decode(head: &[u8], offset: u64, seed: u32) -> Result<(Self, u32), &'static str> {
         if Self::head_bytes_in(head) != Some(head.len()) {
-            return Err("there is no block");
+            return Err("the block is missing");
         }
         let stored = head.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
         let checksum = crc32c::crc32c_append(seed, head.get(8..).unwrap_or(&[]));
@@ -165,7 +165,7 @@ impl BlockHead {
         let ends = sections.last().map_or(0, SectionHead::end);
         let unpacked: u64 = sections.iter().map(|section| u64::from(section.unpacked_bytes)).sum();
         if ends != u64::from(payload_bytes) || unpacked != u64::from(unpacked_bytes) {
-            return Err("the sections of a block are not its payload");
+            return Err("the sections of a block differ from its payload");
         }
         let summary = BlockSummary { rows, ticks, gsns, keys, statistics };
         let head =

@@ -132,7 +132,7 @@ impl Builder {
         schema_version: SchemaVersion,
     ) -> Result<Self> {
         let path = path_of(folder, id, BUILDING_SUFFIX);
-        let failed = |error| Error::io(format!("cannot make {}", path.display()), error);
+        let failed = |error| Error::io(format!("cannot create {}", path.display()), error);
         let (header, seed) = header(id, chronicle, schema_version);
         let file = disk.create(&path).map_err(failed)?;
         file.write_all_at(&header, 0).map_err(failed)?;
@@ -236,18 +236,18 @@ pub(crate) fn inspect(
     };
     let seed = u32::from_le_bytes(*stored);
     if body.len() + 4 != HEADER_BYTES || crc32c::crc32c(body) != seed {
-        return Err("the checksum of its header does not match".to_string());
+        return Err("the checksum of the header does not match".to_string());
     }
     let mut fields = body;
     let mut magic = [0; 8];
     fields.copy_to_slice(&mut magic);
     let version = fields.get_u32_le();
     if &magic != MAGIC {
-        return Err("this is no tablet".to_string());
+        return Err("the file is not a tablet".to_string());
     }
     if version != FORMAT_VERSION {
         return Err(format!(
-            "it has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"
+            "the tablet has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"
         ));
     }
     fields.advance(4);
@@ -255,20 +255,20 @@ pub(crate) fn inspect(
     let chronicle = fields.get_u64_le();
     let schema_version = SchemaVersion(fields.get_u32_le());
     let Some((body, own)) = end_bytes.split_last_chunk::<4>() else {
-        return Err("its end is cut off".to_string());
+        return Err("the end is cut off".to_string());
     };
     if crc32c::crc32c_append(seed, body) != u32::from_le_bytes(*own) || !body.starts_with(END_MAGIC)
     {
-        return Err("the checksum of its end does not match".to_string());
+        return Err("the checksum of the end does not match".to_string());
     }
     let mut fields = body.get(4..).unwrap_or(&[]);
     let (blocks, rows) = (fields.get_u32_le(), fields.get_u64_le());
     let (before, checksum) = (fields.get_u64_le(), fields.get_u32_le());
     if before.checked_add(END_BYTES as u64) != Some(len) {
-        return Err(format!("its end stands at {before}, and the file has {len} bytes"));
+        return Err(format!("the end is at {before}, but the file has {len} bytes"));
     }
     let chronicle = ChronicleId(
-        chronicle.try_into().map_err(|_| "it names a chronicle that cannot be".to_string())?,
+        chronicle.try_into().map_err(|_| "the chronicle number is impossible".to_string())?,
     );
     Ok((Built { id, chronicle, schema_version, bytes: len, blocks, rows, checksum }, seed))
 }

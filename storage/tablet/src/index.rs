@@ -53,8 +53,8 @@ impl Index {
         let open = database.as_ref()?;
         match catch_unwind(AssertUnwindSafe(|| work(open))) {
             Ok(Ok(result)) => return Some(result),
-            Ok(Err(error)) => tracing::warn!(%error, "the index of tablets is begun anew"),
-            Err(_) => tracing::warn!("the index of tablets broke, and is begun anew"),
+            Ok(Err(error)) => tracing::warn!(%error, "the index of tablets failed, and is rebuilt"),
+            Err(_) => tracing::warn!("the index of tablets panicked, and is rebuilt"),
         }
         // The drop of a broken database may panic, too.
         let broken = database.take();
@@ -149,7 +149,7 @@ fn begin(folder: &Path) -> Option<sled::Db> {
     match catch_unwind(AssertUnwindSafe(|| config.open())) {
         Ok(Ok(database)) => return Some(database),
         Ok(Err(error)) => tracing::warn!(%error, "the index of tablets cannot be opened"),
-        Err(_) => tracing::warn!("the index of tablets breaks when it is opened"),
+        Err(_) => tracing::warn!("the index of tablets cannot be opened: sled panicked"),
     }
     None
 }

@@ -110,11 +110,11 @@ impl SectionHead {
         let is_packed = match entry.get_u8() {
             0 if stored_bytes == unpacked_bytes => false,
             1 => true,
-            _ => return Err("a section is packed in a way that this version does not know"),
+            _ => return Err("the compression of a section is unknown to this version"),
         };
         let word_bytes = entry.get_u8();
         if word_bytes != 1 && !planes::WIDTHS.contains(&word_bytes) {
-            return Err("a section has words that this version does not know");
+            return Err("the words of a section are unknown to this version");
         }
         Ok(Self { offset, stored_bytes, unpacked_bytes, checksum, is_packed, word_bytes })
     }
@@ -130,7 +130,7 @@ impl SectionHead {
         }
         let plain = unpack(&stored, self.unpacked_bytes as usize).ok();
         let plain = plain.filter(|plain| plain.len() == self.unpacked_bytes as usize);
-        let plain = plain.ok_or("a section cannot be unpacked")?;
+        let plain = plain.ok_or("a section cannot be decompressed")?;
         Ok(match self.word_bytes {
             1 => plain.into(),
             word_bytes => planes::join(&plain, word_bytes).into(),

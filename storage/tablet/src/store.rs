@@ -51,7 +51,7 @@ impl Drop for TabletsHold {
         };
         for id in doomed {
             if let Err(error) = self.0.remove(id) {
-                tracing::warn!(%error, "a tablet of no use is left for the next start");
+                tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
             }
         }
     }
@@ -78,7 +78,7 @@ impl Tablets {
             } else if parse_name(&name, SUFFIX).is_none() && !is_aside(&name) {
                 return Err(Error::new(
                     ErrorKind::ObjectNotInPrerequisiteState,
-                    format!("{} is no tablet", path.display()),
+                    format!("{} is not a tablet", path.display()),
                 )
                 .with_hint("move the file elsewhere"));
             }
@@ -119,8 +119,8 @@ impl Tablets {
     ) -> Result<Builder> {
         let path = path_of(&self.folder, id, SUFFIX);
         let there = self.disk.exists(&path);
-        if there.map_err(|error| Error::io(format!("cannot make {}", path.display()), error))? {
-            return Err(Error::internal(format!("there is a tablet {id} already")));
+        if there.map_err(|error| Error::io(format!("cannot create {}", path.display()), error))? {
+            return Err(Error::internal(format!("tablet {id} already exists")));
         }
         Builder::create(&self.disk, &self.folder, id, chronicle, schema_version)
     }
@@ -267,7 +267,9 @@ impl Tablets {
         match files.get(&id) {
             None => Err(missing(&path)),
             Some(length) if *length != bytes => {
-                let what = format!("it has {length} bytes, and the manifest says {bytes}");
+                let what = format!(
+                    "the file has {length} bytes, but {bytes} bytes according to the manifest"
+                );
                 Err(damaged(&path, *length.min(&bytes), &what))
             }
             Some(_) => Ok(()),

@@ -35,11 +35,11 @@ impl Tablet {
         let whole = read_full(file.as_ref(), &mut header, 0).map_err(failed)?
             && read_full(file.as_ref(), &mut end, end_at).map_err(failed)?;
         if !whole {
-            return Err(damaged(&path, 0, "it is cut off"));
+            return Err(damaged(&path, 0, "the file is cut off"));
         }
         let (found, seed) = inspect(&header, &end, len).map_err(|what| damaged(&path, 0, &what))?;
         if found != *built {
-            return Err(damaged(&path, 0, "it is not the tablet that the manifest names"));
+            return Err(damaged(&path, 0, "the file is not the tablet in the manifest"));
         }
         Ok(Tablet { path, file, built: *built, seed })
     }
@@ -122,7 +122,7 @@ impl Tablet {
         }
         let same = at == end && heads.len() == built.blocks as usize && rows == built.rows;
         let wrong = !same || checksum != built.checksum;
-        let what = "its blocks are not those that its end counts";
+        let what = "the blocks differ from the counts in the end";
         (heads, wrong.then(|| damaged(&self.path, at, what)))
     }
 
@@ -141,7 +141,7 @@ impl Tablet {
             return damage("a block is cut off");
         }
         let Some(len) = BlockHead::head_bytes_in(&bytes) else {
-            return damage("there is no block");
+            return damage("the block is missing");
         };
         bytes.resize(len, 0);
         if let Some(rest) = bytes.get_mut(FIXED_BYTES..)
@@ -151,7 +151,7 @@ impl Tablet {
         }
         match BlockHead::decode(&bytes, at, self.seed) {
             Ok((head, _)) if head.number as usize != number => {
-                damage("blocks are missing before it")
+                damage("blocks are missing before the block")
             }
             Ok(read) => Ok(read),
             Err(what) => damage(what),

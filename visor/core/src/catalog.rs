@@ -231,7 +231,7 @@ impl Catalog {
             let message = "a table of the transaction was dropped before COMMIT";
             return Err(Error::new(ErrorKind::UndefinedTable, message)
                 .with_detail("nothing of the transaction was kept")
-                .with_hint("run the transaction again without that table"));
+                .with_hint("run the transaction again without the dropped table"));
         }
         let written = match self.write(turn, &change).await {
             Ok(written) => written,
@@ -259,7 +259,7 @@ impl Catalog {
     async fn turn(&self) -> Result<OwnedMutexGuard<()>> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         if self.is_behind() {
-            let message = "the catalog takes no change: the record of a transaction is or may be durable, and the transaction is not complete";
+            let message = "the catalog accepts no changes: the record of an incomplete transaction is durable, or may be durable";
             return Err(Error::new(ErrorKind::Io, message).with_hint(
                 "restart the server: the start completes the transaction if its record is durable",
             ));

@@ -312,7 +312,9 @@ impl Clock for MasterClock {
         let now = self.issue(&mut state);
         let mut alarms = state.issue.alarms(state.issued_ns);
         alarms.extend(state.failed.as_ref().map(|reason| {
-            format!("time stands still, because its lease cannot be made durable: {reason}")
+            format!(
+                "time stands still, because the lease of the clock cannot be made durable: {reason}"
+            )
         }));
         ClockStatus {
             reading: state.issue.reading(state.issued_ns),
@@ -346,7 +348,7 @@ impl Clock for MasterClock {
         tracing::warn!(
             jump_s = held_ns / 1_000_000_000,
             lead_s = unconfirmed_ns / 1_000_000_000,
-            "the wall clock is accepted as it is"
+            "the wall clock is accepted"
         );
         Ok(Some(accepted_ns))
     }
@@ -363,7 +365,7 @@ impl State {
     /// Stops further leases: none can be made durable, and time beyond the current lease could go
     /// backwards after a restart.
     fn fail(&mut self, error: &Error) {
-        tracing::error!(%error, "the clock's lease cannot be extended; time stands still when it has run out");
+        tracing::error!(%error, "the lease of the clock cannot be extended; after the end of the lease, time stands still");
         self.failed = Some(error.to_string());
     }
 }

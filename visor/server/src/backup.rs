@@ -65,7 +65,7 @@ impl DatabaseBackups {
         });
         let saved = working
             .await
-            .unwrap_or_else(|error| Err(Error::internal(format!("a backup broke off: {error}"))))?;
+            .unwrap_or_else(|error| Err(Error::internal(format!("a backup failed: {error}"))))?;
         tracing::info!(
             backup = saved.name,
             files = saved.files,
@@ -92,7 +92,7 @@ impl DatabaseBackups {
                 directory.display()
             ),
         )
-        .with_hint("give a folder outside of it, best on another machine, or an object store"))
+        .with_hint("give a folder outside of the data directory, preferably on another machine, or an object store"))
     }
 }
 
@@ -116,9 +116,9 @@ impl Backups for DatabaseBackups {
             if place.local().is_some_and(Path::is_relative) {
                 return Err(Error::new(
                     ErrorKind::InvalidParameterValue,
-                    format!("\"{url}\" is no complete path"),
+                    format!("\"{url}\" is not an absolute path"),
                 )
-                .with_detail("the folder is one of the machine that the server runs on")
+                .with_detail("the folder is on the machine of the server")
                 .with_hint("write a path that begins with /, or the URL of an object store"));
             }
             // Outside of the allowed places, an error would reveal existing files.

@@ -35,22 +35,23 @@ const UNCHECKED: u8 = 7;
 /// Looks at a data directory that no server holds.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
-Exit status: 0 when nothing is damaged, 1 when something is. Otherwise it could
-not be checked: 2 settings, 4 a server holds the directory, 5 no database is in
-it, 6 a newer version made it, 7 anything else.
+Exit status: 0 without damage, 1 with damage. Other values mean that the check
+was impossible: 2 wrong settings, 4 a server uses the directory, 5 the directory
+contains no database, 6 a newer version created the directory, 7 another error.
 
-While a server holds the directory, ask that: CALL stratalog.check()")]
+While a server uses the directory, call the check of the server:
+CALL stratalog.check()")]
 pub struct CheckArguments {
     /// The data directory.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where stories lie, if not there: as for serve.
+    /// Place of the stories, if not in the data directory; as for serve.
     #[arg(long, value_name = "URL")]
     story_url: Option<String>,
     /// TOML file with settings, as for serve.
     #[arg(long, value_name = "FILE", env = "STRATALOG_CONFIG")]
     config: Option<PathBuf>,
-    /// Mend what a second copy allows, and say what was done. A damaged file is kept as
+    /// Repair damage from second copies, and report each repair. A damaged file is kept as
     /// NAME.damaged.
     #[arg(long)]
     repair: bool,
@@ -70,7 +71,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
             eprintln!("ERROR:  {error}");
             if matches!(error, StartError::DirectoryLocked { .. }) {
                 eprintln!(
-                    "  hint: a server that holds it can check it: stratalog sql -c \"CALL stratalog.check()\""
+                    "  hint: the server that uses the directory can check the directory: stratalog sql -c \"CALL stratalog.check()\""
                 );
             }
             ExitCode::from(match error.exit_status() {
@@ -128,7 +129,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
     let done = repair::repair(&disk, &directory, &found)?;
     println!();
     if done.is_empty() {
-        println!("repair: there is nothing that a second copy could mend; nothing was changed");
+        println!("repair: no damage can be repaired from a second copy; nothing was changed");
         return Ok(found.report.state());
     }
     done.iter().for_each(|done| println!("repair: {done}"));

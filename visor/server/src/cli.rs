@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{backup, check, clock, demo, export, import, serve, settings, sql};
 
-/// Events in a tiered, time-ordered log, with SQL over all of them.
+/// Events in a tiered, time-ordered log, with SQL over all events.
 #[derive(Debug, Parser)]
 #[command(name = "stratalog", version, max_term_width = 100)]
 struct CommandLine {
@@ -24,22 +24,22 @@ enum Command {
     Import(import::ImportArguments),
     /// Write the rows of a table or a query into a CSV, NDJSON or Parquet file
     Export(export::ExportArguments),
-    /// Verify all that a data directory holds, and mend what can be mended
+    /// Verify all files of a data directory, and optionally repair damage
     Check(check::CheckArguments),
-    /// Show the clock of a data directory, confirm it, or correct the time of the database
+    /// Show or confirm the clock of a data directory, or correct the time of the database
     Clock(clock::ClockArguments),
     /// Copy a database to a folder or an object store
     Backup(backup::BackupArguments),
     /// List the backups of a place, or remove old ones
     Backups(backup::BackupsArguments),
-    /// Make a data directory of a backup
+    /// Restore a backup into a new data directory
     Restore(backup::RestoreArguments),
-    /// Load, query, kill and recover a server of its own, in about a minute
+    /// Demonstrate load, queries, kill and recovery on a temporary server, in about a minute
     Demo(demo::DemoArguments),
-    /// Print a page of the manual that is made from the program
+    /// Print a page of the manual, generated from the program
     #[command(hide = true)]
     Docs {
-        /// Which one.
+        /// The page.
         #[arg(value_enum)]
         page: Page,
     },

@@ -17,12 +17,12 @@ pub(crate) struct ClockArguments {
     /// The data directory.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Confirm the machine's clock, which is ahead of the last run: the next start follows it, and
-    /// retention deletes by it.
+    /// Confirm a machine's clock ahead of the last run. The next start follows the machine's clock,
+    /// and retention deletes events by this clock.
     #[arg(long)]
     accept: bool,
-    /// Let time continue at the machine's clock, behind the time that was given out by a wrong
-    /// clock. Stored events stay as they are.
+    /// Let time continue at the machine's clock, behind times issued under a wrong clock. Stored
+    /// events stay unchanged.
     #[arg(long, conflicts_with = "accept")]
     correct: bool,
 }
@@ -65,7 +65,7 @@ fn clock(arguments: &ClockArguments) -> Result<(), StartError> {
 
 fn print(found: &LeaseFound) {
     match found.lease_ns {
-        Some(lease_ns) => println!("time was given out up to  {}", text_of(lease_ns)),
+        Some(lease_ns) => println!("times were issued up to   {}", text_of(lease_ns)),
         None => println!("time starts at the machine's clock"),
     }
     println!("held                      {} s", found.held_ns / 1_000_000_000);
@@ -74,15 +74,15 @@ fn print(found: &LeaseFound) {
 
 fn print_correction(correction: Correction) {
     let (from, to) = (text_of(correction.from_ns), text_of(correction.to_ns));
-    println!("time was given out up to {from}; it continues at {to}");
+    println!("times were issued up to {from}; time continues at {to}");
     println!(
-        "events with times after that stay as they are, and count as the newest of their tables:"
+        "events with later times stay unchanged, and count as the newest events of their tables:"
     );
     println!(
-        "  tables that have some:  SELECT schema, name, last_time FROM stratalog.chronicles WHERE last_time > now()"
+        "  tables with such events:  SELECT schema, name, last_time FROM stratalog.chronicles WHERE last_time > now()"
     );
-    println!("  to remove them:         DELETE FROM table WHERE time > '{to}'");
-    println!("what was sealed between the two times can change again");
+    println!("  to remove the events:     DELETE FROM table WHERE time > '{to}'");
+    println!("ticks sealed between the two times can change again");
 }
 
 /// Formats a time in a form readable by SQL.

@@ -36,13 +36,13 @@ const START_NS: i64 = 1_451_606_400_000_000_000;
 /// Shows what Stratalog does, in about a minute.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DemoArguments {
-    /// Leave the server running and its directory in place.
+    /// Leave the server running, and keep the data directory.
     #[arg(long)]
     keep: bool,
-    /// Hosts that report, every 10 seconds for 14 hours: 5040 rows each.
+    /// Number of reporting hosts. Each host reports every 10 seconds for 14 hours: 5040 rows.
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(8..=100_000))]
     hosts: u64,
-    /// Decides all numbers.
+    /// Seed of all generated numbers.
     #[arg(long, default_value_t = 123)]
     seed: u64,
 }
@@ -66,7 +66,7 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
-            eprintln!("\ninterrupted: the server is stopped, its directory is removed");
+            eprintln!("\ninterrupted: the server is stopped, and the data directory is removed");
             ExitCode::from(130)
         }
         Err(error) => {
@@ -126,7 +126,7 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
     println!("\n5. Before    {before}");
     if before.rows != shape.rows() {
         return Err(SqlError::local(format!(
-            "{} rows were acknowledged, {} are there",
+            "{} rows were acknowledged, but {} rows exist",
             shape.rows(),
             before.rows
         )));
@@ -149,7 +149,7 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
             "DATA CHANGED over moves, kill -9 and restart: before {before:?}, after {after:?}"
         )));
     }
-    println!("             unchanged: nothing that was acknowledged is lost\n");
+    println!("             unchanged: no acknowledged row is lost\n");
     if arguments.keep {
         let port = server.address().port();
         println!(
@@ -157,21 +157,21 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
             server.id()
         );
         println!(
-            "Stop it with `kill {}`; its directory is\n  {}",
+            "Stop the server with `kill {}`; the data directory is\n  {}",
             server.id(),
             directory.display()
         );
         server.let_go();
     } else {
         let program = program_as_typed();
-        println!("To look around in this data, leave the server running with\n");
+        println!("To explore this data, leave the server running with\n");
         println!("   {program} demo --keep\n");
-        println!("or start one of your own, and connect:\n");
+        println!("or start your own server, and connect:\n");
         println!("   {program} serve --data-dir DIRECTORY");
         println!("   psql -h 127.0.0.1 -p 5433 -U stratalog stratalog\n");
         drop(client);
         drop(server);
-        println!("Cleaned up: the server is stopped, its directory is removed.");
+        println!("Cleaned up: the server is stopped, and the data directory is removed.");
     }
     Ok(())
 }
@@ -352,7 +352,7 @@ async fn checksums(client: &Client) -> Result<Checksums, SqlError> {
             let text = row.try_get(at)?.unwrap_or("0");
             text.parse::<f64>()
                 .map(|number| number as u64)
-                .map_err(|_| SqlError::local(format!("\"{text}\" is no number")))
+                .map_err(|_| SqlError::local(format!("\"{text}\" is not a number")))
         };
         checksums.rows += number(1)?;
         for at in 2..2 + METRICS.len() {

@@ -301,7 +301,7 @@ impl DataDirectory {
             )
             .into()),
             _ => std::fs::create_dir_all(&spill).map_err(|error| {
-                Error::io(format!("cannot make the spill directory {}", spill.display()), error)
+                Error::io(format!("cannot create the spill directory {}", spill.display()), error)
                     .into()
             }),
         }

@@ -92,9 +92,7 @@ impl Embedded {
             Self::open_blocking(disk, &settings)
         });
         opened.await.map_err(|error| {
-            StartError::from(stratalog_model::Error::internal(format!(
-                "opening broke off: {error}"
-            )))
+            StartError::from(stratalog_model::Error::internal(format!("opening failed: {error}")))
         })?
     }
 
@@ -245,7 +243,7 @@ impl Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         if let Err(error) = self.close_parts() {
-            tracing::error!(%error, "the data directory was not closed cleanly; it is recovered at the next start");
+            tracing::error!(%error, "the data directory was not closed cleanly; the next start recovers the data directory");
         }
     }
 }
@@ -378,12 +376,12 @@ fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
     Error::new(
         ErrorKind::DataCorrupted,
         format!(
-            "the journal {} holds events of table number {id}, which the catalog {} does not know",
+            "the journal {} contains events of table number {id}, which is unknown to the catalog {}",
             journal.display(),
             catalog.display()
         ),
     )
-    .with_detail("a table's record is durable before its first event: the catalog has lost records, or is that of another data directory")
+    .with_detail("a table's record is durable before its first event: the catalog has lost records, or belongs to another data directory")
     .with_hint("restore both directories from one backup")
 }
 

@@ -53,18 +53,18 @@ const SETTINGS: &[&str] = &[
 /// Writes rows into a file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ExportArguments {
-    /// The file to make; - is standard output.
+    /// The file to write; - is standard output.
     file: PathBuf,
-    /// Table whose rows are written, in the order of time: name, or schema.name.
+    /// Table to export, in the order of time: name, or schema.name.
     #[arg(long, short = 't', required_unless_present = "query", conflicts_with = "query")]
     table: Option<String>,
-    /// Query whose rows are written.
+    /// Query to export.
     #[arg(long, value_name = "SQL")]
     query: Option<String>,
-    /// Form of the file; by default told from its ending.
+    /// Format of the file; by default taken from the file extension.
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// Replace a file that exists, once all rows are there.
+    /// Replace an existing file after all rows are written.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -170,7 +170,7 @@ fn nothing_written(error: SqlError, file: &Path) -> SqlError {
         return error;
     }
     let hint =
-        format!("{} is as it was: run the command again once this is mended", file.display());
+        format!("{} is unchanged: correct the error, and run the command again", file.display());
     error.with_hint(hint)
 }
 
@@ -235,7 +235,7 @@ impl Form {
         let confusing = |byte: u8| matches!(byte, b'"' | b'\n' | b'\r') || byte == delimiter;
         if matches!(delimiter, b'"' | b'\n' | b'\r') || csv.null.bytes().any(confusing) {
             return Err(SqlError::local(
-                "--delimiter and --null must do without quotes and line ends, and --null without the delimiter",
+                "--delimiter and --null must not contain quotes or line ends, and --null must not contain the delimiter",
             ));
         }
         Ok(Self { format, csv })
@@ -271,7 +271,7 @@ impl Place {
         let there = self.path.as_os_str() != "-" && self.path.is_file();
         if there && !self.force {
             return Err(SqlError::local(format!("{} exists", self.path.display()))
-                .with_hint("give another file, or --force to replace it"));
+                .with_hint("give another file, or --force to replace the file"));
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Place {
             return Ok((counted(Box::new(io::stdout())), None));
         }
         let failed = |error: io::Error| {
-            SqlError::of("58030", format!("cannot make {}: {error}", self.path.display()))
+            SqlError::of("58030", format!("cannot create {}: {error}", self.path.display()))
         };
         let (new, file) = NewFile::create(&self.path).map_err(failed)?;
         let second = file.try_clone().map_err(failed)?;
@@ -340,7 +340,7 @@ impl Receiver for Rows {
     }
 
     fn bytes(&mut self, _bytes: &[u8]) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "a COPY statement is no query"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "a COPY statement is not a query"))
     }
 }
 

@@ -37,10 +37,9 @@ pub fn of(disk: &Arc<dyn Disk>, directory: &Path) -> Result<String> {
         if text == text_of(id) && id.parse::<uuid::Uuid>().is_ok() {
             return Ok(id.to_string());
         }
-        let what = format!("{} does not tell what the directory is known by", path.display());
+        let what = format!("{} does not contain the identity of the directory", path.display());
         return Err(Error::new(ErrorKind::DataCorrupted, what).with_hint(
-            "restore the file from a backup of the disk; or remove it, and the object \"owner\" \
-             below story_url as well: then both are made anew",
+            "restore the file from a backup of the disk; or remove the file, and the object \"owner\" below story_url: the next start creates both again",
         ));
     }
     let id = anew();

@@ -70,7 +70,7 @@ impl FileFormat {
             (None, "ndjson" | "jsonl" | "json") => Ok(Self::Ndjson),
             (None, "parquet" | "pq") => Ok(Self::Parquet),
             (None, _) => Err(SqlError::local(format!(
-                "the form of {} cannot be told from its name: give --format csv, ndjson or parquet",
+                "the name of {} does not tell its format: give --format csv, ndjson or parquet",
                 file.display()
             ))),
         }
@@ -85,32 +85,32 @@ pub struct ImportArguments {
     /// Table that takes the rows: name, or schema.name.
     #[arg(long, short = 't')]
     table: String,
-    /// Form of the input; by default told from the file's ending.
+    /// Format of the input; by default taken from the file extension.
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// Make the table from the input's columns if it does not exist.
+    /// Create a missing table from the columns of the input.
     #[arg(long)]
     create: bool,
-    /// Key columns of the table to make, separated by commas.
+    /// Key columns of the new table, separated by commas.
     #[arg(long, value_delimiter = ',', requires = "create")]
     key: Vec<String>,
-    /// Time column of the table to make; by default the first that holds times.
+    /// Time column of the new table; by default the first column with times.
     #[arg(long, requires = "create")]
     time: Option<String>,
-    /// Option of the table to make, as in CREATE TABLE … WITH; may be given several times. A Parquet file
-    /// that `stratalog export --table` made brings granularity, base and collision of its table.
+    /// Option of the new table, as in CREATE TABLE … WITH; repeatable. A Parquet file written by
+    /// `stratalog export --table` contains granularity, base and collision of the exported table.
     #[arg(long = "with", value_name = "NAME=VALUE", requires = "create", value_parser = option_of)]
     options: Vec<(String, String)>,
-    /// Rows looked at to find the types of the table to make.
+    /// Number of rows read to find the column types of the new table.
     #[arg(long, default_value_t = 100_000, value_name = "ROWS", requires = "create")]
     infer_rows: usize,
     #[command(flatten)]
     csv: CsvArguments,
-    /// Rows of one batch: what is stored at once, or not at all.
+    /// Rows of one batch. A batch is stored completely or not at all.
     #[arg(long, default_value_t = 50_000, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     batch_rows: u64,
-    /// Name of this import, any text: started again with the same one into the same table,
-    /// it skips as many rows of the input as are stored already.
+    /// Name of this import, any text. A repeated import with the same name into the same table
+    /// skips the rows that are already stored.
     #[arg(long, value_name = "ID")]
     producer: Option<String>,
     #[command(flatten)]
@@ -123,10 +123,10 @@ pub struct CsvArguments {
     /// CSV: the first line names the columns (default).
     #[arg(long, overrides_with = "no_header")]
     header: bool,
-    /// CSV: no line names the columns; values are in their order.
+    /// CSV: no header line; the values are in the order of the columns.
     #[arg(long)]
     no_header: bool,
-    /// CSV: what stands between values.
+    /// CSV: the character between values.
     #[arg(long, default_value = ",", value_name = "CHARACTER")]
     delimiter: String,
     /// CSV: the unquoted text that means NULL.
@@ -189,7 +189,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
             let skipped = match (load.rows_skipped, load.rows_stored) {
                 (0, _) => String::new(),
                 (rows, 0) => format!(
-                    "; all {rows} rows were stored before under this --producer: give another name if this is another input"
+                    "; all {rows} rows were stored before under this --producer: for another input, give another name"
                 ),
                 (rows, _) => format!(
                     "; skipped the first {rows} rows of the input: {rows} rows were stored before under this --producer"
@@ -213,7 +213,7 @@ fn option_of(text: &str) -> Result<(String, String), String> {
     let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     match is_name && !name.is_empty() && !value.is_empty() {
         true => Ok((name.to_string(), value.to_string())),
-        false => Err(format!("\"{text}\" is no option with a value, such as granularity=1ms")),
+        false => Err(format!("\"{text}\" is not an option with a value, such as granularity=1ms")),
     }
 }
 
@@ -221,7 +221,7 @@ fn option_of(text: &str) -> Result<(String, String), String> {
 fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
     let odd: Vec<String> = odd
         .iter()
-        .map(|(column, value)| format!("column \"{column}\" holds \"{value}\" among its times"))
+        .map(|(column, value)| format!("time column \"{column}\" contains \"{value}\""))
         .collect();
     match odd.is_empty() {
         true => error,
@@ -339,10 +339,10 @@ impl Load {
         Err(SqlError::of(
             "22023",
             format!(
-                "the input ends after {rows} rows, but {before} rows are stored under this --producer: it is another input"
+                "the input ends after {rows} rows, but {before} rows are stored under this --producer: the input is another one"
             ),
         )
-        .with_hint("give another input another --producer, or none"))
+        .with_hint("for another input, give another --producer, or no --producer"))
     }
 
     /// Sends a batch; returns the number of stored rows, 0 when the rows were stored before.
@@ -371,17 +371,17 @@ impl Load {
         };
         let stored = match done {
             0 => "Nothing is stored.".to_string(),
-            _ => format!("Rows 1 to {done} are stored; of the batch that failed nothing is."),
+            _ => format!("Rows 1 to {done} are stored; no row of the failed batch is stored."),
         };
         let hint = error.hint.clone().map(|hint| format!("{hint}\n       ")).unwrap_or_default();
         let resume = match (&arguments.producer, done) {
-            (_, 0) => "run the command again once this is mended".to_string(),
+            (_, 0) => "correct the error, and run the command again".to_string(),
             (Some(_), _) => {
-                "run the same command again once this is mended: it skips what is stored"
+                "correct the error, and run the same command again: the command skips the stored rows"
                     .to_string()
             }
             (None, _) => format!(
-                "once this is mended, run the command again with --producer {}: it skips what is stored",
+                "correct the error, and run the command again with --producer {}: the command skips the stored rows",
                 self.producer.name
             ),
         };
@@ -446,7 +446,7 @@ async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, S
     connection.run(&question, &mut answer).await?;
     match u32::try_from(answer.0) {
         Ok(oid) if oid > 0 => Ok(oid),
-        _ => Err(SqlError::local(format!("the server does not tell the oid of {quoted}"))),
+        _ => Err(SqlError::local(format!("the server returned no oid of {quoted}"))),
     }
 }
 

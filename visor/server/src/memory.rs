@@ -36,7 +36,7 @@ pub(crate) fn watch(settings: &Settings) {
         }
     });
     if let Err(error) = watching {
-        tracing::warn!(%error, "no thread watches the memory");
+        tracing::warn!(%error, "cannot start the thread of the memory watch");
     }
 }
 

@@ -35,7 +35,7 @@ impl Args for ServeArguments {
         let print = Arg::new("print_config")
             .long("print-config")
             .action(ArgAction::SetTrue)
-            .help("Print the settings that result from flags, environment and file, and exit");
+            .help("Print the resulting settings of flags, environment and file, and exit");
         let command = command.arg(config).arg(print);
         let defaults = Settings::default();
         KEYS.iter().fold(command, |command, key| {
@@ -140,7 +140,7 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
     tokio::select! {
         closed = server.close() => closed?,
         () = either(&mut terminate, &mut interrupt) => {
-            tracing::warn!("stopped at once; the next start recovers");
+            tracing::warn!("stopped at once; the next start recovers the data directory");
             return Ok(ExitCode::from(FORCED));
         }
     }

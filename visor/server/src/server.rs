@@ -154,12 +154,14 @@ impl Server {
         stop.cancel();
         let result = wait_all(&mut listeners, grace + LAST_GRACE).await;
         for listener in &listeners {
-            tracing::warn!("a listener does not end; its connections are cut off");
+            tracing::warn!(
+                "a listener does not end; the server closes the connections of the listener"
+            );
             listener.abort();
         }
         let closed = tokio::task::spawn_blocking(move || embedded.close());
         let closed = closed.await.unwrap_or_else(|error| {
-            Err(Error::internal(format!("closing broke off: {error}")).into())
+            Err(Error::internal(format!("closing failed: {error}")).into())
         });
         result.map_err(StartError::from).and(closed)
     }
@@ -192,7 +194,7 @@ async fn wait_all(
             Err(_) => return result,
             Ok(Ok(ended)) => result = result.and(ended),
             Ok(Err(broken)) => {
-                let error = Error::internal(format!("a listener broke off: {broken}"));
+                let error = Error::internal(format!("a listener failed: {broken}"));
                 result = result.and(Err(error));
             }
         }

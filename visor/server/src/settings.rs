@@ -110,136 +110,145 @@ fn unreadable(text: &str, kind: &str) -> Option<String> {
 }
 
 settings! {
-    /// Directory that holds everything the server keeps. Made if it is missing; refused if
-    /// it holds files that are not ours.
+    /// Directory of all data of the server. The server creates a missing directory. A directory
+    /// with files of another program is refused.
     data_dir: String, "path" = "stratalog-data".to_string();
 
-    /// Address of the Postgres protocol, or `off`. Port 0 takes a free one; the line that
-    /// says "ready" names it.
+    /// Address of the Postgres protocol, or `off`. Port 0 takes a free port; the "ready" line names
+    /// the port.
     pg_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:5433".to_string());
 
-    /// Address of Arrow Flight SQL, or `off`. Port 0 takes a free one.
+    /// Address of Arrow Flight SQL, or `off`. Port 0 takes a free port.
     flight_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:50051".to_string());
 
-    /// Address of HTTP: line protocol as InfluxDB's clients send it, SQL, health and metrics; or
-    /// `off`. Port 0 takes a free one.
+    /// Address of HTTP, or `off`. HTTP serves line protocol of InfluxDB's clients, SQL, health and
+    /// metrics. Port 0 takes a free port.
     http_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:8086".to_string());
 
-    /// Address of line protocol over TCP, as QuestDB's clients send it, or `off`. Port 0 takes a
-    /// free one.
+    /// Address of line protocol over TCP, for QuestDB's clients, or `off`. Port 0 takes a free
+    /// port.
     ilp_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:9009".to_string());
 
-    /// Names by which HTTP clients may call this server, besides its addresses and `localhost`;
-    /// commas separate them. A request whose `Host` is another name is refused: a web page could
-    /// have sent it. `*` takes every name.
+    /// Names of this server for HTTP clients, besides its addresses and `localhost`; separated by
+    /// commas. A request with another name in `Host` is refused, because a web page could have sent
+    /// the request. `*` accepts every name.
     http_hosts: String, "names" = String::new();
 
-    /// Origins of web pages that may use HTTP, as in `https://grafana.example.com`; commas separate
-    /// them. A request that a browser sends for a page of another site is refused.
+    /// Origins of web pages that may use HTTP, such as `https://grafana.example.com`; separated by
+    /// commas. A request that a browser sends for a page of another site is refused.
     http_origins: String, "origins" = String::new();
 
-    /// Lets other machines connect without a password. Until users can be created, a
-    /// listener outside of the loopback interface is refused without it.
+    /// Lets other machines connect without a password. Users with passwords do not exist yet.
+    /// Therefore a listener outside of the loopback interface is refused unless this setting is
+    /// true.
     remote_without_password: bool, "true or false" = false;
 
-    /// Client connections of each protocol at a time, 1 to 1000000; one more is answered with SQLSTATE
-    /// 53300, or waits.
+    /// Maximum number of simultaneous client connections of each protocol, 1 to 1000000. A
+    /// connection above the maximum is refused with SQLSTATE 53300, or waits.
     connections_max: usize, "number" = 1000;
 
-    /// Size of one protocol message that a client may send, from 1 KiB on.
+    /// Maximum size of one protocol message of a client, 1 KiB or more.
     message_bytes_max: Bytes, "bytes" = Bytes(64 << 20);
 
-    /// Size of the text of one SQL statement, from 1 KiB on.
+    /// Maximum size of the text of one SQL statement, 1 KiB or more.
     statement_bytes_max: Bytes, "bytes" = Bytes(16 << 20);
 
-    /// Memory for events that are not yet in a lower tier, 1 MiB or more, or 1% to 90%. From
-    /// 40% of it on, the oldest events move into tablets; when it is used up, appends wait for
-    /// that. What has no room even then fails with SQLSTATE 53200.
+    /// Memory for events that are not yet in a lower tier, 1 MiB or more, or 1% to 90%. When events
+    /// use 40% of this memory, the oldest events start to move into tablets. When the memory is
+    /// full, appends wait for the move. An append that still finds no free memory fails with
+    /// SQLSTATE 53200.
     memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(50);
 
-    /// Memory that running queries share, 1 MiB or more, or 1% to 90%; what needs more spills to
-    /// disk, and fails with SQLSTATE 53200 where it cannot. Texts of statements and large messages
-    /// of clients count as well.
+    /// Memory that running queries share, 1 MiB or more, or 1% to 90%. A query that needs more
+    /// memory spills to disk. If spilling is impossible, the query fails with SQLSTATE 53200. Texts
+    /// of statements and large messages of clients also count.
     query_memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(20);
 
-    /// Memory for columns of stories that were read, so that reading them again needs neither the
-    /// disk nor time to unpack them, 1 MiB or more, or 1% to 90%. What is read once does not take the
-    /// place of what is read often.
+    /// Memory for a cache of story columns, 1 MiB or more, or 1% to 90%. A cached column is read
+    /// without disk access and without decompression. Columns read once do not replace columns read
+    /// often.
     story_cache_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(15);
 
-    /// Disk space that running queries may spill to.
+    /// Maximum disk space for spilled data of running queries.
     spill_bytes_max: Bytes, "bytes" = Bytes(32 << 30);
 
-    /// Milliseconds after which a statement is cancelled (SQLSTATE 57014), unless the session
-    /// sets its own; 0 for never.
+    /// Milliseconds after which a statement is cancelled (SQLSTATE 57014), unless the session sets
+    /// its own timeout; 0 for no timeout.
     statement_timeout_ms: u64, "milliseconds" = 0;
 
-    /// Size of one journal segment, 17 MiB or more: the unit in which the journal's disk space is
-    /// reserved and freed.
+    /// Size of one journal segment, 17 MiB or more. The journal reserves and frees disk space in
+    /// whole segments.
     segment_bytes: Bytes, "bytes" = Bytes(64 << 20);
 
-    /// Size of the journal from which on events move into tablets even when memory is plentiful,
-    /// so that disk space is freed and a start has less to replay.
+    /// Size of the journal at which events move into tablets even if enough memory is free. The
+    /// move frees disk space and shortens the replay at a start.
     journal_bytes_high: Bytes, "bytes" = Bytes(2 << 30);
 
-    /// Memory for events that are in tablets already, so that reading them needs no file; the
-    /// oldest are let go first, those of tables with `pin_for` last; 0 keeps none.
+    /// Memory for events that are already in tablets. Reads of events in this memory need no file.
+    /// The server drops the oldest events first, and events of tables with `pin_for` last; 0 keeps
+    /// no events.
     backlog_bytes_max: Bytes, "bytes" = Bytes(256 << 20);
-    /// Bytes that merges and stories write in a second at most, so that appends and queries keep
-    /// the disk; 0 for no limit. What appends wait for is not held up.
+
+    /// Maximum number of bytes per second that merges and stories write, to leave disk bandwidth
+    /// for appends and queries; 0 for no limit. The limit does not delay a move for which appends
+    /// wait.
     move_bytes_per_second_max: Bytes, "bytes" = Bytes(0);
 
-    /// Where stories, the Parquet files of the cold tier, lie: in the data directory when empty,
-    /// else in an object store: `s3://bucket/prefix`, `gs://bucket/prefix` or
-    /// `az://container/prefix`, with its credentials in the environment as its own tools expect
-    /// them (`AWS_ACCESS_KEY_ID` …). Not to be changed once there are stories.
+    /// Place of the stories, the Parquet files of the cold tier. An empty value means the data
+    /// directory. `s3://bucket/prefix`, `gs://bucket/prefix` and `az://container/prefix` mean an
+    /// object store, with credentials in the environment variables of the store's own tools
+    /// (`AWS_ACCESS_KEY_ID` …). Do not change the place after the first story.
     story_url: String, "URL" = String::new();
 
-    /// Takes credentials for object stores from the metadata service of a cloud's machine
-    /// (169.254.169.254), where the environment has none.
+    /// Takes credentials for object stores from the metadata service of a cloud machine
+    /// (169.254.169.254) if the environment has no credentials.
     object_store_metadata: bool, "true or false" = false;
 
     /// Places below which clients may make backups (`CALL stratalog.backup`): paths and URLs of
-    /// object stores, which commas separate. The folder `backups` of the data directory is always
-    /// one.
+    /// object stores, separated by commas. The folder `backups` of the data directory is always
+    /// allowed.
     backup_urls: String, "paths and URLs" = String::new();
 
-    /// Events of a table above its stories, in the journal and in tablets, from which on they become a
-    /// story.
+    /// Number of events of a table above the stories, in the journal and in tablets, at which the
+    /// events become a story.
     story_rows_max: u64, "number" = 4 << 20;
 
-    /// Bytes of a table above its stories from which on they become a story; those in the journal are an
-    /// estimate.
+    /// Bytes of a table's events above the stories, in the journal and in tablets, at which the
+    /// events become a story. The bytes in the journal are an estimate.
     story_bytes_max: Bytes, "bytes" = Bytes(256 << 20);
 
-    /// Milliseconds after their commit at which events move down and become a story. A few rows wait longer.
+    /// Milliseconds after the commit at which events move to a lower tier and become a story. A
+    /// table with only a few rows waits longer.
     story_age_max_ms: u64, "milliseconds" = 3_600_000;
 
-    /// Bytes that wait for the journal's writer before appends wait for room (back-pressure).
+    /// Maximum number of bytes that wait for the writer of the journal. At the maximum, further
+    /// appends wait (back-pressure).
     journal_queue_bytes_max: Bytes, "bytes" = Bytes(64 << 20);
 
-    /// Free space that is always left on the file system. Below it appends fail with SQLSTATE
-    /// 53100 before the file system does, and work again, without a restart, when there is room.
+    /// Free space to keep on the file system. With less free space, appends fail with SQLSTATE
+    /// 53100, before the file system is full. Appends work again, without a restart, after space is
+    /// freed.
     free_bytes_min: Bytes, "bytes" = Bytes(256 << 20);
 
-    /// Milliseconds by which the machine's clock may jump ahead while the server runs. A longer jump
-    /// is not followed until it is accepted (`CALL stratalog.accept_clock_jump()`) or the clock is
-    /// set right; 0 follows all.
+    /// Largest accepted jump of the machine's clock ahead while the server runs, in milliseconds; 0
+    /// accepts every jump. The server does not follow a longer jump until an operator accepts the
+    /// jump (`CALL stratalog.accept_clock_jump()`) or corrects the clock.
     clock_jump_ms_max: u64, "milliseconds" = 300_000;
 
-    /// Milliseconds by which the machine's clock may be ahead of the last run at a start. After a
-    /// start with a longer lead, retention keeps events for so much longer until the clock is
-    /// confirmed (`CALL stratalog.accept_clock_jump()`); 0 trusts every start.
+    /// Largest trusted lead of the machine's clock over the last run at a start, in milliseconds; 0
+    /// trusts every lead. After a start with a longer lead, retention keeps events longer by the
+    /// lead until an operator confirms the clock (`CALL stratalog.accept_clock_jump()`).
     clock_start_lead_ms_max: u64, "milliseconds" = 86_400_000;
 
-    /// Milliseconds that a shutdown waits for running statements before it cancels them.
+    /// Milliseconds that a shutdown waits for running statements before the server cancels the
+    /// statements.
     shutdown_grace_ms: u64, "milliseconds" = 10_000;
 
-    /// Which log lines are written: `error`, `warn`, `info`, `debug`, `trace`, or per crate as in
-    /// `warn,stratalog_journal=debug`.
+    /// Minimum level of written log lines: `error`, `warn`, `info`, `debug` or `trace`; or a level
+    /// for each crate, as in `warn,stratalog_journal=debug`.
     log_level: String, "filter" = "info".to_string();
 
-    /// How log lines are written, always to standard error: `text` or `compact`.
+    /// Format of log lines: `text` or `compact`. Log lines always go to standard error.
     log_format: LogFormat, "text or compact" = LogFormat::Text;
 }
 

@@ -44,8 +44,7 @@ pub struct ConnectArguments {
     /// Database.
     #[arg(long, short = 'd', default_value = "stratalog")]
     pub database: String,
-    /// Open this data directory in process instead; it must exist, and no server may have it
-    /// open.
+    /// Open this existing data directory without a server. No server may have the directory open.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -71,7 +70,7 @@ impl ConnectArguments {
         let mut config = match &self.url {
             Some(url) => url.parse::<tokio_postgres::Config>().map_err(|error| {
                 SqlError::local(format!(
-                    "{url} is no URL of a server: {error}; write for example postgres://stratalog@127.0.0.1:5433/stratalog"
+                    "{url} is not a server URL: {error}; write for example postgres://stratalog@127.0.0.1:5433/stratalog"
                 ))
             })?,
             None => {
@@ -99,10 +98,10 @@ pub struct SqlArguments {
     /// Run these statements, in the order given, and exit.
     #[arg(long, short = 'c', value_name = "SQL")]
     command: Vec<String>,
-    /// Run the statements of this file, after those of -c, and exit; - is standard input.
+    /// Run the statements of this file, after the statements of -c, and exit; - is standard input.
     #[arg(long, short = 'f', value_name = "FILE")]
     file: Vec<PathBuf>,
-    /// Form of results.
+    /// Format of results.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Write results into this file.
@@ -127,7 +126,7 @@ pub fn run(arguments: &SqlArguments) -> ExitCode {
 
 fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     if arguments.format == Format::Parquet && arguments.output.is_none() {
-        return Err(SqlError::local("--format parquet writes a file: name it with --output FILE"));
+        return Err(SqlError::local("--format parquet writes a file: add --output FILE"));
     }
     let runtime = crate::threads::runtime()?;
     let scripted = !arguments.command.is_empty() || !arguments.file.is_empty();

@@ -14,7 +14,7 @@ pub enum StartError {
     Settings(#[from] SettingsError),
     /// Another program listens on the address.
     #[error(
-        "cannot listen on {address} ({setting}): the address is in use\n  hint: stop the program that listens there, or choose another address with --{setting}"
+        "cannot listen on {address} ({setting}): the address is in use\n  hint: stop the program that uses the address, or choose another address with --{setting}"
     )]
     AddressTaken {
         /// The configured address.
@@ -34,7 +34,7 @@ pub enum StartError {
     },
     /// Strangers could connect.
     #[error(
-        "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because there are no users yet\n  hint: listen on 127.0.0.1, or accept that with --remote-without-password true"
+        "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because users do not exist yet\n  hint: listen on 127.0.0.1, or accept the risk with --remote-without-password true"
     )]
     OpenToAll {
         /// The configured address.
@@ -56,7 +56,7 @@ pub enum StartError {
     },
     /// The directory holds foreign files.
     #[error(
-        "{} is not a Stratalog data directory: it holds \"{entry}\"\n  hint: choose an empty or a new directory with --data-dir; nothing in it was touched",
+        "{} is not a Stratalog data directory: the directory contains \"{entry}\"\n  hint: choose an empty or a new directory with --data-dir; nothing in the directory was changed",
         path.display()
     )]
     ForeignDirectory {
@@ -67,9 +67,9 @@ pub enum StartError {
     },
     /// The directory holds no database, and the caller requires an existing database.
     #[error(
-        "there is no Stratalog database in {}: {}\n  hint: check the path given with --data-dir; a new database is made by \"stratalog serve --data-dir DIR\"",
+        "there is no Stratalog database in {}: {}\n  hint: check the path given with --data-dir; \"stratalog serve --data-dir DIR\" creates a new database",
         path.display(),
-        if *exists { "it holds no file FORMAT, which every data directory has" } else { "it does not exist" }
+        if *exists { "the file FORMAT of a data directory is missing" } else { "the directory does not exist" }
     )]
     NoDatabase {
         /// The directory.
@@ -79,7 +79,7 @@ pub enum StartError {
     },
     /// A later release made the directory.
     #[error(
-        "the data directory {} has format {found}; this release reads formats up to {known}\n  hint: start the release that wrote it, or a later one",
+        "the data directory {} has format {found}; this release reads formats up to {known}\n  hint: start the release that wrote the data directory, or a later release",
         path.display()
     )]
     NewerFormat {
@@ -92,7 +92,7 @@ pub enum StartError {
     },
     /// No release has the directory's format.
     #[error(
-        "the data directory {} has format {found}, which no release has written; this release reads formats 1 to {known}\n  hint: restore the file FORMAT from a backup; the data beside it is not touched",
+        "the data directory {} has format {found}, which no release has written; this release reads formats 1 to {known}\n  hint: restore the file FORMAT from a backup; the data was not changed",
         path.display()
     )]
     UnknownFormat {
@@ -105,7 +105,7 @@ pub enum StartError {
     },
     /// All parts exist except the file with the format.
     #[error(
-        "the file FORMAT of the data directory {} is missing; its catalog, journal and clock are there\n  hint: restore the file from a backup, or copy it from another data directory of the release that used this one last: it is the same in all of them. The data is not touched",
+        "the file FORMAT of the data directory {} is missing; its catalog, journal and clock are there\n  hint: restore the file from a backup, or copy the file from another data directory of the release that last used this directory: the content is always the same. The data was not changed",
         path.display()
     )]
     FormatMissing {
@@ -114,7 +114,7 @@ pub enum StartError {
     },
     /// The file with the format is damaged.
     #[error(
-        "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory, restore this file from a copy; the data beside it is not touched",
+        "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory, restore this file from a copy; the data was not changed",
         path.display()
     )]
     DamagedFormat {

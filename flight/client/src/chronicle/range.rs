@@ -120,7 +120,7 @@ impl Range {
 /// `InvalidOption` for a time out of range.
 pub(crate) fn time_text(time_ns: i64) -> Result<String> {
     let time = timestamp_ns_to_datetime(time_ns).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidOption, format!("{time_ns} ns since 1970 is no time"))
+        Error::new(ErrorKind::InvalidOption, format!("{time_ns} ns since 1970 is not a valid time"))
     })?;
     Ok(format!("{time}+00"))
 }

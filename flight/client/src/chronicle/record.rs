@@ -44,7 +44,7 @@ pub struct Receipt {
 /// An event on its way: await the outcome, or drop it and use
 /// [`Chronicle::flush`](crate::Chronicle::flush). An event only gets a new tick after a refusal if
 /// the caller awaits the `Pending`.
-#[must_use = "an event whose tick is refused is given another one while this is awaited"]
+#[must_use = "only an awaited event gets another tick after a refusal of its tick"]
 pub struct Pending {
     shared: Arc<Shared>,
     state: State,
@@ -229,7 +229,7 @@ pub(crate) fn column<T: AsRef<[u8]>>(payloads: &[T]) -> Result<ArrayRef> {
             ErrorKind::InvalidBatch,
             format!("{} events of {bytes} bytes at once", payloads.len()),
         )
-        .with_hint("record them in several batches of less than 2 GiB"));
+        .with_hint("record the events in several batches of less than 2 GiB"));
     }
     Ok(Arc::new(BinaryArray::from_iter_values(payloads)))
 }

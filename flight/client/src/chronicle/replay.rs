@@ -146,7 +146,7 @@ impl Replay {
         };
         self.rows = None;
         if let Some(wait) = self.shared.again(&error, &mut self.backoff) {
-            tracing::debug!(%error, ?wait, "a replay goes on over another connection");
+            tracing::debug!(%error, ?wait, "a replay continues over another connection");
             tokio::time::sleep(wait).await;
             return Some(Ok(()));
         }

@@ -160,7 +160,7 @@ impl Subscription {
         };
         self.rows = None;
         if let Some(wait) = self.shared.again(&error, &mut self.backoff) {
-            tracing::debug!(%error, ?wait, "a subscription goes on over another connection");
+            tracing::debug!(%error, ?wait, "a subscription continues over another connection");
             tokio::time::sleep(wait).await;
             return Some(Ok(()));
         }

@@ -42,7 +42,7 @@ impl Table {
         let (schema, table) = match path.as_slice() {
             [schema, table] => (format!("schema = {}", literal(schema)), table),
             [table] => ("schema = ANY (current_schemas(false))".to_string(), table),
-            _ => return Err(Error::protocol(format!("\"{name}\" is no name of a chronicle"))),
+            _ => return Err(Error::protocol(format!("\"{name}\" is not the name of a chronicle"))),
         };
         let sql = format!(
             "SELECT schema, base_ns, native_granularity, collision, time_source, tick_column \
@@ -52,10 +52,10 @@ impl Table {
         );
         let found = client.query(&sql).await?.collect().await?;
         let found = found.iter().find(|batch| batch.num_rows() > 0).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidOption, format!("there is no chronicle \"{name}\""))
-                .with_hint("create it first: Chronolog::create")
+            Error::new(ErrorKind::InvalidOption, format!("chronicle \"{name}\" does not exist"))
+                .with_hint("create the chronicle first: Chronolog::create")
         })?;
-        let unread = || Error::protocol(format!("what the server tells of chronicle {name}"));
+        let unread = || Error::protocol(format!("the server's description of chronicle {name}"));
         let text = |column| text(found, column).ok_or_else(unread);
         let base_ns = found.columns().get(1).and_then(|at| at.as_primitive_opt::<Int64Type>());
         let base_ns = base_ns.filter(|at| !at.is_empty()).ok_or_else(unread)?.value(0);
@@ -85,7 +85,7 @@ impl Table {
                 ErrorKind::InvalidOption,
                 format!("{} has no column \"{PAYLOAD}\" of type bytea", self.name),
             )
-            .with_hint("its rows are read and written by Chronicle::client, in the same session")
+            .with_hint("read and write the rows with Chronicle::client, in the same session")
         })
     }
 

@@ -31,7 +31,7 @@ fn the_table_of_the_server_decides_what_may_succeed_later() {
 #[test]
 fn a_message_that_is_too_large_is_not_sent_again() {
     let text =
-        "the client's stream broke off: Error, decoded message length too large: found 5 bytes";
+        "the client's stream ended early: Error, decoded message length too large: found 5 bytes";
     let error = from_server(Code::Unavailable, "08006", text);
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     assert!(!error.is_retryable() && error.hint().unwrap().contains("message_bytes_max"));

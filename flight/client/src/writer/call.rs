@@ -229,7 +229,7 @@ impl<'a> Call<'a> {
                 Event::Answer(Ok(None)) => {
                     return Ended::Broken(Error::new(
                         ErrorKind::Connection,
-                        "the server ended the call before it had acknowledged everything",
+                        "the server ended the call before the acknowledgement of all rows",
                     ));
                 }
                 Event::Answer(Err(status)) => return judged(self.lease.connection.failed(status)),

@@ -49,7 +49,7 @@ impl RawEvent<'_> {
         }
         let bytes = self.payload.len();
         let message = format!("an event of {bytes} bytes: an event has less than 2 GiB");
-        Err(Error::new(ErrorKind::InvalidBatch, message).with_hint("record it in parts"))
+        Err(Error::new(ErrorKind::InvalidBatch, message).with_hint("record the rows in parts"))
     }
 }
 

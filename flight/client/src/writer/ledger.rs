@@ -274,7 +274,7 @@ impl Ledger {
     /// `Protocol` for the number of another parcel; `Closed` if another writer has used the number.
     pub(crate) fn acknowledged(&mut self, answer: &Answer) -> Result<()> {
         let Some(parcel) = self.sent.front() else {
-            return Err(Error::protocol("a batch was acknowledged that was not sent"));
+            return Err(Error::protocol("the server acknowledged a batch that was not sent"));
         };
         if answer.sequence != Some(parcel.number) {
             return Err(Error::protocol(format!(
@@ -287,11 +287,13 @@ impl Ledger {
             return Err(Error::new(
                 ErrorKind::Closed,
                 format!(
-                    "batch {} was not stored: somebody else writes with the number of this producer",
+                    "batch {} was not stored: another writer uses the numbers of this producer",
                     parcel.number
                 ),
             )
-            .with_hint("a producer is for one writer at a time; give each its own"));
+            .with_hint(
+                "a producer belongs to one writer at a time; give each writer its own producer",
+            ));
         }
         let Some(parcel) = self.sent.pop_front() else { return Ok(()) };
         self.done_through = parcel.number;

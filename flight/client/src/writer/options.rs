@@ -224,7 +224,7 @@ async fn last_sequence(client: &Client, producer: Uuid) -> Result<Option<u64>> {
 /// The name of a table with an optional schema, in SQL syntax: folded to lower case unless quoted.
 pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     let refused = || {
-        Error::new(ErrorKind::InvalidOption, format!("\"{table}\" is no name of a table"))
+        Error::new(ErrorKind::InvalidOption, format!("\"{table}\" is not the name of a table"))
             .with_hint("table, schema.table, or with quotes: \"My Table\"")
     };
     let mut path = Vec::new();

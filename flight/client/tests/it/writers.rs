@@ -184,7 +184,7 @@ async fn two_writers_with_one_producer_are_found_out() {
     new.flush().await.unwrap();
     old.write(rows("d", 2..3)).await.unwrap();
     let error = old.flush().await.unwrap_err();
-    assert!(error.to_string().contains("somebody else"), "{error}");
+    assert!(error.to_string().contains("another writer"), "{error}");
     assert_eq!(old.into_unacknowledged().await.len(), 1, "it can be written by another one");
     assert_once(tally(&client, "d").await, 2);
 }

@@ -218,7 +218,7 @@ impl Answer {
 
 /// Cuts the connection: a client must not take half an answer for a complete answer.
 fn broken(error: &Error) -> std::io::Error {
-    tracing::info!(%error, "an answer broke off");
+    tracing::info!(%error, "an answer ended early");
     std::io::Error::other(error.message().to_string())
 }
 

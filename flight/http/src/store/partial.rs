@@ -204,10 +204,10 @@ fn refuse(part: &Part, row: Option<u32>, error: &Error, refusals: &mut Refusals)
 fn taken(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::UniqueViolation,
-        "a row with the same key and time exists, or comes before it in the request",
+        "a row with the same key and time exists, or is earlier in the same request",
     )
     .with_hint(format!(
-        "tables WITH (collision = 'last') take the newer row; {} has collision = 'first'",
+        "tables WITH (collision = 'last') store the newer row; {} has collision = 'first'",
         definition.qualified_name()
     ))
 }

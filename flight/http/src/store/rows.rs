@@ -68,5 +68,5 @@ fn times(column: &ArrayRef) -> Result<(Vec<i64>, i64)> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => values!(TimestampNanosecondArray, 1),
         _ => None,
     };
-    values.ok_or_else(|| Error::internal("a tick column that is no timestamp"))
+    values.ok_or_else(|| Error::internal("the tick column is not a timestamp"))
 }

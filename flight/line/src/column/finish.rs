@@ -73,7 +73,7 @@ impl Column {
                 ErrorKind::NumericOutOfRange,
                 format!("a value of column \"{}\" is out of range for {column_type}", self.name),
             )
-            .with_hint("the table was changed while the data came: send it again"),
+            .with_hint("the table was changed during the request: send the data again"),
             _ => Error::new(
                 ErrorKind::DatatypeMismatch,
                 format!(
@@ -81,7 +81,7 @@ impl Column {
                     self.name, self.column_type
                 ),
             )
-            .with_hint("the table was changed while the data came: send it again"),
+            .with_hint("the table was changed during the request: send the data again"),
         };
         if !self.kind().fits(column_type) {
             return Err(refused(Refusal::Kind));

@@ -74,7 +74,7 @@ impl LineParser {
                             ),
                         )
                         .with_hint(
-                            "write a whole number there or nothing, and a backslash before each space in a name or tag",
+                            "write a whole number or no timestamp, and a backslash before each space in a name or tag",
                         ));
                     }
                 }
@@ -96,7 +96,7 @@ impl LineParser {
         let raw = line.get(..at).unwrap_or_default();
         if raw.is_empty() {
             return Err(Error::new(MALFORMED, "the line has no measurement before the comma")
-                .with_hint("write its name at the beginning of the line"));
+                .with_hint("write the name of the measurement at the beginning of the line"));
         }
         let measurement = name(Part::Measurement, "measurement", raw)?;
         let mut tags = Vec::new();
@@ -106,7 +106,11 @@ impl LineParser {
             at = end;
         }
         if at < line.len() && spaces == 0 {
-            return Err(stray(line, at, "a backslash before it would make it part of the name"));
+            return Err(stray(
+                line,
+                at,
+                "to make the character part of the name, write a backslash before the character",
+            ));
         }
         if at + spaces >= line.len() {
             return Err(Error::new(
@@ -139,7 +143,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     let raw = line.get(equals + 1..end).unwrap_or_default();
     if raw.is_empty() {
         return Err(Error::new(MALFORMED, format!("tag \"{}\" has no value", shown(&key)))
-            .with_hint("leave the tag out where there is none"));
+            .with_hint("omit a tag without a value"));
     }
     let value = name(Part::Name, "the value of tag", raw)?;
     Ok((key, value, end))
@@ -207,7 +211,7 @@ fn name(part: Part, what: &str, raw: &[u8]) -> Result<String> {
             MALFORMED,
             format!("{what} \"{}\" ends with a backslash", shown(&name)),
         )
-        .with_hint("end it with another character: a backslash escapes what comes next"));
+        .with_hint("use another last character: a backslash escapes the next character"));
     }
     Ok(name)
 }
@@ -272,7 +276,7 @@ fn value_hint(raw: &[u8]) -> &'static str {
 fn behind_value(line: &[u8], at: usize) -> Error {
     let raw = line.get(at..).unwrap_or_default();
     Error::new(MALFORMED, format!("\"{}\" at byte {} follows a value", shown_bytes(raw), at + 1))
-        .with_hint("write a comma and the next field there, or a space and the timestamp")
+        .with_hint("write a comma and the next field, or a space and the timestamp")
 }
 
 fn unclosed(field: &str, line: &[u8], start: usize) -> Error {
@@ -280,14 +284,14 @@ fn unclosed(field: &str, line: &[u8], start: usize) -> Error {
     let newlines = memchr::memchr_iter(b'\n', rest.strip_suffix(b"\n").unwrap_or(rest)).count();
     let swallowed = match newlines {
         0 => String::new(),
-        1 => ", and goes on over the next line".to_string(),
-        _ => format!(", and goes on over the next {newlines} lines"),
+        1 => ", and continues over the next line".to_string(),
+        _ => format!(", and continues over the next {newlines} lines"),
     };
     Error::new(
         MALFORMED,
         format!("the string of field \"{}\" has no closing quote{swallowed}", shown(field)),
     )
-    .with_hint("close it; a quote within a string is written \\\"")
+    .with_hint("close the string; write a quote within a string as \\\"")
 }
 
 fn out_of_range(timestamp: &str, unit: &str) -> Error {
@@ -295,5 +299,7 @@ fn out_of_range(timestamp: &str, unit: &str) -> Error {
         ErrorKind::DatetimeOverflow,
         format!("timestamp {timestamp} in {unit} is out of range"),
     )
-    .with_hint("timestamps are from 1677 to 2262; name their unit as the request's precision")
+    .with_hint(
+        "timestamps must be from 1677 to 2262; give the unit as the precision of the request",
+    )
 }

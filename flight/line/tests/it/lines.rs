@@ -17,7 +17,7 @@ fn what_is_wrong_is_said() {
     for (line, message) in [
         (
             ",a=b v=1",
-            "the line has no measurement before the comma; write its name at the beginning of the line",
+            "the line has no measurement before the comma; write the name of the measurement at the beginning of the line",
         ),
         (
             "m",
@@ -39,19 +39,16 @@ fn what_is_wrong_is_said() {
             "m, v=1",
             "a tag is missing at byte 3; write tags as name=value, and a backslash before each comma, space and = within",
         ),
-        ("m,a= v=1", "tag \"a\" has no value; leave the tag out where there is none"),
+        ("m,a= v=1", "tag \"a\" has no value; omit a tag without a value"),
         (
             "m,a=b\\\\ v=1",
-            "the value of tag \"b\\\" ends with a backslash; end it with another character: a backslash escapes what comes next",
+            "the value of tag \"b\\\" ends with a backslash; use another last character: a backslash escapes the next character",
         ),
-        ("m,a=1,a=2 v=1", "tag \"a\" is given twice; keep one of the two"),
-        (
-            "m,a=1 a=1",
-            "\"a\" is both a tag and a field of table \"m\"; give one of the two another name",
-        ),
+        ("m,a=1,a=2 v=1", "tag \"a\" is given twice; remove one of the two"),
+        ("m,a=1 a=1", "\"a\" is both a tag and a field of table \"m\"; rename one of the two"),
         (
             "m,a=1\tv=1",
-            "a tab at byte 6 is out of place; a backslash before it would make it part of the name",
+            "a tab at byte 6 is out of place; to make the character part of the name, write a backslash before the character",
         ),
         (
             "m v",
@@ -80,7 +77,7 @@ fn what_is_wrong_is_said() {
         ),
         (
             "m v=\"a\"b",
-            "\"b\" at byte 8 follows a value; write a comma and the next field there, or a space and the timestamp",
+            "\"b\" at byte 8 follows a value; write a comma and the next field, or a space and the timestamp",
         ),
         (
             "m v=9223372036854775808i",
@@ -90,43 +87,37 @@ fn what_is_wrong_is_said() {
             "m v=1e999",
             "field \"v\": 1e999 is out of range; integers have 64 bits, and floats are finite",
         ),
-        ("m v=1,v=2", "field \"v\" of table \"m\" has two values in the line; keep one of the two"),
+        (
+            "m v=1,v=2",
+            "field \"v\" of table \"m\" has two values in the line; remove one of the two",
+        ),
         (
             "m v=1 soon",
-            "\"soon\" at byte 7 is not a timestamp; write a whole number there or nothing, and a backslash before each space in a name or tag",
+            "\"soon\" at byte 7 is not a timestamp; write a whole number or no timestamp, and a backslash before each space in a name or tag",
         ),
         (
             "m v=1 1.5",
-            "\"1.5\" at byte 7 is not a timestamp; write a whole number there or nothing, and a backslash before each space in a name or tag",
+            "\"1.5\" at byte 7 is not a timestamp; write a whole number or no timestamp, and a backslash before each space in a name or tag",
         ),
         (
             "m v=1 9223372036854775808",
-            "timestamp 9223372036854775808 in nanoseconds is out of range; timestamps are from 1677 to 2262; name their unit as the request's precision",
+            "timestamp 9223372036854775808 in nanoseconds is out of range; timestamps must be from 1677 to 2262; give the unit as the precision of the request",
         ),
         (
             "m v=\"a",
-            "the string of field \"v\" has no closing quote; close it; a quote within a string is written \\\"",
+            "the string of field \"v\" has no closing quote; close the string; write a quote within a string as \\\"",
         ),
-        (
-            "m time=1",
-            "field \"time\" has the name of the column of timestamps; give it another name",
-        ),
-        (
-            "m,time=1 v=1",
-            "tag \"time\" has the name of the column of timestamps; give it another name",
-        ),
-        ("m _tick=1", "field \"_tick\" conflicts with a system column name; give it another name"),
-        (
-            "m\\\nx v=1",
-            "measurement \"m\\\nx\" has a newline in it; only strings can have newlines",
-        ),
+        ("m time=1", "field \"time\" has the name of the column of timestamps; use another name"),
+        ("m,time=1 v=1", "tag \"time\" has the name of the column of timestamps; use another name"),
+        ("m _tick=1", "field \"_tick\" conflicts with a system column name; use another name"),
+        ("m\\\nx v=1", "measurement \"m\\\nx\" contains a newline; only strings can have newlines"),
         (
             "m v=\"a\0b\"",
-            "the string of field \"a\0b\" has a character of code 0, which text cannot hold; leave it out",
+            "the string of field \"a\0b\" has a character of code 0, which text cannot contain; remove the character",
         ),
         (
             "m,a=\0 v=1",
-            "the value of tag \"\0\" has a character of code 0, which text cannot hold; leave it out",
+            "the value of tag \"\0\" has a character of code 0, which text cannot contain; remove the character",
         ),
     ] {
         assert_eq!(errors(line), [format!("line 1: {message}")], "{line:?}");
@@ -138,7 +129,7 @@ fn what_is_wrong_is_said() {
         (format!("m {long}=1"), "field"),
     ] {
         let message = format!(
-            "line 1: the name of {what} \"{long}\" has 64 bytes, and 63 are the most; give it a shorter name"
+            "line 1: the name of {what} \"{long}\" has 64 bytes; the maximum is 63; use a shorter name"
         );
         assert_eq!(errors(&line), [message]);
     }
@@ -154,7 +145,7 @@ fn lines_are_numbered_as_an_editor_numbers_them() {
     assert_eq!(
         open,
         [
-            "line 2: the string of field \"v\" has no closing quote, and goes on over the next 2 lines; close it; a quote within a string is written \\\""
+            "line 2: the string of field \"v\" has no closing quote, and continues over the next 2 lines; close the string; write a quote within a string as \\\""
         ]
     );
 }
@@ -183,8 +174,8 @@ fn timestamps_in_the_unit_of_the_request() {
     assert_eq!(
         outcome.errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
-            "line 3: timestamp of the request in nanoseconds is out of range; timestamps are from 1677 to 2262; name their unit as the request's precision",
-            "line 4: timestamp 9223372037 in seconds is out of range; timestamps are from 1677 to 2262; name their unit as the request's precision",
+            "line 3: timestamp of the request in nanoseconds is out of range; timestamps must be from 1677 to 2262; give the unit as the precision of the request",
+            "line 4: timestamp 9223372037 in seconds is out of range; timestamps must be from 1677 to 2262; give the unit as the precision of the request",
         ]
     );
 }
@@ -201,7 +192,7 @@ fn a_line_that_is_too_long_is_one_error() {
         assert_eq!(found, [2, 6, 7], "the rest of the comment is a line of its own");
         assert_eq!(
             outcome.errors[0].message,
-            "the line is longer than 50 bytes; a quote that is never closed makes all that follows one line"
+            "the line is longer than 50 bytes; an unclosed quote makes all following text part of the line"
         );
         assert_eq!(outcome.errors[0].original, long[..256]);
         assert_eq!(outcome.tables[0].ticks_ns(), [1, 2]);
@@ -227,26 +218,26 @@ fn what_is_kept_is_bounded() {
     assert_eq!(
         messages("a v=1\nb v=1\nc v=1\na v=2\n"),
         [
-            "line 3: measurement \"c\" is one more than the 2 of which rows are kept; send fewer measurements in one request"
+            "line 3: measurement \"c\" exceeds the limit of 2 measurements with rows in one request; send fewer measurements in one request"
         ]
     );
     assert_eq!(
         messages("a,t=1,u=1 v=1\na w=1\n"),
         [
-            "line 2: table \"a\" would have more than 4 columns; write what differs from line to line as a value, not as a name"
+            "line 2: table \"a\" would have more than 4 columns; write data that differs from line to line as values, not as names"
         ]
     );
     assert_eq!(
         messages("a,t=1,u=1 v=1\nb,t=1,u=1 v=1\nb w=1\na,x=1 v=1"),
         [
-            "line 3: table \"b\" would have more than 4 columns; write what differs from line to line as a value, not as a name",
-            "line 4: table \"a\" would have more than 4 columns; write what differs from line to line as a value, not as a name"
+            "line 3: table \"b\" would have more than 4 columns; write data that differs from line to line as values, not as names",
+            "line 4: table \"a\" would have more than 4 columns; write data that differs from line to line as values, not as names"
         ]
     );
     // Refused lines do not count for the limits of tables and tags.
     let refused: Vec<_> = messages("a,t=1 v=?\nb,u=1 v=?\nc,w=1 v=1\nd v=1\ne v=1\n");
     assert_eq!(refused.len(), 3);
-    assert!(refused[2].starts_with("line 5: measurement \"e\" is one more than the 2"));
+    assert!(refused[2].starts_with("line 5: measurement \"e\" exceeds the limit of 2"));
     // Series are cached and evicted.
     let many: String = (0..18).map(|series| format!("a,t={} v={series}\n", series % 6)).collect();
     let outcome = read(&many);
@@ -377,7 +368,7 @@ fn a_tag_that_the_key_lacks_refuses_its_line_alone() {
         assert_eq!(rows, [2, 1]);
         assert_eq!(
             outcome.errors[0].to_string(),
-            "line 2: tag \"rack\" has no column in table \"m\", which has no primary key that it could join; send it as a field, or write to another measurement"
+            "line 2: tag \"rack\" has no column in table \"m\", and the table has no primary key for a new tag column; send the value as a field, or write to another measurement"
         );
     }
 }
@@ -432,7 +423,7 @@ fn a_column_that_takes_too_much_room_in_the_rows_before_is_refused() {
         let outcome = parser.finish(&catalog).unwrap();
         let error = &outcome.errors[0];
         assert!(error.line > 1_000 && error.kind == ErrorKind::LimitExceeded, "{what}: {error}");
-        assert!(error.message.contains("takes room in") && outcome.lines_failed > 1_000);
+        assert!(error.message.contains("takes space in") && outcome.lines_failed > 1_000);
     }
 }
 

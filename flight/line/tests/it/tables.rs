@@ -139,7 +139,7 @@ fn values_that_no_column_takes() {
         (
             "m u=\"x\"",
             ErrorKind::DatatypeMismatch,
-            "field \"u\" of table \"m\": the column is of type uuid, and the line has a string; no line can fill it: give the field another name",
+            "field \"u\" of table \"m\": the column is of type uuid, and the line has a string; no line can write to the column: use another name for the field",
         ),
         (
             "m note=t",
@@ -149,22 +149,22 @@ fn values_that_no_column_takes() {
         (
             "m s=32768i",
             ErrorKind::NumericOutOfRange,
-            "field \"s\" of table \"m\": the value is out of range for type smallint; write a value of that range, or to another field",
+            "field \"s\" of table \"m\": the value is out of range for type smallint; write a value within the range, or write to another field",
         ),
         (
             "m n=1000i",
             ErrorKind::NumericOutOfRange,
-            "field \"n\" of table \"m\": the value is out of range for type numeric(5,2); write a value of that range, or to another field",
+            "field \"n\" of table \"m\": the value is out of range for type numeric(5,2); write a value within the range, or write to another field",
         ),
         (
             "m r=1e39",
             ErrorKind::NumericOutOfRange,
-            "field \"r\" of table \"m\": the value is out of range for type real; write a value of that range, or to another field",
+            "field \"r\" of table \"m\": the value is out of range for type real; write a value within the range, or write to another field",
         ),
         (
             "m b=9223372036854775808u",
             ErrorKind::NumericOutOfRange,
-            "field \"b\" of table \"m\": the value is out of range for type bigint; write a value of that range, or to another field",
+            "field \"b\" of table \"m\": the value is out of range for type bigint; write a value within the range, or write to another field",
         ),
         (
             "m device=\"d\"",
@@ -174,17 +174,17 @@ fn values_that_no_column_takes() {
         (
             "m,r=1 b=1i",
             ErrorKind::DatatypeMismatch,
-            "tag \"r\" of table \"m\": the column is of type real, and tags are text; write it as a field, with a float, 1.5",
+            "tag \"r\" of table \"m\": the column is of type real, and tags are text; write a field instead, with a float, 1.5",
         ),
         (
             "m seen_at=1i",
             ErrorKind::DatatypeMismatch,
-            "field \"seen_at\" of table \"m\" has the name of the column of timestamps; give it another name",
+            "field \"seen_at\" of table \"m\" has the name of the column of timestamps; use another name",
         ),
         (
             "m,note=a note=\"b\"",
             ErrorKind::DuplicateColumn,
-            "field \"note\" of table \"m\" has two values in the line; keep one of the two",
+            "field \"note\" of table \"m\" has two values in the line; remove one of the two",
         ),
     ] {
         // A correct line first, so that the fast path is tried for the second line.
@@ -214,7 +214,7 @@ fn a_field_fills_a_key_column_that_is_not_text() {
     let outcome = read(&catalog, "m device=7i,v=1 1999999999\nm v=2 2\n");
     assert_eq!(
         outcome.errors[0].to_string(),
-        "line 2: null value in column \"device\" of relation \"m\" violates not-null constraint; give it a value in every line"
+        "line 2: null value in column \"device\" of relation \"m\" violates not-null constraint; write a value in every line"
     );
     assert_eq!(outcome.errors[0].kind, ErrorKind::NotNullViolation);
     let batch = batches(&mut catalog, outcome.tables).remove("m").unwrap();
@@ -328,7 +328,7 @@ fn known_series_meet_a_changed_table() {
         assert_eq!(outcome.lines_failed, 2);
         assert_eq!(
             outcome.errors[1].message,
-            "tag \"host\" of table \"m\": the column is of type bigint, and tags are text; write it as a field, with an integer, 1i"
+            "tag \"host\" of table \"m\": the column is of type bigint, and tags are text; write a field instead, with an integer, 1i"
         );
         // Without the table, new fields are new again.
         for kind in ["1", "t", "2i"] {

@@ -103,7 +103,7 @@ async fn store(
     // The sink's error about earlier rows comes before the parser's error about later rows.
     let stored = sinking.result().await?;
     parsed?;
-    stored.ok_or_else(|| Error::internal("a COPY ended without its end"))
+    stored.ok_or_else(|| Error::internal("a COPY ended without CopyDone or CopyFail"))
 }
 
 /// Stores batches until `Done`; `None` without `Done`.
@@ -153,7 +153,7 @@ async fn parse_all(
             }
             Some(Feed::Done) => break,
             None => {
-                return Err(Error::new(ErrorKind::QueryCanceled, "COPY from stdin was given up"));
+                return Err(Error::new(ErrorKind::QueryCanceled, "COPY from stdin was aborted"));
             }
         }
     }

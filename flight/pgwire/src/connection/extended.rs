@@ -36,7 +36,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     ErrorKind::LimitExceeded,
                     format!("more than {} prepared statements", self.settings.statements_max),
                 )
-                .with_hint("close those that are no longer needed"),
+                .with_hint("close unneeded prepared statements"),
             ));
         }
         let parsed = self.session.parse(&parse.sql)?;
@@ -132,7 +132,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     ErrorKind::LimitExceeded,
                     format!("more than {} portals", self.settings.portals_max),
                 )
-                .with_hint("close those that are no longer needed, or end the transaction"),
+                .with_hint("close unneeded portals, or end the transaction"),
             ));
         }
         let violation =

@@ -133,13 +133,13 @@ fn claimed(budget: &Budget, bytes: usize, what: &str) -> Result<Claim> {
         Error::new(
             ErrorKind::LimitExceeded,
             format!(
-                "no room for a {what} of about {bytes} bytes: the statements and portals of this connection hold {} of {} bytes",
+                "no room for a {what} of about {bytes} bytes: the statements and portals of this connection use {} of {} bytes",
                 budget.used(),
                 budget.bytes_max()
             ),
         )
         .with_hint(
-            "close prepared statements (DEALLOCATE) and portals that are no longer needed, or end the transaction, and its portals with it",
+            "close unneeded prepared statements (DEALLOCATE) and portals, or end the transaction to close its portals",
         )
     })
 }

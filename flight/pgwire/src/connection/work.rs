@@ -41,7 +41,7 @@ impl<T> Drop for Work<T> {
 }
 
 fn broke_off() -> Error {
-    Error::internal("the statement broke off: a defect of the server")
+    Error::internal("the statement failed: a defect of the server")
 }
 
 /// The condition for a disconnected client.

@@ -83,7 +83,7 @@ impl BinaryWriter {
                     stratalog_text::type_name(field)
                 ),
             )
-            .with_hint("cast it to a type of SQL, or ask for text")
+            .with_hint("cast the column to an SQL type, or request the text format")
         };
         if matches!(array.data_type(), DataType::Null) {
             return Ok(Self { values: Values::Null });

@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let error = Error::new(
             ErrorKind::OutOfMemory,
             format!(
-                "no room for a message of {whole} bytes: messages hold {} of {} bytes, and statements may hold the memory",
+                "no room for a message of {whole} bytes: messages use {} of {} bytes, and statements may use the memory",
                 self.limits.room.used(),
                 self.limits.room.bytes_max()
             ),

@@ -227,7 +227,7 @@ fn in_type(value: &ScalarValue, wanted: &DataType, element: &ColumnType) -> Resu
     value.cast_to(wanted).map_err(|_| {
         Error::new(
             ErrorKind::NumericOutOfRange,
-            format!("the numbers of an array of {element} have more digits than there is room for"),
+            format!("the numbers of an array of {element} have too many digits"),
         )
     })
 }

@@ -76,7 +76,7 @@ impl Callers {
                 ErrorKind::TooManyConnections,
                 format!("sorry, too many logins already ({LOGINS_MAX})"),
             )
-            .with_hint("call CloseSession for those that are no longer needed"));
+            .with_hint("call CloseSession for unneeded sessions"));
         }
         let user = user.filter(|user| !user.is_empty()).or(claim.user);
         let caller = self.open(user.as_deref(), database(headers)?, peer)?;
@@ -150,7 +150,7 @@ impl Callers {
         let refused = || {
             Error::new(
                 ErrorKind::InvalidAuthorization,
-                "the token is not one of this server, or has expired",
+                "the token is not from this server, or has expired",
             )
             .with_hint("log in again: tokens end with CloseSession, when unused for an hour, and with the server")
         };
@@ -162,7 +162,7 @@ impl Callers {
             self.forget(&caller, None);
             return Err(Error::new(
                 ErrorKind::InvalidAuthorization,
-                "the session of this token was ended by another one's command",
+                "another session ended the session of this token",
             )
             .with_hint("log in again"));
         }
@@ -223,7 +223,7 @@ impl Claim {
                 )
         };
         let Some(text) = headers.get("authorization") else { return Ok(Self::default()) };
-        let text = text.to_str().map_err(|_| unread("is no text"))?;
+        let text = text.to_str().map_err(|_| unread("is not text"))?;
         let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
         match scheme.to_ascii_lowercase().as_str() {
             "bearer" => Ok(Self { token: Some(rest.trim().to_string()), user: None }),
@@ -234,7 +234,7 @@ impl Claim {
                 let user = Some(user.to_string()).filter(|user| !user.is_empty());
                 Ok(Self { user, token: None })
             }
-            _ => Err(unread("has a scheme that is not offered")),
+            _ => Err(unread("has an unsupported scheme")),
         }
     }
 }
@@ -245,8 +245,11 @@ fn database(headers: &MetadataMap) -> Result<Option<&str>> {
         return Ok(None);
     };
     let name = name.to_str().map_err(|_| {
-        Error::new(ErrorKind::InvalidEncoding, "the header that names the database is not ASCII")
-            .with_hint("set the session option \"schema\", which may be any text")
+        Error::new(
+            ErrorKind::InvalidEncoding,
+            "the header with the name of the database is not ASCII",
+        )
+        .with_hint("set the session option \"schema\" instead; the option may be any text")
     })?;
     Ok(Some(name).filter(|name| !name.is_empty()))
 }

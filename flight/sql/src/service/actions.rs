@@ -30,19 +30,19 @@ use crate::{
 
 /// Names and descriptions.
 const ACTIONS: [(&str, &str); 11] = [
-    ("CreatePreparedStatement", "Prepares a statement, and tells its columns and parameters."),
-    ("ClosePreparedStatement", "Lets go of a prepared statement."),
-    ("BeginTransaction", "Begins a transaction that statements can name."),
-    ("EndTransaction", "Commits a transaction, or rolls it back."),
-    ("CancelFlightInfo", "Cancels what the tickets of a FlightInfo stand for."),
-    ("CancelQuery", "The same, as older clients ask for it."),
-    ("RenewFlightEndpoint", "Gives a ticket that lasts longer."),
+    ("CreatePreparedStatement", "Prepares a statement, and returns its columns and parameters."),
+    ("ClosePreparedStatement", "Closes a prepared statement."),
+    ("BeginTransaction", "Begins a transaction for statements with the id of the transaction."),
+    ("EndTransaction", "Commits or rolls back a transaction."),
+    ("CancelFlightInfo", "Cancels the query of a FlightInfo."),
+    ("CancelQuery", "CancelFlightInfo in the form of older clients."),
+    ("RenewFlightEndpoint", "Returns a ticket with a later expiration time."),
     ("SetSessionOptions", "Changes settings of the session."),
-    ("GetSessionOptions", "Tells the settings of the session."),
-    ("CloseSession", "Ends the session, and whatever it has open."),
+    ("GetSessionOptions", "Returns the settings of the session."),
+    ("CloseSession", "Ends the session, with its open transactions and statements."),
     (
         "SyncClock",
-        "Tells the server's time, as JSON: now_ns, rate_ppb, uncertainty_ns, epoch, steps.",
+        "Returns the server's time, as JSON: now_ns, rate_ppb, uncertainty_ns, epoch, steps.",
     ),
 ];
 
@@ -136,7 +136,7 @@ pub(super) async fn act(
                     ErrorKind::FeatureNotSupported,
                     format!("the action \"{other}\" is not offered"),
                 )
-                .with_hint("ListActions tells which are"),
+                .with_hint("ListActions lists the supported actions"),
             ));
         }
     };

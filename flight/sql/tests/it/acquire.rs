@@ -28,7 +28,12 @@ async fn a_login_is_alone_with_what_it_has_acquired_until_it_ends() {
     for descriptor in [path("t"), ingest()] {
         let rows = messages(&[batch("a", 0, 3)], IpcWriteOptions::default()).await;
         let (_, end) = put(&mut raw, stream::iter(described(rows, descriptor))).await;
-        says(&end.unwrap(), Code::ResourceExhausted, "55P03", "has acquired it EXCLUSIVE until");
+        says(
+            &end.unwrap(),
+            Code::ResourceExhausted,
+            "55P03",
+            "has acquired the chronicle EXCLUSIVE until",
+        );
     }
     // A transaction is another session of the same client.
     let transaction = holder.begin_transaction().await.unwrap();
@@ -76,11 +81,11 @@ async fn a_login_that_another_session_ends_gives_back_what_it_has_though_it_does
         }
         let told = holder.execute_update(insert.clone(), None).await.unwrap_err().to_string();
         let words =
-            if has_token { "ended by another one's command" } else { "administrator command" };
+            if has_token { "another session ended the session" } else { "administrator command" };
         assert!(told.contains(words), "{told}");
         if has_token {
             let told = holder.execute_update(insert.clone(), None).await.unwrap_err().to_string();
-            assert!(told.contains("not one of this server"), "{told}");
+            assert!(told.contains("not from this server"), "{told}");
             holder.handshake("anna", "any").await.unwrap();
         }
         // The transaction left nothing behind, and the client continues with another session.

@@ -66,22 +66,22 @@ const LIES: [Lie; 20] = [
         data.data_body = data.data_body.slice(..40);
     }),
     lie("no body", Shape::Plain, "in a body of 0", |data| data.data_body.clear()),
-    lie("a header cut short", Shape::Plain, "no message of Arrow IPC", |data| {
+    lie("a header cut short", Shape::Plain, "not a message of Arrow IPC", |data| {
         data.data_header = data.data_header.slice(..data.data_header.len() / 2);
     }),
-    lie("noise for a header", Shape::Plain, "no message of Arrow IPC", |data| {
+    lie("noise for a header", Shape::Plain, "not a message of Arrow IPC", |data| {
         data.data_header = vec![0xA5; 200].into();
     }),
     lie("more values than rows", Shape::Plain, "batch 2 cannot be read", |data| {
         set_node(data, 2, 0, 1000);
     }),
-    lie("values beyond any message", Shape::Plain, "array 3 says that it has", |data| {
+    lie("values beyond any message", Shape::Plain, "array 3 declares", |data| {
         set_node(data, 2, 0, i64::MAX);
     }),
-    lie("fewer values than none", Shape::Plain, "array 1 says that it has -1 values", |data| {
+    lie("fewer values than none", Shape::Plain, "array 1 declares -1 values", |data| {
         set_node(data, 0, 0, -1);
     }),
-    lie("more nulls than values", Shape::Plain, "says that 5000 of its 10", |data| {
+    lie("more nulls than values", Shape::Plain, "declares 5000 nulls among 10", |data| {
         set_node(data, 0, 8, 5000);
     }),
     lie("nulls that are not there", Shape::Plain, "column \"time\" has 0 bytes of marks", |data| {
@@ -102,7 +102,7 @@ const LIES: [Lie; 20] = [
     lie("an index before the dictionary", Shape::Dictionary, "batch 2 cannot be read", |data| {
         set_body(data, 3, 4, &(-1_i32).to_le_bytes());
     }),
-    lie("less than none, compressed", Shape::Compressed, "-9 bytes once uncompressed", |data| {
+    lie("less than none, compressed", Shape::Compressed, "-9 uncompressed bytes", |data| {
         set_body(data, 1, 0, &(-9_i64).to_le_bytes());
     }),
 ];
@@ -257,7 +257,7 @@ async fn messages_that_would_grow_are_refused_before_they_do() {
         assert_eq!(answers, 0);
         let end = end.unwrap();
         says(&end, Code::ResourceExhausted, "54000", "batch 1 is too large");
-        says(&end, Code::ResourceExhausted, "54000", "bytes once uncompressed");
+        says(&end, Code::ResourceExhausted, "54000", "uncompressed bytes");
     }
     // Rows without any data: the sender can claim any number of rows.
     let nothing = arrow::array::new_null_array(&arrow::datatypes::DataType::Null, 10);

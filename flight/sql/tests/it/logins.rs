@@ -68,7 +68,7 @@ async fn tickets_of_others_and_forged_ones_are_refused() {
     let elsewhere = TestServer::start().await;
     let mut elsewhere = elsewhere.raw().await;
     let refused = redeem(&mut elsewhere, own.clone()).await.unwrap_err();
-    says(&refused, Code::Unauthenticated, "28000", "not one of this server");
+    says(&refused, Code::Unauthenticated, "28000", "not from this server");
     // Another statement in place of the planned statement, and each bit flipped in turn.
     let at = own.ticket.windows(8).position(|bytes| bytes == b"SELECT 1").unwrap();
     let mut forged = own.ticket.to_vec();
@@ -113,7 +113,7 @@ async fn logins_end_when_they_are_not_used_and_wrong_tokens_are_none() {
     }
     server.clock.advance(MINUTE * 61);
     let refused = call(&token).await.unwrap_err();
-    says(&refused, Code::Unauthenticated, "28000", "not one of this server, or has expired");
+    says(&refused, Code::Unauthenticated, "28000", "not from this server, or has expired");
     says(&refused, Code::Unauthenticated, "28000", "log in again");
     assert!(call(&token).await.is_err(), "it does not come back");
     login.handshake("anna", "any").await.unwrap();
@@ -124,7 +124,7 @@ async fn logins_end_when_they_are_not_used_and_wrong_tokens_are_none() {
     forged.push(if last == 'A' { 'B' } else { 'A' });
     for wrong in [forged.as_str(), "stratalog-", "stratalog-???", &format!("{token}{token}")] {
         let refused = call(wrong).await.unwrap_err();
-        says(&refused, Code::Unauthenticated, "28000", "not one of this server");
+        says(&refused, Code::Unauthenticated, "28000", "not from this server");
     }
     call(&token).await.unwrap();
 }

@@ -37,9 +37,10 @@ impl<'a> Scan<'a> {
 
     /// Begins an object or a list.
     pub(super) fn open(&mut self, bracket: u8) -> Result<()> {
-        let wanted = if bracket == b'{' { "an object is wanted" } else { "a list is wanted" };
+        let wanted = if bracket == b'{' { "an object is expected" } else { "a list is expected" };
         self.take(bracket, wanted)?;
-        self.depth = self.depth.checked_sub(1).ok_or_else(|| self.error("less depth is wanted"))?;
+        self.depth =
+            self.depth.checked_sub(1).ok_or_else(|| self.error("less depth is expected"))?;
         self.opened = true;
         Ok(())
     }
@@ -50,7 +51,7 @@ impl<'a> Scan<'a> {
             return Ok(None);
         }
         let name = self.string()?;
-        self.take(b':', "\":\" is wanted")?;
+        self.take(b':', "\":\" is expected")?;
         Ok(Some(name))
     }
 
@@ -73,7 +74,7 @@ impl<'a> Scan<'a> {
             Some(b'-' | b'0'..=b'9') => self.number().map(Token::Number),
             _ if self.literal("true") => Ok(Token::Boolean(true)),
             _ if self.literal("false") => Ok(Token::Boolean(false)),
-            _ => Err(self.error("a value is wanted")),
+            _ => Err(self.error("a value is expected")),
         }
     }
 
@@ -103,12 +104,12 @@ impl<'a> Scan<'a> {
     /// Checks that the text has ended.
     pub(super) fn end(&mut self) -> Result<()> {
         self.blank();
-        if self.at < self.text.len() { Err(self.error("the end is wanted")) } else { Ok(()) }
+        if self.at < self.text.len() { Err(self.error("the end is expected")) } else { Ok(()) }
     }
 
     /// The error of the last token.
     pub(super) fn wrong(&self, wanted: &str) -> stratalog_model::Error {
-        self.error_at(self.last, &format!("{wanted} is wanted"))
+        self.error_at(self.last, &format!("{wanted} is expected"))
     }
 
     fn error(&self, wanted: &str) -> stratalog_model::Error {
@@ -152,7 +153,11 @@ impl<'a> Scan<'a> {
         if !first {
             self.take(
                 b',',
-                if close == b'}' { "\",\" or \"}\" is wanted" } else { "\",\" or \"]\" is wanted" },
+                if close == b'}' {
+                    "\",\" or \"}\" is expected"
+                } else {
+                    "\",\" or \"]\" is expected"
+                },
             )?;
         }
         Ok(true)
@@ -173,7 +178,7 @@ impl<'a> Scan<'a> {
         let digits = self.digits()?;
         if leading_zero && digits > 1 {
             self.at = start;
-            return Err(self.error("a number without zeros before it is wanted"));
+            return Err(self.error("a number without leading zeros is expected"));
         }
         if self.literal(".") {
             self.digits()?;
@@ -193,11 +198,11 @@ impl<'a> Scan<'a> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at == start { Err(self.error("a digit is wanted")) } else { Ok(self.at - start) }
+        if self.at == start { Err(self.error("a digit is expected")) } else { Ok(self.at - start) }
     }
 
     fn string(&mut self) -> Result<Cow<'a, str>> {
-        self.take(b'"', "a text in quotes is wanted")?;
+        self.take(b'"', "a text in quotes is expected")?;
         let mut text = Cow::Borrowed("");
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
@@ -212,7 +217,7 @@ impl<'a> Scan<'a> {
                     return Ok(text);
                 }
                 Some(b'\\') => text.to_mut().push(self.escape()?),
-                _ => return Err(self.error("the text's end, or an escape, is wanted")),
+                _ => return Err(self.error("the end of the text, or an escape, is expected")),
             }
         }
     }
@@ -235,7 +240,7 @@ impl<'a> Scan<'a> {
         };
         character.ok_or_else(|| {
             self.at = start;
-            self.error("an escape of JSON is wanted")
+            self.error("an escape of JSON is expected")
         })
     }
 

@@ -202,7 +202,7 @@ impl TelemetryReader {
         point.identity_end = self.identity.len();
         let tick_ns = self.tick(&point, target)?;
         if !quantiles.iter().all(|(quantile, _)| (0.0..=1.0).contains(quantile)) {
-            return Err(bad(metric, "has a quantile that is not from 0 to 1", "send 0.5 for half"));
+            return Err(bad(metric, "has a quantile outside of 0 to 1", "send 0.5 for half"));
         }
         let total = exact(metric, count.into())?;
         self.check_room(quantiles.len() + 2)?;
@@ -312,17 +312,21 @@ fn quantile(message: &[u8]) -> Result<(f64, f64), Fault> {
 /// Checks that there is one count more than bounds and that the bounds ascend, or that both are
 /// empty.
 fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(), Refusal> {
-    let hint = "send one count more than there are bounds, and finite bounds that rise";
+    let hint = "send one more count than bounds, and finite bounds in ascending order";
     if counts.len() != bounds.len() + 1 && !(counts.is_empty() && bounds.is_empty()) {
         let what = format!("has a point with {} counts and {} bounds", counts.len(), bounds.len());
         return Err(bad(metric, &what, hint));
     }
     let rising = bounds.array_windows().all(|[one, next]| one < next);
     if !rising || !bounds.iter().all(|bound| bound.is_finite()) {
-        return Err(bad(metric, "has bounds of buckets that do not rise", hint));
+        return Err(bad(metric, "has bucket bounds that do not ascend", hint));
     }
     if counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count)).is_none() {
-        return Err(bad(metric, "has counts whose sum has more than 64 bits", "mend its counts"));
+        return Err(bad(
+            metric,
+            "has counts with a sum of more than 64 bits",
+            "correct the counts",
+        ));
     }
     Ok(())
 }
@@ -334,8 +338,8 @@ fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
         return Ok(value);
     }
     let what =
-        format!("has the integer {integer}, which a value of type double precision cannot hold");
-    Err(bad(metric, &what, "send it as_double, if it may be rounded"))
+        format!("has the integer {integer}, which the type double precision cannot represent");
+    Err(bad(metric, &what, "if a rounded value is sufficient, send as_double"))
 }
 
 fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {

@@ -124,26 +124,26 @@ fn what_is_no_json_of_otlp() {
         format!("{{\"resourceLogs\":[{{\"scopeLogs\":[{{\"logRecords\":[{record}]}}]}}]}}")
     };
     use ErrorKind::ProtocolViolation as Wrong;
-    fails("", Wrong, "an object is wanted at byte 0, where \"\" is");
-    fails("[]", Wrong, "an object is wanted at byte 0");
-    fails("{\"resourceLogs\":[]} x", Wrong, "the end is wanted at byte 20, where \"x\" is");
-    fails("{\"resourceLogs\":{}}", Wrong, "a list is wanted at byte 16");
-    fails("{\"a\":1,}", Wrong, "quotes is wanted");
-    fails("{\"a\":01}", Wrong, "without zeros");
-    fails("{\"a\":\"\\ud800x\"}", Wrong, "an escape of JSON is wanted at byte 6");
-    fails("{\"a\":\"\n\"}", Wrong, "the text's end");
-    fails("{\"a\":nul}", Wrong, "a value is wanted");
+    fails("", Wrong, "an object is expected at byte 0, found \"\"");
+    fails("[]", Wrong, "an object is expected at byte 0");
+    fails("{\"resourceLogs\":[]} x", Wrong, "the end is expected at byte 20, found \"x\"");
+    fails("{\"resourceLogs\":{}}", Wrong, "a list is expected at byte 16");
+    fails("{\"a\":1,}", Wrong, "quotes is expected");
+    fails("{\"a\":01}", Wrong, "without leading zeros");
+    fails("{\"a\":\"\\ud800x\"}", Wrong, "an escape of JSON is expected at byte 6");
+    fails("{\"a\":\"\n\"}", Wrong, "the end of the text");
+    fails("{\"a\":nul}", Wrong, "a value is expected");
     fails(
         &record("{\"flags\":-1}"),
         Wrong,
-        "an integer of 32 bits for \"flags\" is wanted at byte 55",
+        "an integer of 32 bits for \"flags\" is expected at byte 55",
     );
     fails(&record("{\"traceId\":\"xyz\"}"), Wrong, "hexadecimal digits for \"traceId\"");
     fails(&record("{\"severityText\":5}"), Wrong, "a text for \"severityText\"");
     fails(&record("{\"timeUnixNano\":\"-1\"}"), Wrong, "an integer of 64 bits");
     fails(&record("{\"body\":{\"doubleValue\":\"x\"}}"), Wrong, "a number for \"doubleValue\"");
-    fails(&"[".repeat(200), Wrong, "an object is wanted");
-    fails(&format!("{{\"a\":{}", "[".repeat(190)), Wrong, "less depth is wanted");
+    fails(&"[".repeat(200), Wrong, "an object is expected");
+    fails(&format!("{{\"a\":{}", "[".repeat(190)), Wrong, "less depth is expected");
     fails(&" ".repeat(201), ErrorKind::LimitExceeded, "the body has 201 bytes");
     let read = reader.logs(b"{\"a\":\"\xff\"}", Encoding::Json, "logs", 0, &catalog);
     assert_eq!(read.unwrap_err().kind(), ErrorKind::InvalidEncoding);

@@ -100,7 +100,7 @@ fn records_that_are_refused_alone() {
     assert_eq!(
         outcome.message(),
         "2 log records accepted, 2 rejected: log record 2: the text for column \"body\" has a \
-         character of code 0, which text cannot hold; leave it out | log record 3: time \
+         character of code 0, which text cannot contain; remove the character | log record 3: time \
          18446744073709551615 ns is behind the year 2262; send nanoseconds since 1970"
     );
     let json = String::from_utf8(outcome.response(Encoding::Json)).unwrap();

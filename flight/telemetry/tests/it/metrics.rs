@@ -261,16 +261,20 @@ fn points_that_are_refused_alone() {
         (gauge("m", vec![nested]), 1, "nested too deeply"),
         (buckets(vec![1, 2], vec![]), 1, "2 counts and 0 bounds"),
         (buckets(vec![], vec![1.0]), 1, "0 counts and 1 bounds"),
-        (buckets(vec![1, 2, 3], vec![1.0, 1.0]), 1, "do not rise"),
-        (buckets(vec![1, 2], vec![f64::INFINITY]), 1, "do not rise"),
+        (buckets(vec![1, 2, 3], vec![1.0, 1.0]), 1, "do not ascend"),
+        (buckets(vec![1, 2], vec![f64::INFINITY]), 1, "do not ascend"),
         (buckets(vec![u64::MAX, 1], vec![1.0]), 1, "more than 64 bits"),
-        (metric("s", Data::Summary(Summary { data_points: vec![summary] })), 1, "not from 0 to 1"),
+        (
+            metric("s", Data::Summary(Summary { data_points: vec![summary] })),
+            1,
+            "outside of 0 to 1",
+        ),
         (
             metric("e", Data::Exponential(Exponential { data_points: exponential })),
             2,
             "exponential",
         ),
-        (Metric { name: "none".to_string(), ..Metric::default() }, 0, "no data of a kind"),
+        (Metric { name: "none".to_string(), ..Metric::default() }, 0, "no data of a known kind"),
     ];
     for (bad, rejected, message) in cases {
         let request =
@@ -301,9 +305,9 @@ fn bodies_that_are_none() {
         assert_eq!(error.kind(), kind);
         assert!(error.message().contains(message), "{error}");
     };
-    fails(&[0; 51], ErrorKind::LimitExceeded, "the body has 51 bytes, and 50 are the most");
+    fails(&[0; 51], ErrorKind::LimitExceeded, "the body has 51 bytes; the maximum is 50");
     fails(b"{\"resourceMetrics\":[]}", ErrorKind::ProtocolViolation, "is no ExportMetrics");
-    fails(b"\x0a\x04\x0a\x00\x0a\x00", ErrorKind::ProtocolViolation, "a resource comes twice");
+    fails(b"\x0a\x04\x0a\x00\x0a\x00", ErrorKind::ProtocolViolation, "a resource occurs twice");
     let name = plain(vec![metric("\u{e9}", Data::Gauge(crate::messages::Gauge::default()))]);
     let mut body = prost::Message::encode_to_vec(&name);
     let at = body.iter().position(|byte| *byte == 0xc3).unwrap();

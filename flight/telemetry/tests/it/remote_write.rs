@@ -113,10 +113,10 @@ fn a_bad_series_is_refused_alone() {
         (series(&[("__name__", ""), ("a", "b")], &[(1.0, 1)]), "no metric name", 1),
         (
             series(&[("__name__", "m"), ("b", ""), ("a", "")], &[(1.0, 1)]),
-            "in order of their names",
+            "in the order of their names",
             1,
         ),
-        (series(&[("__name__", "m"), ("b", ""), ("b", "1")], &[(1.0, 1)]), "\"b\" comes twice", 1),
+        (series(&[("__name__", "m"), ("b", ""), ("b", "1")], &[(1.0, 1)]), "\"b\" occurs twice", 1),
         (
             series(&[("__name__", "m"), ("exported_value", "1"), ("value", "2")], &[(1.0, 1)]),
             "labels \"value\" and \"exported_value\" would both be the tag \"exported_value\": the \
@@ -182,8 +182,8 @@ fn a_table_that_takes_no_samples() {
     assert_eq!((outcome.accepted, outcome.rejected, outcome.errors_count), (1, 4, 3));
     assert_eq!(
         outcome.errors[1].to_string(),
-        "series 1: column \"value\" of table \"m\" is of type bigint, and telemetry has double \
-         precision there; keep it in a table of another name, or in one that is made for it"
+        "series 1: column \"value\" of table \"m\" is of type bigint, but telemetry needs double \
+         precision; store the data in a table with another name, or let the server create the table"
     );
     assert!(outcome.errors[2].message.contains("tag \"a\""), "{}", outcome.errors[2]);
 }
@@ -205,13 +205,17 @@ fn bodies_that_are_none() {
     fails(b"", ProtocolViolation, "it is empty");
     fails(b"\xff", ProtocolViolation, "snappy");
     fails(b"\x0atext", ProtocolViolation, "snappy");
-    fails(&compress(&[0; 101]), LimitExceeded, "101 bytes when it is decompressed, and 100");
-    fails(b"\x60\x00", ProtocolViolation, "2 bytes cannot be 96");
+    fails(&compress(&[0; 101]), LimitExceeded, "101 bytes; the maximum is 100");
+    fails(b"\x60\x00", ProtocolViolation, "2 compressed bytes cannot become 96");
     fails(&compress(b"\x0a\x05abc"), ProtocolViolation, "a length says 5 bytes, and 3 are left");
     fails(&compress(b"\x0a"), ProtocolViolation, "the bytes end within a number");
     fails(&compress(b"\x0a\xff"), ProtocolViolation, "the bytes end within a number");
     fails(&compress(&[0xff; 11]), ProtocolViolation, "more than 64 bits");
-    fails(&compress(b"\x08\x01"), ProtocolViolation, "field 1 of a message has another type");
+    fails(
+        &compress(b"\x08\x01"),
+        ProtocolViolation,
+        "field 1 of a message does not have its defined type",
+    );
     fails(&compress(b"\x03"), ProtocolViolation, "3 is the key of no field");
     fails(&compress(b"\x0b"), ProtocolViolation, "11 is the key of no field");
     let four = series(&[("__name__", "m")], &[(1.0, 1); 4]);

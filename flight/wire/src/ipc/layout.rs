@@ -38,12 +38,12 @@ impl Layout {
         }
         match self.variadic.is_empty() {
             true => Ok(()),
-            false => Err("it counts the buffers of columns that there are not".to_string()),
+            false => Err("the batch counts buffers of missing columns".to_string()),
         }
     }
 
     fn field(&mut self, field: &Field) -> Result<(), String> {
-        let (rows, nulls) = self.nodes.pop_front().ok_or("is missing in it")?;
+        let (rows, nulls) = self.nodes.pop_front().ok_or("is missing in the batch")?;
         match field.data_type() {
             DataType::Null => return Ok(()),
             DataType::RunEndEncoded(ends, values) => {
@@ -59,7 +59,9 @@ impl Layout {
             let bytes = self.buffer()?;
             // The data behind offsets and views may have any number of bytes.
             if at < typed(field.data_type()) && !bytes.is_multiple_of(width) {
-                return Err(format!("has {bytes} bytes of what has {width} each"));
+                return Err(format!(
+                    "has {bytes} bytes, not a multiple of {width} bytes for each value"
+                ));
             }
         }
         match field.data_type() {
@@ -89,13 +91,13 @@ impl Layout {
     }
 
     fn buffer(&mut self) -> Result<u64, String> {
-        self.buffers.pop_front().ok_or_else(|| "has fewer buffers than it needs".to_string())
+        self.buffers.pop_front().ok_or_else(|| "has too few buffers".to_string())
     }
 
     fn at_least(&mut self, bytes: u64, what: &str) -> Result<(), String> {
         let found = self.buffer()?;
         match found < bytes {
-            true => Err(format!("has {found} bytes of {what} where it needs {bytes}")),
+            true => Err(format!("has {found} bytes of {what}, but needs {bytes} bytes")),
             false => Ok(()),
         }
     }

@@ -7,12 +7,13 @@ use super::{Fault, lies};
 /// Checks the types of a schema's columns.
 pub(super) fn check(message: &Message<'_>) -> Result<(), Fault> {
     let schema = message.header_as_schema();
-    let schema = schema.ok_or_else(|| lies("its header is missing".to_string()))?;
+    let schema = schema.ok_or_else(|| lies("the header is missing".to_string()))?;
     if schema.endianness() != Endianness::Little {
-        let told = "values with their high bytes first are not offered: send them low bytes first";
+        let told = "big-endian values are not supported: send little-endian values";
         return Err(Fault::NotOffered(told.to_string()));
     }
-    let fields = schema.fields().ok_or_else(|| lies("it has no list of columns".to_string()))?;
+    let fields =
+        schema.fields().ok_or_else(|| lies("the schema has no list of columns".to_string()))?;
     fields.iter().try_for_each(check_field)
 }
 
@@ -28,13 +29,13 @@ fn check_field(field: Field<'_>) -> Result<(), Fault> {
     // The decoder reads a union's offsets at any position, and panics at a misaligned position.
     if field.type_type() == Type::Union {
         let told = format!(
-            "column \"{name}\" is a union, which is not offered: send its parts as columns"
+            "column \"{name}\" is a union, which is not supported: send the parts as columns"
         );
         return Err(Fault::NotOffered(told));
     }
     if !is_known(field) {
         let found = field.type_type().variant_name().unwrap_or("unknown");
-        return Err(lies(format!("the type {found} of column \"{name}\" is none that there is")));
+        return Err(lies(format!("the type {found} of column \"{name}\" does not exist")));
     }
     field.children().iter().flatten().try_for_each(check_field)
 }

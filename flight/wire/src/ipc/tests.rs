@@ -123,9 +123,9 @@ fn a_column_without_room_for_what_it_says_is_told() {
     let column = Field::new("of", DataType::Int32, true);
     let schema = Schema::new(vec![column.clone(), column.clone(), column]);
     let told = check(&of_rows(5), Some(&schema), &LIMITS).unwrap_err();
-    assert_eq!(told, Fault::Lies("column \"of\" is missing in it".to_string()));
+    assert_eq!(told, Fault::Lies("column \"of\" is missing in the batch".to_string()));
     let told = check(&of_rows(5), None, &LIMITS).unwrap_err();
-    assert_eq!(told, Fault::Lies("a batch comes before it".to_string()));
+    assert_eq!(told, Fault::Lies("a batch precedes the schema".to_string()));
 }
 
 #[test]
@@ -154,5 +154,10 @@ fn offsets_of_half_a_value_are_told() {
     header[at + 8..at + 16].copy_from_slice(&26_i64.to_le_bytes());
     rows.data_header = header.into();
     let told = check(&rows, Some(&schema), &LIMITS).unwrap_err();
-    assert_eq!(told, Fault::Lies("column \"t\" has 26 bytes of what has 4 each".to_string()));
+    assert_eq!(
+        told,
+        Fault::Lies(
+            "column \"t\" has 26 bytes, not a multiple of 4 bytes for each value".to_string()
+        )
+    );
 }

@@ -27,21 +27,21 @@ pub(super) fn functions() -> Vec<Function> {
             "jsonb_set",
             &[&[Text, Array, Text], &[Text, Array, Text, Boolean]],
             ColumnType::Jsonb,
-            "A value with another one at a path; it is added where there is none unless the fourth argument is false.",
+            "A value with another value at a path; a missing member is added unless the fourth argument is false.",
             |arguments| changed(arguments, |path, new, add| Change::Set { path, new, add }),
         ),
         Function::immutable(
             "jsonb_insert",
             &[&[Text, Array, Text], &[Text, Array, Text, Boolean]],
             ColumnType::Jsonb,
-            "A value with another one added before an array's element, or if the fourth argument is true behind it, or as a new member.",
+            "A value with another value inserted before an array element, after the element if the fourth argument is true, or as a new member of an object.",
             |arguments| changed(arguments, |path, new, after| Change::Insert { path, new, after }),
         ),
         Function::immutable(
             "jsonb_strip_nulls",
             &[&[Text]],
             ColumnType::Jsonb,
-            "A value whose objects have no members that are null.",
+            "A value without null members of objects.",
             |arguments| {
                 let json = arguments.text(0)?;
                 text_rows(arguments.rows, |row| {
@@ -60,14 +60,14 @@ pub(super) fn functions() -> Vec<Function> {
             "jsonb_delete",
             &[&[Text, Text], &[Text, Integer], &[Text, Array]],
             ColumnType::Jsonb,
-            "A value without a key or keys, or without the element at a position: what `-` calls.",
+            "A value without a key or keys, or without the element at a position; `-` calls this function.",
             delete,
         ),
         Function::immutable(
             "jsonb_delete_path",
             &[&[Text, Array]],
             ColumnType::Jsonb,
-            "A value without what is at a path: what `#-` calls.",
+            "A value without the part at a path; `#-` calls this function.",
             |arguments| {
                 let (json, paths) = (arguments.text(0)?, texts(arguments, 1)?);
                 text_rows(arguments.rows, |row| {
@@ -83,7 +83,7 @@ pub(super) fn functions() -> Vec<Function> {
             "jsonb_exists_any",
             &[&[Text, Array]],
             ColumnType::Boolean,
-            "Whether one of several keys is there: what `?|` calls.",
+            "Whether any of several keys exists; `?|` calls this function.",
             |arguments| {
                 exist(arguments, |json, keys| keys.iter().any(|key| scan::exists(json, key)))
             },
@@ -92,7 +92,7 @@ pub(super) fn functions() -> Vec<Function> {
             "jsonb_exists_all",
             &[&[Text, Array]],
             ColumnType::Boolean,
-            "Whether all of several keys are there: what `?&` calls.",
+            "Whether all of several keys exist; `?&` calls this function.",
             |arguments| {
                 exist(arguments, |json, keys| keys.iter().all(|key| scan::exists(json, key)))
             },
@@ -101,7 +101,7 @@ pub(super) fn functions() -> Vec<Function> {
             "jsonb_object",
             &[&[Array], &[Array, Array]],
             ColumnType::Jsonb,
-            "An object of strings: of an array of keys and values by turns, or of one of keys and one of values.",
+            "An object of strings, from an array of alternating keys and values, or from an array of keys and an array of values.",
             object,
         ),
     ]

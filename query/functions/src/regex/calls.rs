@@ -26,14 +26,14 @@ pub fn functions() -> Vec<Function> {
             "regexp_like",
             &[&[Text, Text], &[Text, Text, Text]],
             ColumnType::Boolean,
-            "Whether a regular expression matches somewhere; the third argument are flags such as 'i'.",
+            "Whether a regular expression matches somewhere; the third argument contains flags such as 'i'.",
             like,
         ),
         Function::immutable(
             "regexp_count",
             &[&[Text, Text], &[Text, Text, Integer], &[Text, Text, Integer, Text]],
             ColumnType::Integer,
-            "How often a regular expression matches, from a character on, with flags.",
+            "Number of matches of a regular expression, from a character on, with flags.",
             count,
         ),
         Function::immutable(
@@ -47,7 +47,7 @@ pub fn functions() -> Vec<Function> {
                 &[Text, Text, Integer, Integer, Integer, Text, Integer],
             ],
             ColumnType::Integer,
-            "Where the n-th match begins, or if the fifth argument is 1, what follows it; 0 if there is none. The arguments: text, expression, first character, n, end, flags, part in parentheses.",
+            "Position of the n-th match, or, if the fifth argument is 1, the position after the match; 0 without a match. The arguments: text, expression, first character, n, end, flags, part in parentheses.",
             place,
         ),
         Function::immutable(
@@ -74,7 +74,7 @@ pub fn functions() -> Vec<Function> {
             "regexp_match",
             &[&[Text, Text], &[Text, Text, Text]],
             texts(),
-            "The parts in parentheses of the first match, or all of it.",
+            "The parts in parentheses of the first match, or the whole match.",
             first_match,
         ),
         Function::immutable(

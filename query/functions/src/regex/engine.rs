@@ -80,9 +80,9 @@ fn failed(error: &fancy_regex::Error) -> Error {
             RuntimeError::BacktrackLimitExceeded | RuntimeError::StackOverflow,
         ) => Error::new(
             ErrorKind::StatementTooComplex,
-            "the regular expression takes too many steps for one text",
+            "the regular expression needs too many steps for one text",
         )
-        .with_hint("back-references and look-around are tried in many ways: write it without them, or with fewer * and +"),
+        .with_hint("avoid back-references and look-around, or use fewer * and +"),
         other => Error::new(
             ErrorKind::InvalidRegularExpression,
             format!("regular expression failed: {other}"),

@@ -21,7 +21,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "head_of_log",
             &[&[], &[Text]],
             ColumnType::BigInt,
-            "Highest gsn up to which all events of a table can be read.",
+            "Highest gsn up to which all events of a table are readable.",
             head_of_log,
         )
     }]

@@ -52,7 +52,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_table_is_visible",
             &[&[Integer]],
             ColumnType::Boolean,
-            "Whether the bare name of a table finds it.",
+            "Whether a table is visible under its unqualified name.",
             is_visible,
         ),
         declare.stable(
@@ -86,7 +86,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_get_indexdef",
             &[&[Integer], &[Integer, Integer, Boolean]],
             ColumnType::Text,
-            "An index, as SQL; or one of its columns.",
+            "An index, as SQL; or a column of the index.",
             index_definitions,
         ),
         declare.stable(
@@ -126,14 +126,14 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_relation_is_publishable",
             &[&[Any]],
             ColumnType::Boolean,
-            "False: there are no publications.",
+            "False: publications do not exist.",
             |_, arguments| same_boolean(arguments, false),
         ),
         declare.stable(
             "pg_get_function_result",
             &[&[Integer]],
             ColumnType::Text,
-            "Type that a function returns.",
+            "Result type of a function.",
             |_, arguments| {
                 text_of_oid(arguments, |number| procedure(number).map(Procedure::result))
             },
@@ -167,18 +167,39 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         ),
     ];
     for (name, description) in [
-        ("pg_type_is_visible", "Whether the bare name of a type finds it."),
-        ("pg_function_is_visible", "Whether the bare name of a function finds it."),
-        ("pg_operator_is_visible", "Whether the bare name of an operator finds it."),
-        ("pg_collation_is_visible", "Whether the bare name of a collation finds it."),
-        ("pg_opclass_is_visible", "Whether the bare name of an operator class finds it."),
-        ("pg_opfamily_is_visible", "Whether the bare name of an operator family finds it."),
-        ("pg_conversion_is_visible", "Whether the bare name of a conversion finds it."),
-        ("pg_statistics_obj_is_visible", "Whether the bare name of statistics finds them."),
-        ("pg_ts_config_is_visible", "Whether the bare name of a search configuration finds it."),
-        ("pg_ts_dict_is_visible", "Whether the bare name of a search dictionary finds it."),
-        ("pg_ts_parser_is_visible", "Whether the bare name of a search parser finds it."),
-        ("pg_ts_template_is_visible", "Whether the bare name of a search template finds it."),
+        ("pg_type_is_visible", "Whether a type is visible under its unqualified name."),
+        ("pg_function_is_visible", "Whether a function is visible under its unqualified name."),
+        ("pg_operator_is_visible", "Whether an operator is visible under its unqualified name."),
+        ("pg_collation_is_visible", "Whether a collation is visible under its unqualified name."),
+        (
+            "pg_opclass_is_visible",
+            "Whether an operator class is visible under its unqualified name.",
+        ),
+        (
+            "pg_opfamily_is_visible",
+            "Whether an operator family is visible under its unqualified name.",
+        ),
+        ("pg_conversion_is_visible", "Whether a conversion is visible under its unqualified name."),
+        (
+            "pg_statistics_obj_is_visible",
+            "Whether statistics are visible under their unqualified name.",
+        ),
+        (
+            "pg_ts_config_is_visible",
+            "Whether a search configuration is visible under its unqualified name.",
+        ),
+        (
+            "pg_ts_dict_is_visible",
+            "Whether a search dictionary is visible under its unqualified name.",
+        ),
+        (
+            "pg_ts_parser_is_visible",
+            "Whether a search parser is visible under its unqualified name.",
+        ),
+        (
+            "pg_ts_template_is_visible",
+            "Whether a search template is visible under its unqualified name.",
+        ),
     ] {
         functions.push(declare.stable(
             name,
@@ -190,13 +211,13 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     }
     const DEFINITION: &[&[Parameter]] = &[&[Integer], &[Integer, Boolean]];
     for (name, description) in [
-        ("pg_get_viewdef", "NULL: there are no views of users."),
-        ("pg_get_ruledef", "NULL: there are no rules."),
-        ("pg_get_triggerdef", "NULL: there are no triggers."),
+        ("pg_get_viewdef", "NULL: user-defined views do not exist."),
+        ("pg_get_ruledef", "NULL: rules do not exist."),
+        ("pg_get_triggerdef", "NULL: triggers do not exist."),
         ("pg_get_functiondef", "NULL: functions are built in."),
-        ("pg_get_partkeydef", "NULL: there are no declared partitions."),
-        ("pg_get_statisticsobjdef", "NULL: there are no extended statistics."),
-        ("pg_get_statisticsobjdef_columns", "NULL: there are no extended statistics."),
+        ("pg_get_partkeydef", "NULL: declared partitions do not exist."),
+        ("pg_get_statisticsobjdef", "NULL: extended statistics do not exist."),
+        ("pg_get_statisticsobjdef_columns", "NULL: extended statistics do not exist."),
     ] {
         functions.push(declare.stable(
             name,

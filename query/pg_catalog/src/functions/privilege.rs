@@ -55,7 +55,7 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
     const PARAMETERS: &[&[Parameter]] = &[&[Any, Text], &[Any, Any, Text]];
     const OF_COLUMNS: &[&[Parameter]] = &[&[Any, Any, Text], &[Any, Any, Any, Text]];
     let function = |name, parameters, compute| {
-        let does = "Whether a role has a privilege: true of what exists, users have no limits yet.";
+        let does = "Whether a role has a privilege: true for existing objects, because users have no limits yet.";
         declare.stable(name, parameters, ColumnType::Boolean, does, compute)
     };
     macro_rules! has {
@@ -85,7 +85,7 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
             "pg_get_serial_sequence",
             &[&[Text, Text]],
             ColumnType::Text,
-            "NULL: there are no sequences.",
+            "NULL: sequences do not exist.",
             serial_sequences,
         ),
     ]

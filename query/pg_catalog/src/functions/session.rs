@@ -46,21 +46,21 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable("current_database", &[&[]], ColumnType::Text, "Name of the database.", |context, arguments| {
             same_text(arguments, &context.connected_to)
         }),
-        declare.stable("current_schema", &[&[]], ColumnType::Text, "The schema in which CREATE TABLE makes tables.", |context, arguments| {
+        declare.stable("current_schema", &[&[]], ColumnType::Text, "The schema for new tables of CREATE TABLE.", |context, arguments| {
             let path = context.search_path(&context.state());
             match path.first() {
                 Some(first) => same_text(arguments, first),
                 None => no_text(arguments),
             }
         }),
-        declare.stable("current_schemas", &[&[Boolean]], texts(), "The schemas in which unqualified names are looked up.", current_schemas),
+        declare.stable("current_schemas", &[&[Boolean]], texts(), "The schemas that are searched for unqualified names.", current_schemas),
         declare.stable("current_user", &[&[]], ColumnType::Text, "Name of the user.", |context, arguments| {
             same_text(arguments, &context.user)
         }),
-        declare.stable("version", &[&[]], ColumnType::Text, "What this server is.", |_, arguments| {
+        declare.stable("version", &[&[]], ColumnType::Text, "Name and version of the server.", |_, arguments| {
             same_text(arguments, &format!("PostgreSQL {POSTGRES_VERSION} (Stratalog {})", env!("CARGO_PKG_VERSION")))
         }),
-        declare.stable("pg_backend_pid", &[&[]], ColumnType::Integer, "Number of the session, as cancel requests name it.", |context, arguments| {
+        declare.stable("pg_backend_pid", &[&[]], ColumnType::Integer, "Number of the session, for cancel requests.", |context, arguments| {
             same_integer(arguments, context.process_id)
         }),
         declare.stable("pg_postmaster_start_time", &[&[]], time(), "When the server started.", |context, arguments| {
@@ -69,13 +69,13 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable("pg_conf_load_time", &[&[]], time(), "When the configuration was read.", |context, arguments| {
             same_time(arguments, context.server_started_us)
         }),
-        declare.stable("pg_is_in_recovery", &[&[]], ColumnType::Boolean, "False: a server that answers has recovered.", |_, arguments| {
+        declare.stable("pg_is_in_recovery", &[&[]], ColumnType::Boolean, "False: a reachable server has finished its recovery.", |_, arguments| {
             same_boolean(arguments, false)
         }),
-        declare.stable("pg_my_temp_schema", &[&[]], ColumnType::BigInt, "0: there are no temporary tables.", |_, arguments| {
+        declare.stable("pg_my_temp_schema", &[&[]], ColumnType::BigInt, "0: temporary tables do not exist.", |_, arguments| {
             super::same_bigint(arguments, 0)
         }),
-        declare.stable("pg_is_other_temp_schema", &[&[Integer]], ColumnType::Boolean, "False: there are no temporary tables.", |_, arguments| {
+        declare.stable("pg_is_other_temp_schema", &[&[Integer]], ColumnType::Boolean, "False: temporary tables do not exist.", |_, arguments| {
             same_boolean(arguments, false)
         }),
         declare.stable("pg_client_encoding", &[&[]], ColumnType::Text, "UTF8.", |_, arguments| same_text(arguments, "UTF8")),
@@ -89,37 +89,37 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
                 None => no_text(arguments),
             }
         }),
-        declare.stable("current_setting", &[&[Text], &[Text, Boolean]], ColumnType::Text, "Value of a setting; an unknown one is an error, or NULL when the second argument is true.", current_setting),
+        declare.stable("current_setting", &[&[Text], &[Text, Boolean]], ColumnType::Text, "Value of a setting; an unknown setting is an error, or NULL if the second argument is true.", current_setting),
         Function {
             volatility: Volatility::Volatile,
             ..declare.stable("set_config", &[&[Text, Text, Boolean]], ColumnType::Text, "Changes a setting, for the transaction only if the third argument is true.", set_config)
         },
         Function {
             volatility: Volatility::Volatile,
-            ..declare.stable("pg_cancel_backend", &[&[Integer]], ColumnType::Boolean, "Cancels what another session runs.", |context, arguments| {
+            ..declare.stable("pg_cancel_backend", &[&[Integer]], ColumnType::Boolean, "Cancels the running statement of another session.", |context, arguments| {
                 each_session(arguments, |process| context.sessions.cancel(process))
             })
         },
         Function {
             volatility: Volatility::Volatile,
-            ..declare.stable("pg_terminate_backend", &[&[Integer], &[Integer, Integer]], ColumnType::Boolean, "Ends another session; does not wait until it has ended.", |context, arguments| {
+            ..declare.stable("pg_terminate_backend", &[&[Integer], &[Integer, Integer]], ColumnType::Boolean, "Ends another session, without waiting for its end.", |context, arguments| {
                 each_session(arguments, |process| context.sessions.terminate(process))
             })
         },
-        declare.stable("txid_current", &[&[]], ColumnType::BigInt, "A number that grows as events are committed.", |context, arguments| {
+        declare.stable("txid_current", &[&[]], ColumnType::BigInt, "A number that grows with each commit of events.", |context, arguments| {
             super::same_bigint(arguments, i64::try_from(context.store.snapshot().gsn().0).unwrap_or(i64::MAX).saturating_add(1))
         }),
-        declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes whenever the catalog does: what `xmin` of the catalogs is.", |context, arguments| {
+        declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes with each change of the catalog; the value of `xmin` in the catalogs.", |context, arguments| {
             let version = context.state().version();
             // PostgreSQL's transaction ids start at 3 and have 32 bits.
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
-        declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: there are no advisory locks.", |_, arguments| same_text(arguments, "")),
-        declare.stable("acldefault", &[&[Text, Integer]], texts(), "NULL: there are no grants.", |_, arguments| {
+        declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),
+        declare.stable("acldefault", &[&[Text, Integer]], texts(), "NULL: grants do not exist.", |_, arguments| {
             Ok(arrow::array::new_null_array(&texts().arrow_type(), arguments.rows))
         }),
         declare.stable("parse_ident", &[&[Text], &[Text, Boolean]], texts(), "The parts of a qualified name.", parse_ident),
-        declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "Number of an encoding; -1 for no name of one.", |_, arguments| {
+        declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "Number of an encoding; -1 for an unknown name.", |_, arguments| {
             let names = arguments.text(0)?;
             let numbers: arrow::array::Int32Array = (0..arguments.rows)
                 .map(|row| {
@@ -131,12 +131,12 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable("pg_encoding_to_char", &[&[Integer]], ColumnType::Text, "Name of an encoding.", |_, arguments| {
             super::text_of_oid(arguments, |number| Some(encoding(number).to_string()))
         }),
-        declare.stable("pg_tablespace_location", &[&[Integer]], ColumnType::Text, "Empty: there is one place.", |_, arguments| {
+        declare.stable("pg_tablespace_location", &[&[Integer]], ColumnType::Text, "Empty: tablespaces are not supported.", |_, arguments| {
             same_text(arguments, "")
         }),
     ];
     for (name, description) in [
-        ("session_user", "Name of the user who connected."),
+        ("session_user", "Name of the connected user."),
         ("current_role", "Name of the user."),
         ("user", "Name of the user."),
     ] {

@@ -44,7 +44,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_indexes_size",
             &[&[Any]],
             ColumnType::BigInt,
-            "0: keys take no room of their own.",
+            "0: keys need no separate space.",
             |_, arguments| same_bigint(arguments, 0),
         ),
         declare.stable(
@@ -71,7 +71,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_size_pretty",
             &[&[Integer], &[Numeric]],
             ColumnType::Text,
-            "Bytes in a unit that people read.",
+            "Bytes in a readable unit.",
             |_, arguments| match arguments.arrays.first().map(|bytes| bytes.data_type()) {
                 Some(DataType::Decimal128(_, _)) => pretty_numerics(arguments),
                 _ => text_of_oid(arguments, |bytes| Some(pretty(i128::from(bytes)))),

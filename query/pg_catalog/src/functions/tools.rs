@@ -40,7 +40,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_relation_filenode",
             &[&[Integer]],
             ColumnType::BigInt,
-            "Number of a table, which is no file's name; NULL for a view.",
+            "Number of a table, not the name of a file; NULL for a view.",
             |context, arguments| {
                 let state = context.state();
                 let numbers = (0..arguments.rows).map(|row| {
@@ -57,7 +57,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_relation_filepath",
             &[&[Integer]],
             ColumnType::Text,
-            "NULL: no file holds a table alone.",
+            "NULL: no file contains a single table.",
             |_, arguments| no_text(arguments),
         ),
         declare.stable(

@@ -92,7 +92,7 @@ fn check_terms(query: &RecursiveQuery) -> Result<()> {
             {
                 Error::new(
                     ErrorKind::FeatureNotSupported,
-                    format!("{what} has {digits} digits behind the point in its recursive term, but {scale} in the other"),
+                    format!("{what} has {digits} digits behind the point in the recursive term, but {scale} in the non-recursive term"),
                 )
                 .with_hint("cast both to one type, such as numeric(38,10)")
             }

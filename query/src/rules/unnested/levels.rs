@@ -26,9 +26,9 @@ pub fn check(subquery: &LogicalPlan) -> Result<()> {
                 return Err(to_datafusion(
                     Error::new(
                         ErrorKind::FeatureNotSupported,
-                        "an aggregate in a subquery of columns from outside alone is not supported",
+                        "an aggregate of outer columns alone in a subquery is not supported",
                     )
-                    .with_hint("compute it outside, or aggregate a column of the subquery"),
+                    .with_hint("compute the aggregate in the outer query, or aggregate a column of the subquery"),
                 ));
             }
         }

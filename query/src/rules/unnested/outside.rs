@@ -54,7 +54,7 @@ fn named(name: &str) -> Expr {
 fn refused(what: &str) -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
-        format!("{what} in a subquery that names columns from outside is not supported"),
+        format!("{what} in a correlated subquery is not supported"),
     )
     .with_hint("join the tables instead")
 }

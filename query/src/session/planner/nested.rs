@@ -50,7 +50,7 @@ pub fn analyzed(
             Error::new(
                 ErrorKind::StatementTooComplex,
                 format!(
-                    "more than {LEVELS_CHECKED} levels of subqueries refer to tables around them"
+                    "more than {LEVELS_CHECKED} levels of subqueries refer to tables of outer queries"
                 ),
             )
             .with_hint("join the tables, or compute the inner subqueries in WITH"),

@@ -39,7 +39,9 @@ impl Transaction {
         block.check_unnumbered()?;
         for command in commands {
             if command.drops(seen).iter().any(|id| block.touched.contains_key(id)) {
-                return Err(commit_first("dropping a table that the block has written to"));
+                return Err(commit_first(
+                    "dropping a table after writes to the table in the same block",
+                ));
             }
             if let Command::AddColumn { id, .. } = command
                 && let (Some(written), Some(now)) =
@@ -47,7 +49,7 @@ impl Transaction {
                 && *written > now.schema_version
             {
                 return Err(commit_first(
-                    "ADD COLUMN after ROLLBACK TO has undone another ADD COLUMN and rows written after it",
+                    "ADD COLUMN after a ROLLBACK TO that has undone another ADD COLUMN and later rows",
                 ));
             }
         }
@@ -67,7 +69,7 @@ impl Transaction {
         match made(&chronicle) || block.touched.keys().all(made) {
             true => Ok(()),
             false => Err(commit_first(
-                "ADD PRIMARY KEY to an existing table in a block that has written to existing tables",
+                "ADD PRIMARY KEY to an existing table after writes to existing tables in the same block",
             )),
         }
     }

@@ -99,7 +99,7 @@ fn invalid(setting: &SettingPage, value: &str) -> Error {
 fn no_effect(setting: &SettingPage, value: &str, accepted: &str) -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
-        format!("{} = \"{value}\" is not supported: it would have no effect", setting.name),
+        format!("{} = \"{value}\" is not supported: the value would have no effect", setting.name),
     )
     .with_hint(format!("accepted: {accepted}"))
 }

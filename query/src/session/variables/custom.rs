@@ -52,7 +52,7 @@ impl Known {
         if self.names.len() >= NAMES_MAX {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
-                format!("the session already has {NAMES_MAX} settings of its own"),
+                format!("the session already has {NAMES_MAX} custom settings"),
             ));
         }
         self.names.insert(folded.clone());
@@ -72,7 +72,7 @@ pub fn check_room(name: &str, value: &str, held: usize) -> Result<()> {
     Err(Error::new(
         ErrorKind::LimitExceeded,
         format!(
-            "no room for a setting of {bytes} bytes: one may have {BYTES_MAX}, all of a session {TOTAL_BYTES_MAX}"
+            "a custom setting of {bytes} bytes exceeds the limit: one setting may have {BYTES_MAX} bytes, all settings of a session {TOTAL_BYTES_MAX} bytes"
         ),
     ))
 }

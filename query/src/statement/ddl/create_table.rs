@@ -78,7 +78,7 @@ fn refuse(tree: &CreateTable) -> Result<()> {
     if tree.inherits.is_some() || tree.partition_of.is_some() || tree.partition_by.is_some() {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            "inheritance and partitions are not supported: a table is kept in pieces of time by itself",
+            "inheritance and partitions are not supported: the server divides a table by time automatically",
         ));
     }
     if tree.external || tree.location.is_some() || tree.file_format.is_some() {
@@ -99,7 +99,7 @@ fn refuse(tree: &CreateTable) -> Result<()> {
     {
         return Err(Error::new(
             ErrorKind::SyntaxError,
-            "this form of CREATE TABLE is not PostgreSQL's",
+            "this form of CREATE TABLE does not exist in PostgreSQL",
         ));
     }
     Ok(())
@@ -233,8 +233,8 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
         let expr = crate::statement::parse::expression(sql)?;
         let cell = Cell::of(&expr, Some(&column.column_type), &mut Vec::new())?;
         if !matches!(cell, Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_)) {
-            return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is no constant")
-                .with_hint("older rows show the default: it must be one value"));
+            return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is not a constant")
+                .with_hint("older rows show the default: the default must be one value"));
         }
         let computing = Computing::constants(session);
         let array =

@@ -19,7 +19,7 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     if tree.unique {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            "CREATE UNIQUE INDEX is not supported: keys are fixed when a table is made",
+            "CREATE UNIQUE INDEX is not supported: keys are fixed at the creation of a table",
         )
         .with_hint("use PRIMARY KEY in CREATE TABLE"));
     }
@@ -47,12 +47,11 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
         }
         session.say(Notice {
             hint: Some(
-                "time and key columns are found by the table's PRIMARY KEY; USING bloom or inverted \
-                 makes an index for other columns"
+                "the PRIMARY KEY of the table finds time and key columns; USING bloom or inverted makes an index for other columns"
                     .to_string(),
             ),
             ..Notice::new(format!(
-                "no index is made: every block of \"{}\" knows the range of values of each column",
+                "no index is made: every block of \"{}\" contains the range of values of each column",
                 chronicle.name
             ))
         });
@@ -62,13 +61,13 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
         return refused("an index of a part of the rows (WHERE) is not supported");
     }
     if !tree.include.is_empty() {
-        return refused("INCLUDE is not supported: an index of this method holds no columns");
+        return refused("INCLUDE is not supported: an index of this method contains no columns");
     }
     if !tree.with.is_empty() || !tree.index_options.is_empty() {
         return refused("options of an index are not supported");
     }
     if tree.nulls_distinct.is_some() {
-        return refused("NULLS DISTINCT is of unique indexes, which are not supported");
+        return refused("NULLS DISTINCT needs a unique index; unique indexes are not supported");
     }
     let plain = |column: &IndexColumn| {
         let options = &column.column.options;

@@ -113,7 +113,7 @@ fn check_form(key: &PrimaryKeyConstraint, not_valid: bool) -> Result<()> {
     match key.index_name.is_some() || key.index_type.is_some() || !key.index_options.is_empty() {
         true => Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            "PRIMARY KEY with an index of its own is not supported",
+            "PRIMARY KEY with a separate index is not supported",
         )),
         false => Ok(()),
     }
@@ -211,7 +211,7 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
         return Err(Error::new(
             ErrorKind::InvalidTableDefinition,
             format!(
-                "the primary key of table \"{}\" must have the time column \"{name}\": time_source = '{}' gives its times",
+                "the primary key of table \"{}\" must have the time column \"{name}\": time_source = '{}' sets the times of the column",
                 old.name, old.time_source
             ),
         )
@@ -272,7 +272,7 @@ fn after_it(
         let name = index.name.clone();
         if columns.is_empty() {
             session.say(Notice::new(format!(
-                "index \"{name}\" is dropped: the primary key has its columns"
+                "index \"{name}\" is dropped: the primary key contains the columns of the index"
             )));
             continue;
         }
@@ -433,7 +433,7 @@ impl Copied {
         };
         match made.collision {
             Collision::First => told.with_hint(
-                "delete one of them, or add the key WITH (collision = 'last'), 'next' or 'all'",
+                "delete one of the events, or add the key WITH (collision = 'last'), 'next' or 'all'",
             ),
             _ => told,
         }
@@ -442,5 +442,6 @@ impl Copied {
 
 fn missing(table: &ChronicleDefinition) -> Error {
     let message = format!("relation \"{}\" does not exist", table.name);
-    Error::new(ErrorKind::UndefinedTable, message).with_detail("It was dropped meanwhile.")
+    Error::new(ErrorKind::UndefinedTable, message)
+        .with_detail("The relation was dropped in the meantime.")
 }

@@ -53,7 +53,7 @@ pub async fn drop_tables(
         }
         let name = state.chronicle_by_id(chronicle).map_or("", |known| known.name.as_str());
         session.say(Notice::new(format!(
-            "table \"{name}\" is dropped when the last who has acquired it has released it"
+            "table \"{name}\" is dropped after the last session has released the table"
         )));
     }
     if free.is_empty() {
@@ -96,7 +96,7 @@ async fn when_released(service: Weak<QueryService>, chronicle: ChronicleId) {
         Ok(_) => parts.store.forget(chronicle),
         // DROP TABLE … FORCE already dropped the table.
         Err(error) if error.kind() == ErrorKind::UndefinedTable => {}
-        Err(error) => tracing::error!(%error, %chronicle, "a table that was dropped ASYNC stays"),
+        Err(error) => tracing::error!(%error, %chronicle, "a table dropped ASYNC was not removed"),
     }
     parts.acquisitions.forget(chronicle);
 }

@@ -43,8 +43,8 @@ pub async fn delete(
                 chronicle.name
             ),
         )
-        .with_detail(format!("{before} events lie before the range and {after} behind it"))
-        .with_hint("a chronicle is append-only: extend the range to one of its ends"));
+        .with_detail(format!("{before} events are before the range and {after} events are after the range"))
+        .with_hint("a chronicle is append-only: extend the range to the beginning or the end of the chronicle"));
     }
     if rows > 0 {
         session.transaction.note_delete(chronicle.id);

@@ -140,7 +140,7 @@ fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
             ] => Some(digits.parse().unwrap_or(u64::MAX)),
             [] if !is_local => return Ok(None),
             _ => {
-                let message = format!("syntax error: {name} takes a precision or nothing");
+                let message = format!("syntax error: {name} accepts at most a precision");
                 return Err(Error::new(ErrorKind::SyntaxError, message));
             }
         },

@@ -37,7 +37,7 @@ pub fn in_from(
         }
         ("read_record", _) => Err(Error::new(
             ErrorKind::UndefinedFunction,
-            "read_record takes a gsn and the name of a table",
+            "read_record needs a gsn and the name of a table",
         )
         .with_hint("SELECT * FROM read_record(42, 'cpu')")),
         _ => Ok(None),

@@ -160,8 +160,8 @@ fn series(arguments: Vec<Expr>) -> Option<Expr> {
 }
 
 fn misplaced() -> Error {
-    Error::new(ErrorKind::FeatureNotSupported, "generate_series() is not supported in this place")
-        .with_hint("call it in FROM: SELECT … FROM generate_series(…) AS x")
+    Error::new(ErrorKind::FeatureNotSupported, "generate_series() is not supported here")
+        .with_hint("call the function in FROM: SELECT … FROM generate_series(…) AS x")
 }
 
 /// `SELECT generate_series(1, 3)` means `SELECT x FROM …, generate_series(1, 3) AS x`.
@@ -305,7 +305,7 @@ pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> 
 fn first_of_rows() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
-        "DISTINCT ON beside a function that gives rows is not supported in this form",
+        "DISTINCT ON with a set-returning function is not supported in this form",
     )
     .with_hint("select the first rows in a subquery in FROM, and call the function outside")
 }

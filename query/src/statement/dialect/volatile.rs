@@ -35,9 +35,9 @@ pub fn read_once(query: &Query) -> Result<()> {
         if reads(query, &name) > own + 1 {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("WITH query \"{name}\" calls {function}() and is read more than once, which is not supported"),
+                format!("WITH query \"{name}\" calls {function}() and is read more than once; this combination is not supported"),
             )
-            .with_hint("store its rows in a table first"));
+            .with_hint("store the rows of the query in a table first"));
         }
     }
     Ok(())

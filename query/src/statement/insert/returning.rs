@@ -115,7 +115,7 @@ impl Returning {
             Some(appended) => appended.first_gsn.map(|gsn| gsn.0),
             None if self.mentioned.iter().any(|at| SYSTEM_COLUMNS.get(*at) == Some(&"_gsn")) => {
                 return Err(Error::not_yet("RETURNING _gsn in a transaction block")
-                    .with_detail("events get their _gsn when the block commits"));
+                    .with_detail("events get a _gsn at the commit of the block"));
             }
             None => None,
         };

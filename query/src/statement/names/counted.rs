@@ -164,9 +164,7 @@ impl Counter<'_> {
                 ])),
                 (true, None) => {
                     let message = format!("count({named}.*) of the outer side of a join");
-                    self.error = Some(
-                        Error::not_yet(message).with_hint("count a column that is never NULL"),
-                    );
+                    self.error = Some(Error::not_yet(message).with_hint("count a NOT NULL column"));
                     return ControlFlow::Break(());
                 }
             };

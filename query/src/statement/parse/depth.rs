@@ -41,8 +41,7 @@ const UNIONS_MAX: usize = 600;
 pub(super) fn too_complex(how: &str) -> Error {
     Error::new(ErrorKind::StatementTooComplex, format!("the statement is {how} too deeply"))
         .with_detail(format!(
-            "a statement may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets; an \
-         expression may chain {OPERATORS_MAX} operators, or nest {} calls; a statement may have {} JOINs in a chain, \
+            "a statement may nest {NESTED_MAX} levels, {BRACKETS_MAX} levels in brackets; an expression may chain {OPERATORS_MAX} operators, or nest {} calls; a statement may have {} JOINs in a chain, \
          {UNIONS_MAX} UNIONs, and {CHAINED_MAX} of AND and OR",
             OPERATORS_MAX / CALL_OPERATORS,
             CONNECTIVES_MAX / 4

@@ -33,8 +33,7 @@ pub(super) fn check(tree: &impl Visit) -> Result<()> {
             "the statement nests expressions too deeply: planning would copy their operands too often",
         )
         .with_detail(format!(
-            "the copies multiply from level to level, up to {} of one operand: coalesce, BETWEEN \
-             and the cast of a comparison double them, a short IN list makes one for each item",
+            "the copies multiply from level to level, up to {} of one operand: coalesce, BETWEEN and the cast of a comparison double the copies, a short IN list makes one copy for each item",
             1_u32 << DOUBLINGS_MAX as u32
         ))
         .with_hint("compute the inner expression in a subquery in FROM, under a name")),

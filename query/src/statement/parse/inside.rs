@@ -26,13 +26,12 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
     };
     let error = match name {
         _ if prepares => error("PREPARE").with_hint(format!(
-            "send {name} itself; the protocol's own prepared statements take it, with parameters"
+            "send {name} directly, or use the prepared statements of the protocol, with parameters"
         )),
         "SUBSCRIBE" => error("EXPLAIN").with_hint(
-            "it has no plan: it reads the log in the order of commits; \
-             EXPLAIN SELECT … WHERE _gsn >= … shows how a query finds the same events",
+            "SUBSCRIBE has no plan, because SUBSCRIBE reads the log in the order of commits; EXPLAIN SELECT … WHERE _gsn >= … shows how a query finds the same events",
         ),
-        _ => error("EXPLAIN").with_hint("EXPLAIN takes queries"),
+        _ => error("EXPLAIN").with_hint("EXPLAIN accepts queries"),
     };
     Some((words.get(at)?, error))
 }

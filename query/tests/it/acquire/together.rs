@@ -365,7 +365,10 @@ async fn a_table_goes_when_the_last_has_released_it() {
     db.tag("ROLLBACK").await;
     assert_eq!(db.tag("DROP TABLE t ASYNC").await, "DROP TABLE");
     let notices = db.session.take_notices();
-    assert!(notices.iter().any(|notice| notice.message.contains("when the last")), "{notices:?}");
+    assert!(
+        notices.iter().any(|notice| notice.message.contains("after the last session")),
+        "{notices:?}"
+    );
     let shut = ErrorKind::ObjectNotInPrerequisiteState;
     assert_eq!(kind(&second, "INSERT INTO t VALUES ('2024-01-01', 1)").await, shut);
     assert_eq!(db.kind("ACQUIRE CHRONICLE t").await, shut);

@@ -361,7 +361,7 @@ impl Given {
                         ErrorKind::FeatureNotSupported,
                         "COPY FREEZE is not supported",
                     )
-                    .with_hint("leave it out: events are immutable anyway"));
+                    .with_hint("omit FREEZE: events are always immutable"));
                 }
             }
             _ => {

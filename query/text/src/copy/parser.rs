@@ -294,7 +294,7 @@ impl CopyParser {
             ErrorKind::LimitExceeded,
             format!("a line of COPY data is longer than {} bytes", self.limits.record_bytes_max),
         )
-        .with_hint("a quote that is never closed makes all that follows one line")
+        .with_hint("an unclosed quote makes all following text part of the line")
         .with_context(format!("COPY {}, line {}", self.table, self.line + 1)))
     }
 

@@ -176,7 +176,7 @@ impl<'a> Source<'a> {
                     type_name(field)
                 ),
             )
-            .with_hint("cast it to a type of SQL, or select its fields one by one")
+            .with_hint("cast the column to an SQL type, or select its fields separately")
         };
         let uuid = ColumnType::from_arrow_field(field) == Some(ColumnType::Uuid);
         let kind = match array.data_type() {

@@ -68,7 +68,7 @@ impl<'a> OfPiece<'a> {
                     (before.as_ref(), *at, *number) < (key, *tick, *seq)
                 });
                 if !ordered {
-                    return wrong(format!("its row {} is out of order", found.rows));
+                    return wrong(format!("row {} is out of order", found.rows));
                 }
                 match &mut self.before {
                     Some((before, at, number)) if before.as_ref() == key => {
@@ -89,12 +89,14 @@ impl<'a> OfPiece<'a> {
         let last_key = self.before.as_ref().map_or(&[][..], |(key, ..)| key);
         if (found.rows, found.ticks, found.gsns) != (said.rows, said.ticks, said.gsns) {
             return wrong(format!(
-                "it has {} events of ticks {:?} and gsn's {:?}, and says {}, {:?} and {:?}",
+                "the data contains {} events of ticks {:?} and gsn's {:?}, but the statistics declare {}, {:?} and {:?}",
                 found.rows, found.ticks, found.gsns, said.rows, said.ticks, said.gsns
             ));
         }
         if (found.first_key.as_ref(), last_key) != said.keys {
-            return wrong("it has other keys than it says".to_string());
+            return wrong(
+                "the keys in the data differ from the keys in the statistics".to_string(),
+            );
         }
         self.believe(said);
         Ok(())

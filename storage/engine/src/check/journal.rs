@@ -238,8 +238,11 @@ impl Journaled {
             return Ok(());
         }
         let shown = |ticks| times(Some(definition), ticks);
-        let what =
-            format!("its events are from {}, and it says {}", shown(&hull), shown(&frame.ticks));
+        let what = format!(
+            "the events of the frame are from {}, but the header of the frame declares {}",
+            shown(&hull),
+            shown(&frame.ticks)
+        );
         Err(Error::new(ErrorKind::DataCorrupted, what))
     }
 
@@ -247,10 +250,10 @@ impl Journaled {
     pub fn lost(&mut self, subject: &Subject, lsn: Lsn, frame: Option<&Frame>) -> String {
         let Some(frame) = frame else {
             self.gsn = None;
-            return "how many events that concerns, and of which tables, is not known".to_string();
+            return "the number and the tables of the affected events are unknown".to_string();
         };
         if lsn < self.floor.lsn {
-            return "pieces hold its events, so none is lost".to_string();
+            return "pieces own the events, no event is lost".to_string();
         }
         let definition = subject.definition(frame.chronicle);
         let table = name(definition.as_ref(), frame.chronicle);
@@ -262,9 +265,9 @@ impl Journaled {
         self.count(subject, &mut ignored, Path::new(""), 0, frame);
         let events = format!("{} events of table {table}, {ticks}", frame.count);
         match gsns.filter(|_| frame.commits()) {
-            _ if frame.kind != FrameKind::Events => "it holds no events".to_string(),
+            _ if frame.kind != FrameKind::Events => "the frame contains no events".to_string(),
             Some((first, last)) if last <= through => {
-                format!("{events}, gsn {first} to {last}: pieces hold them, so none is lost")
+                format!("{events}, gsn {first} to {last}: pieces own the events, no event is lost")
             }
             Some((first, last)) => format!("{events}, gsn {first} to {last}, cannot be read"),
             None => format!("{events}, cannot be read"),
@@ -283,7 +286,7 @@ impl Journaled {
                 .with_table(name(subject.definition(*id).as_ref(), *id))
                 .with_rows(*rows)
                 .with_bytes(*bytes);
-            report.push(line.with_detail(format!("{files} frames, which no piece holds")));
+            report.push(line.with_detail(format!("{files} frames with events outside of pieces")));
         }
         let (mut decided, mut uncommitted) = (0, 0);
         for (statement, frames) in &self.open {
@@ -294,12 +297,13 @@ impl Journaled {
             }
         }
         if decided > 0 {
-            let what = "events of a transaction that the catalog has decided: the next start commits them if all are here";
+            let what = "events of a transaction with a decision in the catalog: the next start commits the events if all events are in the journal";
             let line = Line::new(PartKind::Journal, "journal", State::Sound);
             report.push(line.with_rows(decided).with_detail(what));
         }
         if uncommitted > 0 {
-            let what = "events of statements that were rolled back or under way: they do not count";
+            let what =
+                "events of statements that were rolled back or unfinished: the events do not count";
             let line = Line::new(PartKind::Journal, "journal", State::Sound);
             report.push(line.with_rows(uncommitted).with_detail(what));
         }
@@ -311,8 +315,7 @@ impl Journaled {
                 let line = Line::new(PartKind::Ownership, "manifest", State::Sound);
                 let floor = self.floor.gsn;
                 report.push(line.with_detail(format!(
-                    "pieces own events as the manifest says, the journal those behind; \
-                     it goes on from gsn {floor} to {gsn}"
+                    "pieces own events according to the manifest, and the journal owns the later events, from gsn {floor} to {gsn}"
                 )));
             }
             return;
@@ -321,15 +324,12 @@ impl Journaled {
             ahead.iter().map(|(id, _)| name(subject.definition(*id).as_ref(), *id)).collect();
         let tables = tables.join(", ");
         let why = if torn {
-            "its last frames are damaged in a way that looks like a write that was cut off by a \
-             crash, but they were durable: pieces made from them are"
+            "the last frames look like an interrupted write, but the frames were durable, because pieces made from the frames are durable"
         } else {
-            "it has lost its last frames"
+            "the last frames are lost"
         };
         let line = Line::new(PartKind::Journal, "journal", State::Damaged).with_detail(format!(
-            "the journal ends at gsn {gsn}, and pieces go on to {last}: {why}. Events of {tables} \
-             up to that gsn are safe in their pieces; those of other tables from gsn {} on are \
-             lost. A start is refused, and changes nothing",
+            "the journal ends at gsn {gsn}, but pieces continue to {last}: {why}. Events of {tables} up to gsn {last} are safe in pieces; events of other tables from gsn {} on are lost. A start is refused, and changes nothing",
             gsn + 1
         ));
         report.push(line.with_hint("restore the last segment of the journal from a backup"));
@@ -377,7 +377,7 @@ fn undecodable(
             times(Some(definition), &frame.ticks)
         ))
         .with_hint(
-            "start the version of Stratalog that wrote it; or restore the file from a backup",
+            "start the version of Stratalog that wrote the file; or restore the file from a backup",
         )
 }
 
@@ -390,15 +390,14 @@ fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
             told(error)
         ))
         .with_hint(
-            "start the version of Stratalog that wrote it; or restore the file from a backup",
+            "start the version of Stratalog that wrote the file; or restore the file from a backup",
         )
 }
 
 fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {
     Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
         .with_detail(format!(
-            "the frame at offset {offset} holds events of table number {id}, which the catalog \
-             has never made: it has lost records, or is that of another data directory"
+            "the frame at offset {offset} contains events of table number {id}, which the catalog has never created: the catalog has lost records, or belongs to another data directory"
         ))
         .with_hint("restore the directories catalog, manifest and journal from one backup")
 }
@@ -415,7 +414,7 @@ fn astride(
         .with_cure(Cure::None)
         .with_detail(format!(
             "the events of gsn {first} to {last}, whose statement ends at offset {offset}, are \
-             owned by pieces up to gsn {} and by the journal from there on: some are seen twice",
+             owned by pieces up to gsn {} and by the journal from there on: queries return some events twice",
             subject.through(id)
         ))
         .with_hint("restore the directories manifest and journal from one backup")

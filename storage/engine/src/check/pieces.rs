@@ -106,15 +106,14 @@ pub fn check(
 fn index(tablets: u64, unknown: u64) -> Line {
     let line = |state| Line::new(PartKind::Index, "index", state);
     if unknown == 0 {
-        return line(State::Sound).with_detail(format!("it knows the blocks of {tablets} tablets"));
+        return line(State::Sound)
+            .with_detail(format!("the index contains the blocks of {tablets} tablets"));
     }
     line(State::Warning)
         .with_detail(format!(
-            "of {unknown} of {tablets} tablets it says nothing, or something else than their \
-             files: it is damaged, or behind. Nothing is lost: what it does not know is read from \
-             the files"
+            "the index contains no entries, or wrong entries, for {unknown} of {tablets} tablets: the index is damaged or outdated. Nothing is lost: missing entries are read from the files"
         ))
-        .with_hint("it is put right when these tablets are read; --repair has it made anew")
+        .with_hint("reads of the tablets correct the index; --repair rebuilds the index")
         .with_cure(Cure::Index)
 }
 
@@ -122,8 +121,7 @@ fn stranger(id: ChronicleId, owned: &Owned) -> Line {
     Line::new(PartKind::Ownership, "manifest", State::Damaged)
         .with_rows(owned.pieces.values().map(|piece| piece.rows).sum())
         .with_detail(format!(
-            "the manifest names {} pieces of table number {id}, which the catalog has never made: \
-             it has lost records, or is that of another data directory",
+            "the manifest names {} pieces of table number {id}, which the catalog has never created: the catalog has lost records, or belongs to another data directory",
             owned.pieces.len()
         ))
         .with_hint("restore the directories catalog, manifest and journal from one backup")
@@ -169,7 +167,7 @@ impl OfChronicle<'_, '_> {
                 ));
             }
             if piece.id > self.subject.state.last_piece {
-                wrong.push(format!("piece {} has a number that was never given", piece.id));
+                wrong.push(format!("piece {} has a number that was never assigned", piece.id));
             }
         }
         if let Some(fence) = fences.iter().find(|fence| fence.ticks.is_empty()) {
@@ -182,7 +180,8 @@ impl OfChronicle<'_, '_> {
                     known.is_some_and(|known| Shape::of(known, *version).is_err())
                 })
         {
-            wrong.push(format!("the catalog does not know its schema version {version}"));
+            wrong
+                .push(format!("the catalog does not know the schema version {version} of a piece"));
         }
         if !wrong.is_empty() {
             let line = self.line(PartKind::Ownership, "manifest".to_string());
@@ -337,7 +336,7 @@ impl OfChronicle<'_, '_> {
                 return Err(error);
             }
             let line = self.line(PartKind::Stories, path.clone()).with_detail(format!(
-                "{}: no event of it lies there, but filters that queries use",
+                "{}: the damaged bytes contain no events, but filters for queries",
                 told(&error)
             ));
             let hint = self.mends(&path);
@@ -360,7 +359,8 @@ impl OfChronicle<'_, '_> {
         let ticks = self.times(&record.ticks);
         let line = self.line(part, path).with_rows(record.rows).with_bytes(record.bytes);
         let what = told(error);
-        let what = format!("{what}: its {} events, {ticks}, cannot be read", record.rows);
+        let what =
+            format!("{what}: the {} events of the file, {ticks}, cannot be read", record.rows);
         self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
     }
 
@@ -376,7 +376,7 @@ impl OfChronicle<'_, '_> {
         error: &Error,
         cure: Cure,
     ) -> Result<()> {
-        let what = format!("{place}: {}: its {rows} events, {}", told(error), self.times(hull));
+        let what = format!("{place}: {}: {rows} events, {}", told(error), self.times(hull));
         let line = self.line(part, path.to_string()).with_rows(rows).with_detail(what);
         let hint = self.mends(path);
         self.report.push(line.with_hint(hint).with_cure(cure));
@@ -390,7 +390,7 @@ impl OfChronicle<'_, '_> {
         let same = piece.rows == record.rows && piece.hull == record.ticks && piece.gsns == gsns;
         if !same {
             let what = format!(
-                "it has {} events, {}, gsn {} to {}; the manifest says {} events, {}, gsn {} to {}",
+                "the file has {} events, {}, gsn {} to {}; the manifest has {} events, {}, gsn {} to {}",
                 piece.rows,
                 self.times(&piece.hull),
                 piece.gsns.0,
@@ -408,8 +408,7 @@ impl OfChronicle<'_, '_> {
             let line = self.line(PartKind::Ownership, path.to_string()).with_rows(piece.twice);
             self.report.push(
                 line.with_detail(format!(
-                    "{} of its events are in another piece, or in the journal, as well: they are \
-                     seen twice",
+                    "{} events of the file are also in another piece, or in the journal: queries return these events twice",
                     piece.twice
                 ))
                 .with_hint("restore the directories manifest, tablets and stories from one backup"),
@@ -427,12 +426,12 @@ impl OfChronicle<'_, '_> {
             damaged => format!(" of {}", tally.files + damaged),
         };
         let dropped = match &self.definition {
-            None if self.subject.known => "; the table was dropped, and they will be removed",
+            None if self.subject.known => "; the table was dropped, and the files will be removed",
             _ => "",
         };
         let compared = match self.seqs.is_whole() {
             true => "",
-            false => "; too many to see whether one of their events is owned twice",
+            false => "; too many events for a check for events with two owners",
         };
         let files = tally.files;
         let mut line = self.line(part, folder.to_string());
@@ -447,6 +446,6 @@ impl OfChronicle<'_, '_> {
 
     /// The hint to mend a piece.
     fn mends(&self, path: &str) -> String {
-        format!("restore {path} from a backup: a piece is never changed, so any copy of it will do")
+        format!("restore {path} from a backup: a piece never changes, so every copy is correct")
     }
 }

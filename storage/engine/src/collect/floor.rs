@@ -109,7 +109,7 @@ async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
                 }
                 _ => {
                     if let Err(error) = files.shelves.tablets.remove(TabletId(record.id)) {
-                        tracing::warn!(%error, "a tablet of no use is left for the next start");
+                        tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
                     }
                 }
             }

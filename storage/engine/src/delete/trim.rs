@@ -39,7 +39,7 @@ pub async fn trim(
             ErrorKind::InvalidParameterValue,
             format!("TRIM before gsn {before}: the log ends at gsn {head}"),
         )
-        .with_hint(format!("TRIM … BEFORE GSN {} removes all that there is", head.0 + 1)));
+        .with_hint(format!("TRIM … BEFORE GSN {} removes all events", head.0 + 1)));
     }
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
     let area = Area { ticks: TickRange::ALL, gsns: GsnRange::new(Gsn(0), before) };

@@ -187,7 +187,7 @@ impl OpenAppend {
         let Some(reason) = self.core.log.status().poisoned else { return Ok(()) };
         let message = format!("the log has stopped for good: {reason}");
         Err(Error::new(ErrorKind::Io, message)
-            .with_hint("send it again, under the same number, when the server was restarted"))
+            .with_hint("restart the server, and send the statement again with the same number"))
     }
 
     /// The ticks of a chronicle's earlier events deleted by this append.
@@ -414,9 +414,9 @@ fn may_be_retry(kind: ErrorKind) -> bool {
 fn overlap(from: u64, number: u64) -> Error {
     Error::new(
         ErrorKind::ObjectNotInPrerequisiteState,
-        format!("of the producer's statements {from} to {number} some were committed before"),
+        format!("some of the producer's statements {from} to {number} were committed before"),
     )
-    .with_hint("send each of them by itself")
+    .with_hint("send each statement separately")
 }
 
 fn no_part() -> Error {

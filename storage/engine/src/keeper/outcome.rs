@@ -80,7 +80,7 @@ impl Waits {
             if next == waiter {
                 return Err(Error::new(ErrorKind::DeadlockDetected, "deadlock detected")
                     .with_detail(
-                        "this statement and another one wait for each other's uncommitted keys",
+                        "this statement and another statement wait for each other's uncommitted keys",
                     )
                     .with_hint(
                         "roll back, or to a savepoint before the rows of this block, and try again",

@@ -33,7 +33,7 @@ pub fn check_rows(definition: &ChronicleDefinition, rows: &RecordBatch) -> Resul
         let wanted = column.column_type.arrow_type();
         if array.data_type() != &wanted {
             return Err(mismatch(format!(
-                "column \"{}\" was given as {}, its type {} is kept as {wanted}",
+                "column \"{}\" was given as {}, but its type {} is stored as {wanted}",
                 column.name,
                 array.data_type(),
                 column.column_type
@@ -62,11 +62,11 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
         // The client chose the tick, and can choose another tick.
         return Error::new(
             ErrorKind::TickTaken,
-            format!("the time of an event is that of another one in \"{}\"", definition.name),
+            format!("the time of an event is taken by another event in \"{}\"", definition.name),
         )
         .with_subject(Subject { constraint: Some(constraint), ..definition.subject() })
         .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
-        .with_hint("send it with a new time");
+        .with_hint("send the event with a new time");
     }
     Error::new(
         ErrorKind::UniqueViolation,
@@ -105,16 +105,15 @@ pub fn ahead(
 pub fn window_full(definition: &ChronicleDefinition, until: i64) -> Error {
     let name = &definition.name;
     outside(definition, format!("no tick is free in \"{name}\" before the acceptance window ends"))
-        .with_detail(format!("It ends at {}.", tick_text(definition, until)))
+        .with_detail(format!("The window ends at {}.", tick_text(definition, until)))
         .with_hint(
-            "send fewer events of a series at once, or them later, or make the table with a finer \
-             granularity, more key columns or a longer acceptance_window",
+            "send fewer events of a series at once, or send the events later, or create the table with a finer granularity, more key columns or a longer acceptance_window",
         )
 }
 
 fn outside(definition: &ChronicleDefinition, message: String) -> Error {
     Error::new(ErrorKind::OutsideWindow, message).with_subject(definition.subject()).with_hint(
-        "compare the clocks again (SyncClock, stratalog.clock), and send it with a new time",
+        "compare the clocks again (SyncClock, stratalog.clock), and send the event with a new time",
     )
 }
 
@@ -128,9 +127,9 @@ pub fn begun(definition: &ChronicleDefinition) -> Error {
     )
     .with_subject(Subject { column: Some(column), ..definition.subject() })
     .with_detail(format!(
-        "Table \"{name}\" has time_source = 'server', and has had rows: COPY keeps given times only in a table that never had a row."
+        "Table \"{name}\" has time_source = 'server', and has had rows. COPY keeps given times only in a table without earlier rows."
     ))
-    .with_hint("leave the column out of COPY, or restore the rows into a new table")
+    .with_hint("omit the column in COPY, or restore the rows into a new table")
 }
 
 /// The start of a tick, in UTC.
@@ -163,7 +162,7 @@ pub fn late(
     let time = time_text(definition, columns, row);
     Error::new(ErrorKind::LateEvent, format!("event of {time} is late in \"{}\"", definition.name))
         .with_detail(format!(
-            "The table has had an event with tick {highest}, and refuses earlier ones (late = 'reject')."
+            "The highest tick of the table is {highest}, and the table refuses events with lower ticks (late = 'reject')."
         ))
         .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
 }
@@ -172,7 +171,7 @@ pub fn late(
 pub fn no_tick_left(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::DatetimeOverflow,
-        format!("no tick is free after the given one in \"{}\"", definition.name),
+        format!("no tick is free after the given tick in \"{}\"", definition.name),
     )
 }
 

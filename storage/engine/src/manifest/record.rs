@@ -46,7 +46,7 @@ fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
             ErrorKind::ObjectNotInPrerequisiteState,
             format!("a record has format {format}, this version of Stratalog reads {FORMAT_MIN} to {FORMAT}"),
         )
-        .with_hint("start the version of Stratalog that wrote it, or a newer one")),
+        .with_hint("start the version of Stratalog that wrote the record, or a newer version")),
         None => Err(Error::new(ErrorKind::DataCorrupted, "a record is empty")),
     }
 }

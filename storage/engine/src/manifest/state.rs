@@ -188,7 +188,9 @@ impl ManifestState {
                 }
                 for id in &moved.removed {
                     if owned.pieces.remove(id).is_none() {
-                        return Err(contradiction(format!("there is no piece {id} to remove")));
+                        return Err(contradiction(format!(
+                            "piece {id} does not exist, and cannot be removed"
+                        )));
                     }
                 }
                 for piece in &moved.added {

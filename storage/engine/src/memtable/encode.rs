@@ -151,7 +151,8 @@ pub fn schema_of(types: &[DataType]) -> SchemaRef {
 /// # Errors
 /// `DataCorrupted` if the bytes are not a valid payload.
 pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Decoded> {
-    let head = payload.get(..8).ok_or_else(|| corrupted("it is shorter than its prefix"))?;
+    let head =
+        payload.get(..8).ok_or_else(|| corrupted("the payload is shorter than its prefix"))?;
     let (format, flags, count, total) = match *head {
         [format, flags, c0, c1, e0, e1, e2, e3] => (
             format,
@@ -159,20 +160,24 @@ pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Deco
             usize::from(u16::from_le_bytes([c0, c1])),
             u32::from_le_bytes([e0, e1, e2, e3]) as usize,
         ),
-        _ => return Err(corrupted("it is shorter than its prefix")),
+        _ => return Err(corrupted("the payload is shorter than its prefix")),
     };
     if format != FORMAT {
-        return Err(corrupted(format!("its format is {format}, this version reads {FORMAT}")));
+        return Err(corrupted(format!(
+            "the payload has format {format}; this version reads format {FORMAT}"
+        )));
     }
     let columns = declared.fields().len();
     if count != columns {
-        return Err(corrupted(format!("it has {count} columns, the schema has {columns}")));
+        return Err(corrupted(format!(
+            "the payload has {count} columns, but the schema has {columns}"
+        )));
     }
-    let encodings = payload.get(8..8 + count).ok_or_else(|| corrupted("its prefix is cut"))?;
+    let encodings = payload.get(8..8 + count).ok_or_else(|| corrupted("the prefix is cut off"))?;
     let coded = encodings.iter().filter(|encoding| **encoding != 0).count();
     let prefix_len = 8 + count + 4 * coded;
     let entries =
-        payload.get(8 + count..prefix_len).ok_or_else(|| corrupted("its prefix is cut"))?;
+        payload.get(8 + count..prefix_len).ok_or_else(|| corrupted("the prefix is cut off"))?;
     let mut entries = entries.chunks_exact(4).map(|bytes| match *bytes {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
         _ => 0,
@@ -202,13 +207,16 @@ pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Deco
         let (batch, end) = read_message(&buffer, at, schema_of(&[DataType::Utf8View]))?;
         at = end;
         let texts = batch.columns().first().and_then(|column| column.as_string_view_opt());
-        Some(texts.cloned().ok_or_else(|| corrupted("it has no dictionary"))?)
+        Some(texts.cloned().ok_or_else(|| corrupted("a dictionary is missing"))?)
     } else {
         None
     };
     let (batch, _) = read_message(&buffer, at, schema)?;
     if batch.num_rows() != rows {
-        return Err(corrupted(format!("it has {} events, its frame {rows}", batch.num_rows())));
+        return Err(corrupted(format!(
+            "the payload has {} events, but the frame has {rows}",
+            batch.num_rows()
+        )));
     }
 
     let mut arrays = batch.columns().iter();
@@ -245,7 +253,7 @@ fn dictionary(
         // A column with only NULL values.
         _ if len == 0 => Ok(StringViewArray::new_null(0)),
         Some(texts) if start + len <= texts.len() => Ok(texts.slice(start, len)),
-        _ => Err(corrupted("a dictionary is cut")),
+        _ => Err(corrupted("a dictionary is cut off")),
     }
 }
 
@@ -372,7 +380,7 @@ fn message(
 }
 
 fn read_message(buffer: &Buffer, at: usize, schema: SchemaRef) -> Result<(RecordBatch, usize)> {
-    let cut = || corrupted("a message is cut");
+    let cut = || corrupted("a message is cut off");
     let bytes = buffer.as_slice();
     let head = bytes.get(at..at + 8).ok_or_else(cut)?;
     let metadata_len = match *head {
@@ -390,7 +398,7 @@ fn read_message(buffer: &Buffer, at: usize, schema: SchemaRef) -> Result<(Record
     }
     let header = message
         .header_as_record_batch()
-        .ok_or_else(|| corrupted("a message is no record batch"))?;
+        .ok_or_else(|| corrupted("a message is not a record batch"))?;
     let body = buffer.slice_with_length(body_at, body_len);
     let none = HashMap::new();
     let version = message.version();

@@ -82,7 +82,7 @@ impl Shape {
         let tick_unit_ns = definition
             .tick()
             .and_then(|tick| tick.column_type.timestamp_unit_ns())
-            .ok_or_else(|| unknown("the tick column is no timestamp"))?;
+            .ok_or_else(|| unknown("the tick column is not a timestamp"))?;
         let fixed = definition.key_columns.len().saturating_sub(definition.keys_added);
         // A version has only those added key columns that are older than the version.
         let at: Vec<usize> = definition.key_columns.iter().map_while(|id| position(*id)).collect();

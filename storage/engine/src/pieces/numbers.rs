@@ -61,7 +61,7 @@ impl Drop for Numbers<'_> {
         }
         let tablets = taken.into_iter().map(TabletId).collect();
         if let Err(error) = shelves.tablets.remove_all(&tablets) {
-            tracing::warn!(%error, "tablets that are of no use are left for the next start");
+            tracing::warn!(%error, "cannot remove unused tablets; the next start removes the tablets");
         }
     }
 }

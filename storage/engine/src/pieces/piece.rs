@@ -361,7 +361,7 @@ impl Drop for OpenPiece {
             Some(built) => self.shelves.stories.doom(built.name()),
             None => {
                 if let Err(error) = self.shelves.tablets.remove(TabletId(self.record.id)) {
-                    tracing::warn!(%error, "a tablet of no use is left for the next start");
+                    tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
                 }
             }
         }

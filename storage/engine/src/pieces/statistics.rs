@@ -45,7 +45,7 @@ pub fn check(columns: &[Column], statistics: &Bytes) -> Result<()> {
     if statistics.is_empty() || *statistics == of_columns(columns) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::DataCorrupted, "it has other values than its statistics say"))
+    Err(Error::new(ErrorKind::DataCorrupted, "the values differ from the statistics"))
 }
 
 fn summary(column: &Column) -> ValueSummary {

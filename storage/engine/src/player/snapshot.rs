@@ -84,12 +84,10 @@ impl PinnedSnapshot {
         let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
         let unknown = |name: &&&str| GIVEN_BY_COMMIT.contains(*name);
         match request.projection.iter().filter_map(named).find(unknown) {
-            Some(name) if self.own.get(&chronicle.id).is_some_and(|own| own.wrote) => {
-                Err(Error::not_yet(format!(
-                    "{name} of a table that was written to in the same transaction"
-                ))
-                .with_hint("events get it when they are committed"))
-            }
+            Some(name) if self.own.get(&chronicle.id).is_some_and(|own| own.wrote) => Err(
+                Error::not_yet(format!("{name} of a table with writes in the same transaction"))
+                    .with_hint("events get a _gsn at the commit"),
+            ),
             _ => Ok(()),
         }
     }

@@ -76,7 +76,7 @@ pub fn apply_all(
     if applier.dropped_rows > 0 {
         tracing::info!(
             rows = applier.dropped_rows,
-            "events of statements that were rolled back or under way are dropped"
+            "events of rolled back or unfinished statements are dropped"
         );
     }
     Ok(unwritten)
@@ -143,7 +143,7 @@ impl Applier<'_> {
                 ErrorKind::DataCorrupted,
                 format!(
                     "the journal has {found_rows} of {rows} rows, and {found} of {} statements from \
-                     number {first} on, of a transaction that the catalog has decided",
+                     number {first} on, of a transaction with a decision in the catalog",
                     statements.len()
                 ),
             )
@@ -152,7 +152,7 @@ impl Applier<'_> {
         tracing::info!(
             statements = statements.len(),
             rows,
-            "recovery commits a transaction that the catalog had decided before the crash"
+            "recovery commits a transaction that was decided in the catalog before the crash"
         );
         self.commit_statements(statements.clone())?;
         Ok(Some(commit_frame(*first, others, None)))

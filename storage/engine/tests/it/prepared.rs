@@ -195,7 +195,7 @@ async fn a_log_that_stops_before_the_commit_frame_leaves_the_rest_to_the_next_st
     log.poison();
     let error = error(prepared.commit().await);
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert!(error.hint().unwrap().contains("do not send it again"), "{error:?}");
+    assert!(error.hint().unwrap().contains("do not send the transaction again"), "{error:?}");
     assert_eq!(rows(&engine, &cpu).await, []);
     let definitions = std::slice::from_ref(&cpu);
     let started = decided(&cut(&log, usize::MAX), definitions, small(), decision.as_ref()).unwrap();

@@ -37,7 +37,7 @@ impl Shared {
         serve: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         catch_unwind(AssertUnwindSafe(serve))
-            .unwrap_or_else(|_| Err("a defect: its writer panicked".to_string()))
+            .unwrap_or_else(|_| Err("a defect: the writer panicked".to_string()))
     }
 
     fn serve_until_end(&self) -> Result<(), String> {

@@ -54,7 +54,7 @@ impl Story {
         if !lacking.is_empty() {
             let read = match self.read_cells(&opened.annex, group, &lacking).await {
                 Err(error) if error.kind() == ErrorKind::DataCorrupted => {
-                    tracing::error!(%error, "cells of a story are damaged; its rows are counted");
+                    tracing::error!(%error, "cells of a story are damaged; aggregates are computed from rows");
                     None
                 }
                 read => read?,
@@ -105,7 +105,7 @@ impl Story {
         let schema = build::schema_of(self.schema());
         let opened = match Annex::open(self, place.annex, schema).await {
             Err(error) if error.kind() == ErrorKind::DataCorrupted => {
-                tracing::error!(%error, "cells of a story are damaged; its rows are counted");
+                tracing::error!(%error, "cells of a story are damaged; aggregates are computed from rows");
                 None
             }
             annex => {

@@ -51,7 +51,7 @@ impl LocalShelf {
         let path = self.path(name);
         let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
         if self.disk.exists(&path).map_err(failed)? {
-            return Err(Error::internal(format!("there is a story {name} already")));
+            return Err(Error::internal(format!("story {name} already exists")));
         }
         let folder = path.parent().unwrap_or(&self.folder);
         self.disk.create_dir_all(folder).map_err(failed)?;
@@ -223,7 +223,7 @@ impl Shelf for LocalShelf {
 /// # Errors
 /// `DiskFull`, `Io`.
 pub fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<()> {
-    let failed = |error| Error::io(format!("cannot make {}", folder.display()), error);
+    let failed = |error| Error::io(format!("cannot create {}", folder.display()), error);
     let mut parents: Vec<&Path> = folder.parent().into_iter().collect();
     while let Some(parent) = parents.last().copied()
         && !disk.exists(parent).map_err(failed)?

@@ -77,14 +77,13 @@ impl RemoteShelf {
             Err(Error::new(
                 ErrorKind::ObjectInUse,
                 format!(
-                    "the stories of {} are those of another data directory",
+                    "the stories of {} belong to another data directory",
                     self.objects.root()
                 ),
             )
-            .with_detail(format!("{place} names {whose}, and this directory is {owner}"))
+            .with_detail(format!("{place} names {whose}, but this directory is {owner}"))
             .with_hint(format!(
-                "give this server a story_url of its own; where the other directory is gone for \
-                 good, remove {place}"
+                "give this server another story_url; if the other directory no longer exists, remove {place}"
             )))
         });
         claimed.await?;
@@ -98,7 +97,7 @@ impl Shelf for RemoteShelf {
         self.claim().await?;
         match self.objects.put(&name.to_string(), spool).await? {
             true => Ok(()),
-            false => Err(Error::internal(format!("there is a story {name} already"))),
+            false => Err(Error::internal(format!("story {name} already exists"))),
         }
     }
 
@@ -139,8 +138,9 @@ impl Shelf for RemoteShelf {
 
 /// The error for a missing bucket: the store does not find a file that was just put.
 fn no_bucket(place: &str) -> Error {
-    let what = format!("there is no bucket or container for {place}");
-    Error::new(ErrorKind::InvalidParameterValue, what).with_hint("make it, or mend story_url")
+    let what = format!("the bucket or container of {place} does not exist");
+    Error::new(ErrorKind::InvalidParameterValue, what)
+        .with_hint("create the bucket or container, or correct story_url")
 }
 
 /// A text as the content of a file.

@@ -94,7 +94,7 @@ fn cut_longer_and_foreign_files_are_told() {
     // A complete story with valid checksums, but another story than the manifest's.
     let meant = BuiltStory { id: built.id, ..other };
     let error = read(&local(folder.path()), &meant).unwrap_err();
-    assert!(error.message().contains("not the story that the manifest names"), "{error}");
+    assert!(error.message().contains("not the story in the manifest"), "{error}");
     fs::write(path(&folder, 1), &bytes).unwrap();
     let stories = local(folder.path());
     read(&stories, &built).unwrap();

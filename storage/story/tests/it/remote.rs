@@ -230,7 +230,7 @@ fn a_prefix_is_for_one_owner() {
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::ObjectInUse);
         let detail = error.detail().unwrap();
-        assert!(detail.ends_with("names first, and this directory is second"), "{detail}");
+        assert!(detail.ends_with("names first, but this directory is second"), "{detail}");
     }
     // Readers without a claim may read, and the owner may return.
     check(&others, &built).unwrap();

@@ -212,11 +212,11 @@ fn key_of(
                 format!("put the time column last: PRIMARY KEY ({})", order.join(", "))
             }
             None if tick.column_type == ColumnType::Date => format!(
-                "declare \"{}\" as TIMESTAMP: a date stored in it is its midnight",
+                "declare \"{}\" as TIMESTAMP: a date is stored as midnight of the date",
                 tick.name
             ),
             None if columns.iter().any(|column| column.name == TIME_COLUMN) => format!(
-                "give \"{TIME_COLUMN}\" the type TIMESTAMPTZ or TIMESTAMP, and put it last in the PRIMARY KEY"
+                "give \"{TIME_COLUMN}\" the type TIMESTAMPTZ or TIMESTAMP, and put the column last in the PRIMARY KEY"
             ),
             None => format!(
                 "add a column \"time\" TIMESTAMPTZ, and declare PRIMARY KEY ({}, time)",
@@ -258,7 +258,7 @@ fn check_granularity(definition: &ChronicleDefinition) -> Result<()> {
         return Err(Error::new(
             ErrorKind::InvalidTableDefinition,
             format!(
-                "granularity {granularity} does not fit the tick column \"{}\" of type {}: its ticks start at times that the type cannot show",
+                "granularity {granularity} does not fit the tick column \"{}\" of type {}: the type cannot show the start times of the ticks",
                 tick.name, tick.column_type
             ),
         )

@@ -125,7 +125,7 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
             }
             later if OPTIONS_LATER.contains(&later) => {
                 return Err(Error::not_yet(format!("option \"{later}\"")).with_hint(format!(
-                    "leave it out; supported options are {}",
+                    "omit the option; supported options are {}",
                     OPTIONS.join(", ")
                 )));
             }
@@ -165,38 +165,42 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
             ErrorKind::CannotChangeNow,
             "parameter \"base\" cannot be changed: the ticks of stored events count from it",
         )
-        .with_hint("create another table with the base wanted, and INSERT … SELECT into it"));
+        .with_hint(
+            "create another table with the new base, and copy the events with INSERT … SELECT",
+        ));
     }
     if given.granularity.is_some() && given.index_granularity.is_some() {
         return Err(Error::new(
             ErrorKind::InvalidParameterValue,
             "\"granularity\" and \"index_granularity\" both set the granularity of the index",
         )
-        .with_hint("give one of them"));
+        .with_hint("give one of the two options"));
     }
     given.granularity = given.granularity.or(given.index_granularity);
     if names("collision") {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
-            "parameter \"collision\" cannot be changed: events are stored by its rule",
+            "parameter \"collision\" cannot be changed: events were stored by the rule",
         )
-        .with_hint("create another table with the rule wanted, and INSERT … SELECT into it"));
+        .with_hint(
+            "create another table with the new rule, and copy the events with INSERT … SELECT",
+        ));
     }
     if names("time_column") {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
-            "parameter \"time_column\" cannot be changed: events are stored by their times",
+            "parameter \"time_column\" cannot be changed: events are stored by time",
         )
         .with_hint(
-            "ADD PRIMARY KEY with the wanted time column stores a table without a key anew",
+            "for a table without a key, ADD PRIMARY KEY with the new time column stores the table again",
         ));
     }
     if names("time_source") {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
-            "parameter \"time_source\" cannot be changed: it says what the times of the events that are there mean",
+            "parameter \"time_source\" cannot be changed: the option defines the meaning of stored times",
         )
-        .with_hint("create another table with the source wanted, and INSERT … SELECT into it"));
+        .with_hint("create another table with the new source, and copy the events with INSERT … SELECT"));
     }
     Ok(given)
 }
@@ -206,16 +210,22 @@ pub(crate) fn check_coarser(now: Granularity, wanted: Granularity) -> Result<()>
     if wanted < now {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
-            format!("granularity {wanted} is finer than that of the index, {now}"),
+            format!("granularity {wanted} is finer than the granularity of the index, {now}"),
         )
-        .with_hint("an index only becomes coarser; _tick and the time column tell what is finer"));
+        .with_hint(
+            "an index can only become coarser; for finer times, use _tick or the time column",
+        ));
     }
     if wanted.ns().rem_euclid(now.ns()) != 0 {
         return Err(Error::new(
             ErrorKind::InvalidParameterValue,
-            format!("granularity {wanted} is no multiple of that of the index, {now}"),
+            format!(
+                "granularity {wanted} is not a multiple of the granularity of the index, {now}"
+            ),
         )
-        .with_hint(format!("use a multiple of {now}, so that each group lies in a coarser one")));
+        .with_hint(format!(
+            "use a multiple of {now}, because each group must lie in one coarser group"
+        )));
     }
     Ok(())
 }
@@ -245,7 +255,7 @@ fn read_base(value: &str) -> Result<i64> {
             format!("base = '{value}' is not a time in nanoseconds since 1970"),
         )
         .with_hint(
-            "write for example '1764132000000000000ns'; stratalog.chronicles shows it as base_ns",
+            "write for example '1764132000000000000ns'; stratalog.chronicles shows the base as base_ns",
         )
     })
 }

@@ -161,7 +161,7 @@ fn drop_database(state: &CatalogState, name: &str, if_exists: bool) -> Result<Pl
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
             format!(
-                "cannot drop database \"{name}\": it is another name of \"{DEFAULT_DATABASE}\""
+                "cannot drop database \"{name}\": the name is another name of \"{DEFAULT_DATABASE}\""
             ),
         ));
     }
@@ -174,7 +174,7 @@ fn drop_database(state: &CatalogState, name: &str, if_exists: bool) -> Result<Pl
     if name == DEFAULT_DATABASE {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            format!("cannot drop database \"{name}\": every data directory has it"),
+            format!("cannot drop database \"{name}\": every data directory has this database"),
         ));
     }
     let count = state.chronicles(name).count();
@@ -183,8 +183,8 @@ fn drop_database(state: &CatalogState, name: &str, if_exists: bool) -> Result<Pl
             ErrorKind::DependentObjects,
             format!("cannot drop database \"{name}\" because it is not empty"),
         )
-        .with_detail(format!("It holds {count} tables."))
-        .with_hint("drop its tables first; DROP SCHEMA … CASCADE drops all of a schema"));
+        .with_detail(format!("The database contains {count} tables."))
+        .with_hint("drop the tables first; DROP SCHEMA … CASCADE drops all tables of a schema"));
     }
     Ok(Plan::of(Change::DropDatabase { name: name.to_string() }))
 }
@@ -235,7 +235,7 @@ fn drop_schema(
     if name == DEFAULT_SCHEMA {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            format!("cannot drop schema \"{name}\": every database has it"),
+            format!("cannot drop schema \"{name}\": every database has this schema"),
         ));
     }
     let held: Vec<_> = state.chronicles_in(database, name).collect();
@@ -286,9 +286,9 @@ fn create_chronicle(
     if state.chronicle_count() >= CHRONICLES_MAX {
         return Err(Error::new(
             ErrorKind::LimitExceeded,
-            format!("there are {CHRONICLES_MAX} tables, which is the most"),
+            format!("the maximum number of tables, {CHRONICLES_MAX}, is reached"),
         )
-        .with_hint("drop tables that are not needed, or put several series into one table"));
+        .with_hint("drop unneeded tables, or put several series into one table"));
     }
     let definition = create::define(new, id, now_ns)?;
     Ok(Plan::of(Change::CreateChronicle(Box::new(definition))).showing(id))
@@ -332,7 +332,7 @@ fn drop_unchanged(state: &CatalogState, was: &ChronicleDefinition) -> Result<Pla
         return Err(Error::new(
             ErrorKind::LockNotAvailable,
             format!(
-                "table \"{}\" was changed by another session while it was made anew",
+                "table \"{}\" was changed by another session while the statement stored the table again",
                 found.name
             ),
         )
@@ -403,7 +403,7 @@ fn add_column(
             ),
         )
         .with_detail("Events stored before would have no value in the new column.")
-        .with_hint("add a constant DEFAULT, which they then show, or leave out NOT NULL"));
+        .with_hint("add a constant DEFAULT as the value of these events, or omit NOT NULL"));
     }
     let last = definition.columns.iter().map(|column| column.id.0).max().unwrap_or(0);
     let column = create::column_of(ColumnId(last.saturating_add(1)), new);
@@ -416,24 +416,24 @@ fn check_joins_key(definition: &ChronicleDefinition, new: &NewColumn) -> Result<
     let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
     if !definition.primary_key {
         return Err(invalid(format!(
-            "table \"{}\" has no primary key that column \"{}\" could join",
+            "table \"{}\" has no primary key for the new column \"{}\"",
             definition.name, new.name
         ))
-        .with_hint("a primary key is declared when a table is made"));
+        .with_hint("declare a primary key in CREATE TABLE"));
     }
     if new.column_type != ColumnType::Text {
         return Err(invalid(format!(
-            "column \"{}\" is of type {}, and only a text can join the primary key of a table",
+            "column \"{}\" is of type {}, and only a text column can join the primary key of a table",
             new.name, new.column_type
         ))
-        .with_hint("make it text, or leave out PRIMARY KEY"));
+        .with_hint("declare the column as text, or omit PRIMARY KEY"));
     }
     if new.nullable || new.missing_value.as_deref() != Some("") {
         return Err(invalid(format!(
-            "column \"{}\" joins the primary key, and must be '' in the events that are there",
+            "column \"{}\" joins the primary key, and must be '' in existing events",
             new.name
         ))
-        .with_hint("leave out DEFAULT and NULL"));
+        .with_hint("omit DEFAULT and NULL"));
     }
     Ok(())
 }
@@ -496,7 +496,7 @@ fn find(state: &CatalogState, id: ChronicleId) -> Result<&Arc<ChronicleDefinitio
             ErrorKind::UndefinedTable,
             format!("relation with OID {} does not exist", super::oid_of(id)),
         )
-        .with_detail("It was dropped by another session in the meantime.")
+        .with_detail("Another session has dropped the relation.")
     })
 }
 

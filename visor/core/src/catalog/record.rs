@@ -154,7 +154,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Change> {
                 envelope.format
             ),
         )
-        .with_hint("start the version that wrote this data directory, or a newer one"));
+        .with_hint("start the version that wrote this data directory, or a newer version"));
     }
     serde_json::from_value(envelope.change).map_err(damaged)
 }

@@ -463,7 +463,7 @@ fn free_name(definition: &ChronicleDefinition, name: &str) -> Option<String> {
         free.push('_');
     }
     let table = definition.qualified_name();
-    tracing::warn!(%table, "column \"{name}\" is \"{free}\" now: the name is that of a system column");
+    tracing::warn!(%table, "column \"{name}\" is now named \"{free}\": the old name is the name of a system column");
     Some(free)
 }
 

@@ -83,7 +83,7 @@ impl Issue {
         if warned {
             tracing::warn!(
                 behind_ms = behind_ns / 1_000_000,
-                "the wall clock is behind the time issued before the restart; time runs slower until it has caught up"
+                "the wall clock is behind the time issued before the restart; time runs slower until the wall clock has caught up"
             );
         }
         Self {
@@ -159,7 +159,7 @@ impl Issue {
         if self.is_behind() && !std::mem::replace(&mut self.warned, true) {
             tracing::warn!(
                 behind_ms = self.behind_ns / 1_000_000,
-                "the wall clock was set back; time runs slower until it has caught up"
+                "the wall clock was set back; time runs slower until the wall clock has caught up"
             );
         }
         slow_ns
@@ -226,7 +226,7 @@ impl Issue {
         tracing::error!(
             jump_s = ahead_ns / 1_000_000_000,
             held_s = self.mark.held_ns / 1_000_000_000,
-            "the wall clock jumped ahead and is not followed: set it right, or accept the jump by CALL stratalog.accept_clock_jump()"
+            "the wall clock jumped ahead, and time does not follow the jump: correct the wall clock, or accept the jump with CALL stratalog.accept_clock_jump()"
         );
     }
 
@@ -238,7 +238,7 @@ impl Issue {
         self.fence(held_ns, self.mark.unconfirmed_ns);
         tracing::warn!(
             held_s = held_ns / 1_000_000_000,
-            "the wall clock was set back after a jump that was not followed"
+            "the wall clock was set back after a held jump"
         );
     }
 
@@ -311,14 +311,14 @@ impl Issue {
         let mut alarms = Vec::new();
         if self.mark.held_ns > 0 {
             alarms.push(format!(
-                "the machine's clock jumped ahead by {} s and is not followed: set it right, or CALL stratalog.accept_clock_jump()",
+                "the machine's clock jumped ahead by {} s, and time does not follow the jump: correct the machine's clock, or CALL stratalog.accept_clock_jump()",
                 self.mark.held_ns / 1_000_000_000
             ));
         }
         let unconfirmed_ns = self.unconfirmed_ns(now_ns);
         if unconfirmed_ns > 0 {
             alarms.push(format!(
-                "the machine's clock was {} s ahead of the last run at a start: retention keeps events for so much longer. If that clock is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct",
+                "the machine's clock was {} s ahead of the last run at a start: retention keeps events longer by this lead. If the machine's clock is right, CALL stratalog.accept_clock_jump(); if the clock is wrong, stop the server, correct the clock, and run stratalog clock --correct",
                 unconfirmed_ns / 1_000_000_000
             ));
         }
@@ -330,7 +330,7 @@ impl Issue {
                 ""
             };
             alarms.push(format!(
-                "the machine's clock is {} s behind the time that was given out: time runs at half speed until it has caught up{hint}",
+                "the machine's clock is {} s behind the issued time: time runs at half speed until the machine's clock has caught up{hint}",
                 self.behind_ns / 1_000_000_000
             ));
         }
@@ -369,7 +369,7 @@ fn at_start(
     if settings.jump_ns_max.is_some() && ahead_ns > START_LEAD_HELD_NS.unsigned_abs() {
         tracing::error!(
             lead_s = ahead_ns / 1_000_000_000,
-            "the wall clock is more than a year ahead of the last run and is not followed: set it right, or accept the jump by CALL stratalog.accept_clock_jump()"
+            "the wall clock is more than a year ahead of the last run, and time does not follow the wall clock: correct the wall clock, or accept the jump with CALL stratalog.accept_clock_jump()"
         );
         return (held_ns.saturating_add(ahead_ns), confirmed_ns);
     }
@@ -379,7 +379,7 @@ fn at_start(
     }
     tracing::error!(
         lead_s = lead_ns / 1_000_000_000,
-        "the wall clock is far ahead of the last run: retention keeps events for so much longer until the clock is confirmed. If it is right, CALL stratalog.accept_clock_jump(); if it is wrong, stop the server, set the clock right, and run stratalog clock --correct"
+        "the wall clock is far ahead of the last run: retention keeps events longer by this lead until the clock is confirmed. If the wall clock is right, CALL stratalog.accept_clock_jump(); if the wall clock is wrong, stop the server, correct the clock, and run stratalog clock --correct"
     );
     (held_ns, confirmed_ns)
 }
@@ -394,7 +394,7 @@ fn still_held(settings: ClockSettings, now: Instant, floor_ns: Option<i64>, befo
     if before.held_ns > 0 && as_before {
         tracing::error!(
             held_s = before.held_ns / 1_000_000_000,
-            "the wall clock is still ahead by a jump that was not followed before the restart: set it right, or accept the jump by CALL stratalog.accept_clock_jump()"
+            "the wall clock is still ahead by a jump held before the restart: correct the wall clock, or accept the jump with CALL stratalog.accept_clock_jump()"
         );
         return before.held_ns;
     }

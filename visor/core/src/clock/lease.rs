@@ -118,7 +118,7 @@ impl Lease {
             return Err(both_damaged(&path));
         }
         if lease_ns.is_none() && first != Slot::Anew {
-            return Err(lost(&path, "holds zeros only"));
+            return Err(lost(&path, "contains only zeros"));
         }
         let Mark { held_ns, unconfirmed_ns, .. } = mark;
         Ok(LeaseFound { lease_ns, held_ns, unconfirmed_ns, copy_damaged, bytes })
@@ -178,13 +178,13 @@ impl Lease {
                     // lease, perhaps in a new epoch.
                     floor_ns = floor_ns.saturating_add(super::AHEAD_NS);
                     mark.epoch = mark.epoch.saturating_add(1);
-                    tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other is used");
+                    tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other copy is used");
                 }
                 let lease = Self { file, sequence, written_ns: lease_ns, mark, failed: None };
                 Ok((lease, Some(floor_ns)))
             }
             None if damaged => Err(both_damaged(&path)),
-            None if existing && !anew => Err(lost(&path, "holds zeros only")),
+            None if existing && !anew => Err(lost(&path, "contains only zeros")),
             None => {
                 let (written_ns, mark) = (i64::MIN, Mark::default());
                 Ok((Self { file, sequence: 0, written_ns, mark, failed: None }, None))
@@ -262,19 +262,19 @@ fn check_versions(path: &Path, slots: &[Slot]) -> Result<()> {
     Err(Error::new(
         ErrorKind::DataCorrupted,
         format!(
-            "clock file {} has a version that this release does not know: \"{}\"",
+            "clock file {} has a version unknown to this release: \"{}\"",
             path.display(),
             magic.escape_ascii()
         ),
     )
-    .with_hint("start the release that wrote it, or a later one"))
+    .with_hint("start the release that wrote the file, or a later release"))
 }
 
 fn both_damaged(path: &Path) -> Error {
     lost(
         path,
         format_args!(
-            "is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)"
+            "is damaged in both copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)"
         ),
     )
 }
@@ -283,7 +283,7 @@ fn both_damaged(path: &Path) -> Error {
 fn lost(path: &Path, what: impl fmt::Display) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("clock file {} {what}", path.display()))
         .with_hint(format!(
-            "restore it from a backup; or make sure that the machine's clock is right, and let time start there: echo now > {}",
+            "restore the file from a backup; or check that the machine's clock is right, and let time start at the machine's clock: echo now > {}",
             path.display()
         ))
 }

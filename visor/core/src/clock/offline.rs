@@ -34,9 +34,9 @@ pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Re
     if from_ns <= now.wall_ns.saturating_add(AHEAD_NS) {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
-            "the time of this database is not ahead of the machine's clock: there is nothing to correct",
+            "the time of this database is not ahead of the machine's clock: no correction is needed",
         )
-        .with_hint("set the machine's clock right first, if it is wrong"));
+        .with_hint("if the machine's clock is wrong, correct the machine's clock first"));
     }
     let mark = Mark { epoch: lease.mark().epoch.saturating_add(1), ..Mark::default() };
     write_both(&mut lease, now.wall_ns, mark)?;

@@ -55,9 +55,9 @@ pub(super) fn usable(now: Instant) -> Result<Instant> {
     let which = if now.wall_ns < 0 { "before 1970" } else { "after the year 2260" };
     Err(Error::new(
         ErrorKind::DatetimeOverflow,
-        format!("the machine's clock shows a time {which}: no start is possible with it"),
+        format!("the machine's clock shows a time {which}: no start is possible"),
     )
-    .with_hint("set the machine's clock right, and start again; nothing was changed"))
+    .with_hint("correct the machine's clock, and start again; nothing was changed"))
 }
 
 /// The machine's clocks; replaced in tests.

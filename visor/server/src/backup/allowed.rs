@@ -42,7 +42,7 @@ impl AllowedPlaces {
             };
             if !usable {
                 return Err(format!(
-                    "\"{text}\" is no place of backups; write a path that begins with /, or s3://bucket/prefix, \
+                    "\"{text}\" is not a place for backups; write a path that begins with /, or s3://bucket/prefix, \
                      gs://bucket/prefix or az://container/prefix"
                 ));
             }
@@ -92,9 +92,11 @@ impl AllowedPlaces {
             format!("permission denied for a backup in \"{place}\""),
         )
         .with_detail(format!(
-            "a client may make backups in {own}, and below the places that the setting backup_urls lists"
+            "a client may make backups in {own}, and below the places in the setting backup_urls"
         ))
-        .with_hint("add the place to backup_urls, or run `stratalog backup --data-dir` on the server")
+        .with_hint(
+            "add the place to backup_urls, or run `stratalog backup --data-dir` on the server",
+        )
     }
 }
 

@@ -26,11 +26,11 @@ use crate::{
 /// its machine.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BackupArguments {
-    /// Where to: a path, file:///path, s3://bucket/prefix, gs://bucket/prefix or
+    /// Place for the backup: a path, file:///path, s3://bucket/prefix, gs://bucket/prefix or
     /// az://container/prefix, with credentials in the environment.
     #[arg(long, value_name = "URL")]
     to: String,
-    /// With --data-dir: where its stories are, if in an object store.
+    /// With --data-dir: place of the stories, if in an object store.
     #[arg(long, value_name = "URL", requires = "data_dir", env = "STRATALOG_STORY_URL")]
     story_url: Option<String>,
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub(crate) struct BackupArguments {
 /// Lists the backups of a place, or removes old ones.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BackupsArguments {
-    /// Where they are, as in `stratalog backup`.
+    /// Place of the backups, as in `stratalog backup`.
     #[arg(long, value_name = "URL")]
     from: String,
-    /// Remove all but the newest N backups, and the files that only those had.
+    /// Remove all but the newest N backups, and the files that only removed backups used.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
 }
@@ -51,17 +51,16 @@ pub(crate) struct BackupsArguments {
 /// Makes a data directory of a backup.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct RestoreArguments {
-    /// Where the backup is, as in `stratalog backup`.
+    /// Place of the backup, as in `stratalog backup`.
     #[arg(long, value_name = "URL")]
     from: String,
-    /// Its name; the newest by default.
+    /// Name of the backup; by default the newest backup.
     #[arg(long, value_name = "NAME")]
     backup: Option<String>,
-    /// The directory to make; must be empty, or not exist.
+    /// The new data directory; must be empty, or not exist.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Put stories into this place of an object store, which must be empty, instead of the
-    /// directory.
+    /// Put stories into this empty place of an object store, instead of the data directory.
     #[arg(long, value_name = "URL")]
     story_url: Option<String>,
 }
@@ -109,7 +108,7 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
     match closed {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return Err(SqlError::local(error.to_string())),
-        Err(error) => return Err(SqlError::local(format!("closing broke off: {error}"))),
+        Err(error) => return Err(SqlError::local(format!("closing failed: {error}"))),
     }
     told(&saved.name, [saved.files, saved.bytes, saved.stored_files, saved.stored_bytes]);
     Ok(())
@@ -149,7 +148,7 @@ async fn call(
 
 fn told(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
     println!(
-        "backup {name}: {files} files, {}; {stored_files} of them, {}, were not there before",
+        "backup {name}: {files} files, {}; {stored_files} new files, {}",
         HumanBytes(bytes),
         HumanBytes(stored_bytes)
     );
@@ -231,7 +230,7 @@ async fn aside<T: Send + 'static>(
 ) -> Result<T, Error> {
     let runtime = tokio::runtime::Handle::current();
     let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
-    done.unwrap_or_else(|error| Err(Error::internal(format!("it broke off: {error}"))))
+    done.unwrap_or_else(|error| Err(Error::internal(format!("the command failed: {error}"))))
 }
 
 /// Waits with a progress bar on a terminal; an interrupt ends the work.
@@ -239,7 +238,7 @@ async fn watched<T>(
     watch: &Watch,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let bar = spinner("looking for what is to be done");
+    let bar = spinner("comparing files");
     let mut work = std::pin::pin!(work);
     let mut sized = false;
     loop {

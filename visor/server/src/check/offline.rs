@@ -42,7 +42,9 @@ pub(super) fn inspect(
         parts.manifest(Scope::Closed(Beginning::Any))?
     } else {
         let line = Line::new(PartKind::Manifest, "manifest", State::Sound);
-        parts.report.push(line.with_detail("version 1 has none: the next start makes it"));
+        parts
+            .report
+            .push(line.with_detail("version 1 has no such file: the next start creates the file"));
         Some(stratalog_engine::ManifestReplay::new(true))
     };
     let copy = IndexCopy::of(&directory.index());
@@ -91,17 +93,17 @@ fn unnamed(
     if exists(&directory.tablets())? {
         let (building, foreign) = shelves.tablets.others()?;
         for name in building {
-            lines.push(left_over(format!("tablets/{name}"), "a tablet that was never finished"));
+            lines.push(left_over(format!("tablets/{name}"), "an unfinished tablet"));
         }
         for name in foreign {
             let line = Line::new(PartKind::Files, format!("tablets/{name}"), State::Damaged);
-            let line = line.with_detail("no file of Stratalog: a start is refused");
+            let line = line.with_detail("not a file of Stratalog: a start is refused");
             lines.push(line.with_hint("move the file elsewhere"));
         }
         if let Some(subject) = subject {
             for id in shelves.tablets.files()?.into_keys().filter(|id| !subject.names_tablet(*id)) {
                 let path = shelves.tablets.file_name(id);
-                lines.push(left_over(path, "a tablet that the manifest does not name"));
+                lines.push(left_over(path, "a tablet without an entry in the manifest"));
             }
         }
     }
@@ -113,11 +115,11 @@ fn unnamed(
             let path = shelves.stories.place(name);
             let path = Path::new(&path).strip_prefix(directory.path()).unwrap_or(Path::new(&path));
             let path = path.display().to_string();
-            lines.push(left_over(path, "a story that the manifest does not name"));
+            lines.push(left_over(path, "a story without an entry in the manifest"));
         }
     }
     let folders = [
-        (directory.spool(), "spool", "a story that was never finished"),
+        (directory.spool(), "spool", "an unfinished story"),
         (directory.spill(), "spill", "a temporary file of a query"),
     ];
     for (folder, name, what) in folders {
@@ -128,13 +130,15 @@ fn unnamed(
     }
     if exists(&directory.format_new())? {
         let line = Line::new(PartKind::Files, "FORMAT.new", State::Warning);
-        lines.push(line.with_detail("left by a start that was interrupted; the next completes it"));
+        lines.push(
+            line.with_detail("left by an interrupted start; the next start completes the work"),
+        );
     }
     if subject.is_none() {
         // After lost edits of the manifest, needed files may look unused.
         for line in &mut lines {
             line.cure = stratalog_engine::check::Cure::None;
-            line.hint = Some("it stays as it is until the manifest is mended".to_string());
+            line.hint = Some("the file stays unchanged until the manifest is repaired".to_string());
         }
     }
     lines.into_iter().for_each(|line| report.push(line));

@@ -80,7 +80,7 @@ impl Inspector for Online {
             let looking = tokio::task::spawn_blocking(move || online.report(&stopped));
             let report = looking
                 .await
-                .map_err(|error| Error::internal(format!("the check broke off: {error}")))??;
+                .map_err(|error| Error::internal(format!("the check failed: {error}")))??;
             let unlisted = report.unlisted;
             let mut rows: Vec<Inspected> = report.lines.into_iter().map(row).collect();
             if unlisted > 0 {

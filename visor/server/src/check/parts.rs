@@ -69,8 +69,7 @@ impl Parts<'_> {
                 let text = error.to_string();
                 let what = text.split("\n  hint: ").next().unwrap_or(&text).to_string();
                 line(State::Damaged).with_detail(what).with_hint(
-                    "copy the file FORMAT of any data directory of the same version of Stratalog: \
-                     all have the same",
+                    "copy the file FORMAT of any data directory of the same version of Stratalog: the content is the same in all directories",
                 )
             }
         };
@@ -84,10 +83,9 @@ impl Parts<'_> {
             Ok(found) if found.copy_damaged => line(State::Warning)
                 .with_bytes(found.bytes)
                 .with_detail(
-                    "one of the two copies of the lease is damaged; the next start goes by the \
-                     other, and lets time begin two seconds behind it",
+                    "one of the two copies of the lease is damaged; the next start uses the other copy, and time begins two seconds after the lease of this copy",
                 )
-                .with_hint("nothing is to be done: the next lease takes its place"),
+                .with_hint("no action is needed: the next lease replaces the copy"),
             Ok(found) => line(State::Sound).with_bytes(found.bytes),
             Err(error) => of_error(line(State::Damaged), &error),
         };
@@ -227,13 +225,16 @@ impl Parts<'_> {
         let folder = self.folders.journal.clone();
         let sound = self.journal(PartKind::Journal, &folder, scope, &mut |_, _| Ok(()))?;
         if let Some(summary) = sound {
-            let what = format!("{} frames; their events were not looked at", summary.frames);
+            let what =
+                format!("{} frames; the events of the frames were not checked", summary.frames);
             self.sum_up(PartKind::Journal, &folder, &summary, &what);
         }
         let line = Line::new(PartKind::Ownership, "manifest", State::Unchecked);
-        self.report.push(line.with_detail(
-            "tablets and stories were not looked at: only a sound manifest says what they must be",
-        ));
+        self.report.push(
+            line.with_detail(
+                "tablets and stories were not checked: a check needs a sound manifest",
+            ),
+        );
         Ok(())
     }
 
@@ -250,20 +251,18 @@ impl Parts<'_> {
         let Some((path, offset, bytes)) = &summary.torn else { return };
         let line = Line::new(part, self.shown(path), State::Warning).with_bytes(*bytes);
         let line = line.with_detail(format!(
-            "{bytes} bytes from offset {offset} on are a torn tail, which nothing says was ever \
-             durable: what a crash leaves of a write that it cut off. Where the server was closed \
-             in order, or only killed, it may be damage"
+            "{bytes} bytes from offset {offset} on are a torn tail: the rest of a write that a crash interrupted. No record says that the bytes were ever durable. If the server was closed in order, or only killed, the torn tail may be damage"
         ));
         let (hint, cure) = match sound {
-            true => ("the next start cuts it, and so does --repair", Cure::Tail),
-            false => ("it stays as it is until the damage is mended", Cure::None),
+            true => ("the next start or --repair cuts the torn tail", Cure::Tail),
+            false => ("the torn tail stays unchanged until the damage is repaired", Cure::None),
         };
         self.report.push(line.with_hint(hint).with_cure(cure));
     }
 
     fn leftover(&mut self, summary: &Summary) {
         for path in &summary.leftover {
-            let line = left_over(self.shown(path), "a segment that nothing needs");
+            let line = left_over(self.shown(path), "an unused segment");
             self.report.push(line);
         }
     }
@@ -273,7 +272,7 @@ impl Parts<'_> {
 pub(super) fn left_over(path: String, what: &str) -> Line {
     Line::new(PartKind::Files, path, State::Warning)
         .with_detail(what)
-        .with_hint("the next start removes it, and so does --repair")
+        .with_hint("the next start or --repair removes the segment")
         .with_cure(Cure::Remove)
 }
 

@@ -17,13 +17,13 @@ pub(super) fn report(path: &Path, report: &Report) {
     let (damaged, warnings) = (count(State::Damaged), count(State::Warning));
     let warned = match warnings {
         0 => String::new(),
-        1 => "; 1 warning, of no consequence for the data".to_string(),
-        _ => format!("; {warnings} warnings, of no consequence for the data"),
+        1 => "; 1 warning, without consequence for the data".to_string(),
+        _ => format!("; {warnings} warnings, without consequence for the data"),
     };
     let shown = path.display();
     match (report.state(), damaged) {
         (State::Sound | State::Warning, _) => println!("{shown} is sound{warned}"),
-        (State::Unchecked, _) => println!("{shown} could not be checked as a whole{warned}"),
+        (State::Unchecked, _) => println!("{shown} could not be checked completely{warned}"),
         (State::Damaged, 1) => println!("{shown} is damaged: 1 finding{warned}"),
         (State::Damaged, _) => println!("{shown} is damaged: {damaged} findings{warned}"),
     }

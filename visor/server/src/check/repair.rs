@@ -109,7 +109,7 @@ fn put(
     disk.rename(&made, &to)
         .and_then(|()| disk.sync_dir(to.parent().unwrap_or(folder)))
         .map_err(failed)?;
-    done.push(format!("{name} was made again from the journal, every byte as it was"));
+    done.push(format!("{name} was rebuilt from the journal, with identical bytes"));
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn tail(
 /// Removes the index: the next start rebuilds the index from the tablets.
 fn index(directory: &DataDirectory, done: &mut Vec<String>) -> Result<()> {
     clear(&directory.index())?;
-    done.push("removed the index; the next start makes it anew from the tablets".to_string());
+    done.push("removed the index; the next start rebuilds the index from the tablets".to_string());
     Ok(())
 }
 

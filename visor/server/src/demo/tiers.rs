@@ -30,7 +30,7 @@ pub async fn demonstrate(
     let mut answers = 0;
     for procedure in ["flush", "compact"] {
         println!(
-            "             CALL stratalog.{procedure}('cpu'), while another client goes on asking"
+            "             CALL stratalog.{procedure}('cpu'), while another client runs queries"
         );
         let asked = move_by(procedure, client, asking, &questions).await?;
         if let Some(during) = asked.during {
@@ -108,7 +108,7 @@ async fn places(client: &Client) -> Result<Places, SqlError> {
         let SimpleQueryMessage::Row(row) = message else { continue };
         let number = |at: usize| -> Result<u64, SqlError> {
             let text = row.try_get(at)?.unwrap_or("0");
-            text.parse().map_err(|_| SqlError::local(format!("\"{text}\" is no number")))
+            text.parse().map_err(|_| SqlError::local(format!("\"{text}\" is not a number")))
         };
         let tier = row.try_get(0)?.unwrap_or("?").to_string();
         places.0.push((tier, number(1)?, number(2)?));

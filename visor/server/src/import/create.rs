@@ -57,7 +57,7 @@ pub fn create_statement(
     let names = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
     let named = |name: &str, flag: &str| {
         columns.iter().find(|column| column.name == name).ok_or_else(|| SqlError {
-            hint: Some(format!("its columns are: {}", names()).into()),
+            hint: Some(format!("the columns of the input are: {}", names()).into()),
             ..SqlError::local(format!("the input has no column \"{name}\" (--{flag})"))
         })
     };
@@ -66,12 +66,12 @@ pub fn create_statement(
         None => detect_time(columns).ok_or_else(|| SqlError {
             hint: Some(
                 format!(
-                    "name one with --time, or make the table with CREATE TABLE; the columns are: {}",
+                    "choose the time column with --time, or create the table with CREATE TABLE; the columns are: {}",
                     names()
                 )
                 .into(),
             ),
-            ..SqlError::local("no column of the input holds timestamps or dates")
+            ..SqlError::local("no column of the input contains timestamps or dates")
         })?,
     };
     let time_type = match &time.column_type {
@@ -79,7 +79,7 @@ pub fn create_statement(
         ColumnType::Date => ColumnType::Timestamp { precision: 9 },
         other => {
             return Err(SqlError::local(format!(
-                "column \"{}\" (--time) holds {other}, no timestamps or dates",
+                "column \"{}\" (--time) contains {other}, not timestamps or dates",
                 time.name
             )));
         }

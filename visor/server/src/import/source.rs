@@ -128,7 +128,7 @@ impl Input {
         let file = File::open(&options.file).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
-            return Err(SqlError::local(format!("cannot read {name}: it is a directory")));
+            return Err(SqlError::local(format!("cannot read {name}: the path is a directory")));
         }
         let bytes = metadata.is_file().then_some(metadata.len());
         let second = file.try_clone().map_err(failed)?;

@@ -15,7 +15,7 @@ impl TableName {
     /// # Errors
     /// An empty name.
     pub fn parse(text: &str) -> Result<Self, SqlError> {
-        let bad = || SqlError::local(format!("\"{text}\" is no table name"));
+        let bad = || SqlError::local(format!("\"{text}\" is not a table name"));
         let (first, rest) = part_of(text).ok_or_else(bad)?;
         let (schema, name) = match rest {
             None => (None, first),

@@ -91,9 +91,9 @@ fn what_cannot_be_a_table_is_said_by_name() {
     let error = |shape: Shape| create_statement("w", &weather(), &shape).unwrap_err();
     let unknown = error(Shape { key: vec!["nope".to_string()], time: None, ..Shape::default() });
     assert!(unknown.message.contains("no column \"nope\" (--key)"));
-    assert_eq!(&*unknown.hint.unwrap(), "its columns are: origin, temp, time_hour");
+    assert_eq!(&*unknown.hint.unwrap(), "the columns of the input are: origin, temp, time_hour");
     let number = error(Shape { key: vec![], time: Some("temp".to_string()), ..Shape::default() });
-    assert!(number.message.contains("holds double precision, no timestamps or dates"));
+    assert!(number.message.contains("contains double precision, not timestamps or dates"));
     let timeless = create_statement("w", &weather()[..2], &Shape::default()).unwrap_err();
     assert!(timeless.hint.unwrap().contains("--time"));
 }

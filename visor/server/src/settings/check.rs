@@ -20,7 +20,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
     match name {
         "data_dir" if settings.data_dir.is_empty() => {
-            Err("it must be the path of a directory".to_string())
+            Err("the value must be the path of a directory".to_string())
         }
         "connections_max" if !(1..=CONNECTIONS_MAX).contains(&settings.connections_max) => {
             Err(format!("{} is not between 1 and {CONNECTIONS_MAX}", settings.connections_max))
@@ -51,7 +51,7 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
 pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let refused = || {
         format!(
-            "\"{text}\" is not a filter of log lines; write one of {}, or levels by crate, as in warn,stratalog_journal=debug",
+            "\"{text}\" is not a filter for log lines; write {}, or levels by crate, as in warn,stratalog_journal=debug",
             LEVELS.join(", ")
         )
     };
@@ -82,10 +82,9 @@ fn within(bytes: Bytes, min: u64, max: u64) -> Result<(), String> {
 
 fn budget(budget: Budget) -> Result<(), String> {
     match budget {
-        Budget::Fixed(bytes) if bytes.0 < BUDGET_BYTES_MIN => Err(format!(
-            "{bytes} is less than {}, the least that can be given",
-            Bytes(BUDGET_BYTES_MIN)
-        )),
+        Budget::Fixed(bytes) if bytes.0 < BUDGET_BYTES_MIN => {
+            Err(format!("{bytes} is less than {}, the minimum", Bytes(BUDGET_BYTES_MIN)))
+        }
         _ => Ok(()),
     }
 }

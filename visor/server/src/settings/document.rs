@@ -30,8 +30,8 @@ pub fn settings_page() -> String {
          1. a flag of `stratalog serve`,\n\
          2. an environment variable,\n\
          3. the TOML file that `--config FILE` (or `STRATALOG_CONFIG`) names.\n\n\
-         A name that is not in the table below is refused, with the name that is most like it. \
-         `stratalog serve --print-config` prints what results, as a TOML file.\n\n\
+         The server refuses an unknown name, and suggests the most similar name. \
+         `stratalog serve --print-config` prints the resulting settings as a TOML file.\n\n\
          Bytes are written as a number or with a unit: `64MiB` (2^20), `500MB` (10^6). The \
          memory of which a percentage is taken is the machine's, or that of the control group \
          if it is smaller.\n",

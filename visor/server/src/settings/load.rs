@@ -132,7 +132,7 @@ fn load_environment(
         let place = "the environment".to_string();
         if !KEYS.iter().any(|key| key.name == name) {
             if is_of_a_service(&name, text) {
-                warnings.push(format!("{variable} in the environment is no setting: ignored"));
+                warnings.push(format!("{variable} in the environment is not a setting: ignored"));
                 continue;
             }
             return Err(SettingsError::Unknown {

@@ -92,7 +92,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("segment_bytes", "1MB", "segment_bytes = 1000000 must be at least 16781568"),
         ("journal_queue_bytes_max", "1MiB", "must be between 16777344"),
         ("data_dir", "", "path of a directory"),
-        ("log_level", "foo", "\"foo\" is not a filter of log lines; write one of off, error"),
+        ("log_level", "foo", "\"foo\" is not a filter for log lines; write off, error"),
         ("log_level", "info,foo", "is not a filter"),
         ("log_level", "stratalog=loud", "is not a filter"),
         ("log_level", "", "is not a filter"),

@@ -48,7 +48,7 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
     if let Some(path) = &history
         && let Err(error) = editor.save_history(path)
     {
-        eprintln!("the history could not be kept in {}: {error}", path.display());
+        eprintln!("the history could not be saved in {}: {error}", path.display());
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         <Self as clap::ValueEnum>::from_str(text, true)
-            .map_err(|_| format!("\"{text}\" is no format: table, csv, json, ndjson or parquet"))
+            .map_err(|_| format!("\"{text}\" is not a format: table, csv, json, ndjson or parquet"))
     }
 }
 
@@ -84,7 +84,7 @@ pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Out
             None => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "the parquet form is a file: name it with --output FILE or \\o FILE",
+                    "the parquet format needs a file: give --output FILE or \\o FILE",
                 ));
             }
         },

@@ -206,7 +206,7 @@ impl Shell {
             let running = scope.spawn(move || runtime.block_on(connection.copy_in(sql, data)));
             read_copy_data(rest, &sender);
             drop(sender);
-            running.join().unwrap_or_else(|_| Err(SqlError::local("the statement broke off")))
+            running.join().unwrap_or_else(|_| Err(SqlError::local("the statement failed")))
         })?;
         Ok(format!("COPY {rows}"))
     }
@@ -302,7 +302,7 @@ struct SharedFile(Arc<Mutex<File>>);
 impl SharedFile {
     fn create(path: &std::path::Path) -> io::Result<Self> {
         File::create(path).map(|file| Self(Arc::new(Mutex::new(file)))).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()))
+            io::Error::new(error.kind(), format!("cannot create {}: {error}", path.display()))
         })
     }
 }

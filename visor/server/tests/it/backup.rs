@@ -35,7 +35,7 @@ fn a_backup_by_the_server_and_one_of_a_directory_restore_what_was_there() {
     let mut bench = filled();
     let (data, to) = (bench.directory.path().join("data"), bench.directory.path().join("to"));
     let said = good(&run(&["backup", "-p", &bench.port(), "--to", text(&to)]));
-    assert!(said.starts_with("backup 2") && said.contains("were not there before"), "{said}");
+    assert!(said.starts_with("backup 2") && said.contains("new files"), "{said}");
     let before = bench.value(SUMS);
     assert_eq!(before, "3000 1501500 3");
     good(&bench.sql(&[

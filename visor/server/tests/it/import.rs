@@ -121,7 +121,7 @@ fn an_export_and_import_keep_the_ids_of_events() {
     good(&import(&bench, &[&file("q.parquet"), "-t", "q", "--create"]));
     assert_ne!(ids("q"), ids("a"));
     let wrong = import(&bench, &[&file("a.csv"), "-t", "w", "--create", "--with", "base"]);
-    assert!(stderr(&wrong).contains("is no option with a value"), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("is not an option with a value"), "{}", stderr(&wrong));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn an_error_names_the_line_of_the_file_and_what_is_stored() {
     assert!(said.contains("22P02"), "{said}");
     assert!(said.contains("line 27, column value"), "{said}");
     assert!(
-        said.contains("Rows 1 to 20 are stored; of the batch that failed nothing is."),
+        said.contains("Rows 1 to 20 are stored; no row of the failed batch is stored."),
         "{said}"
     );
     assert!(said.contains("run the same command again"), "{said}");
@@ -300,12 +300,12 @@ fn mistakes_on_the_command_line_are_explained() {
     let path = path.to_str().unwrap();
     let bench = Bench::new();
     for (flags, reason) in [
-        (vec![path, "-t", "t", "--create"], "no column of the input holds timestamps"),
+        (vec![path, "-t", "t", "--create"], "no column of the input contains timestamps"),
         (vec![path, "-t", "nope"], "42P01"),
         (vec!["/no/such.csv", "-t", "t"], "ERROR:  cannot read /no/such.csv"),
         (vec![path, "-t", "t", "--delimiter", "ab"], "must be one ASCII character"),
-        (vec!["in.xyz", "-t", "t"], "cannot be told from its name"),
-        (vec![path, "-t", "u"], "column \"a\" of the header is no column of the table"),
+        (vec!["in.xyz", "-t", "t"], "does not tell its format"),
+        (vec![path, "-t", "u"], "column \"a\" of the header is not a column of the table"),
     ] {
         if flags.contains(&"u") {
             good(&bench.sql(&["-c", "CREATE TABLE u (time TIMESTAMPTZ NOT NULL, b BIGINT)"]));

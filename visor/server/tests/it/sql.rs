@@ -87,7 +87,10 @@ fn a_result_that_parquet_cannot_take_leaves_files_as_they_were() {
         let unfit = write("SELECT 1 AS n, INTERVAL '1 day' AS i");
         assert!(!unfit.status.success());
         let text = stderr(&unfit);
-        assert!(text.contains("column \"i\" holds interval") && text.contains("::text"), "{text}");
+        assert!(
+            text.contains("column \"i\" contains interval") && text.contains("::text"),
+            "{text}"
+        );
         assert_eq!(files(), 0);
 
         good(&write("SELECT 1 AS n"));
@@ -109,7 +112,10 @@ fn a_directory_without_a_database_is_refused_and_not_made() {
     let directory = tempfile::tempdir().unwrap();
     let (typo, empty) = (directory.path().join("typo"), directory.path().join("empty"));
     std::fs::create_dir(&empty).unwrap();
-    for (path, reason) in [(&typo, "it does not exist"), (&empty, "it holds no file FORMAT")] {
+    for (path, reason) in [
+        (&typo, "the directory does not exist"),
+        (&empty, "the file FORMAT of a data directory is missing"),
+    ] {
         let data = path.to_str().unwrap();
         for flags in
             [&["sql", "-c", "SELECT 1"][..], &["import", "-", "--format", "csv", "-t", "t"]]
@@ -207,7 +213,7 @@ fn no_server_is_said_with_what_to_do() {
     assert!(text.contains("cannot connect to 127.0.0.1:1"), "{text}");
     assert!(text.contains("stratalog serve"), "{text}");
     let output = run(&["sql", "--url", "nonsense://x", "-c", "select 1"]);
-    assert!(stderr(&output).contains("is no URL of a server"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not a server URL"), "{}", stderr(&output));
 }
 
 #[test]

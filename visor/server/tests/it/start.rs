@@ -64,7 +64,11 @@ fn foreign_and_newer_directories_are_refused_and_left_alone() {
     std::fs::write(directory.path().join("photo.jpg"), "x").unwrap();
     let output = serve(directory.path(), &["--pg-listen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(5));
-    assert!(stderr(&output).contains("it holds \"photo.jpg\""), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the directory contains \"photo.jpg\""),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 
     let newer = tempfile::tempdir().unwrap();
@@ -109,7 +113,7 @@ const LOST: [Damage; 11] = [
                 fs::copy(entry.path(), data.join("catalog").join(entry.file_name())).unwrap();
             }
         },
-        "events of table number 1, which the catalog",
+        "events of table number 1, which is unknown to the catalog",
     ),
 ];
 
@@ -215,7 +219,7 @@ fn an_older_manifest_that_was_put_back_is_named() {
     let output = serve(&data, &["--pg-listen", "127.0.0.1:0"]);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(5), "{text}");
-    assert!(text.contains("an older copy of the manifest was put in place"), "{text}");
+    assert!(text.contains("an older copy of the manifest replaced the newest copy"), "{text}");
     assert!(text.contains("restore the newest manifest"), "{text}");
     assert_eq!(files(&data), before, "something was changed");
     // With the newest manifest, no data is lost.

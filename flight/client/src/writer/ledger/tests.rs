@@ -193,7 +193,7 @@ fn a_number_that_somebody_else_used_is_told() {
     ledger.flush(1);
     ledger.send().unwrap();
     let error = ledger.acknowledged(&duplicate(1)).unwrap_err();
-    assert!(error.message().contains("somebody else"), "{error}");
+    assert!(error.message().contains("another writer"), "{error}");
     assert_eq!(ledger.take_all().len(), 1, "it is not stored");
 }
 

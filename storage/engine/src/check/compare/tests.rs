@@ -81,7 +81,7 @@ fn rows_are_those_that_are_said_and_in_order() {
         ("events of ticks", &right[..2]),
         ("events of ticks", &[("a", 1, 4), ("a", 8, 5), ("b", 2, 6)]),
         ("events of ticks", &[("a", 1, 4), ("a", 9, 5), ("b", 2, 7)]),
-        ("other keys", &[("a", 1, 4), ("a", 9, 5), ("c", 2, 6)]),
+        ("the keys in the data differ", &[("a", 1, 4), ("a", 9, 5), ("c", 2, 6)]),
         ("out of order", &[("a", 9, 5), ("a", 1, 4), ("b", 2, 6)]),
         ("out of order", &[("b", 2, 6), ("a", 1, 4), ("a", 9, 5)]),
         ("out of order", &[("a", 1, 4), ("a", 9, 6), ("a", 9, 5)]),

@@ -171,7 +171,7 @@ impl Closing {
                 completed.leave();
                 return Err(unfinished(error));
             }
-            tracing::warn!(%error, "a decided transaction waits until the journal takes its commit frame");
+            tracing::warn!(%error, "a decided transaction waits until the journal accepts its commit frame");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
             reserved = core.log.reserve(frame.payload.len()).await;
@@ -291,7 +291,7 @@ impl Completed {
         for (id, chronicle) in &deleted {
             // The statement is committed: memory that stays in use is no failure of the statement.
             if let Err(error) = delete::free(&core, chronicle) {
-                tracing::error!(chronicle = %id, %error, "the memory of deleted events is not freed");
+                tracing::error!(chronicle = %id, %error, "cannot free the memory of deleted events");
             }
         }
         core.tidy();
@@ -330,9 +330,9 @@ fn rows_of(parts: &[Part]) -> u64 {
 /// The error for the client of a decided transaction without a commit frame.
 fn unfinished(cause: Error) -> Error {
     let message = "the transaction is committed, but its rows and definitions are not visible yet";
-    Error::new(cause.kind(), message)
-        .with_detail(cause.to_string())
-        .with_hint("do not send it again: restart the server, which completes the transaction")
+    Error::new(cause.kind(), message).with_detail(cause.to_string()).with_hint(
+        "do not send the transaction again: restart the server to complete the transaction",
+    )
 }
 
 /// An attempt at a producer's statement, or at several statements; ends with the drop.

@@ -201,7 +201,7 @@ impl Sweep {
         if error.kind() != ErrorKind::DataCorrupted {
             return Err(error);
         }
-        tracing::warn!(%error, %gsns, "subscribers are told of events that cannot be read");
+        tracing::warn!(%error, %gsns, "subscribers receive a gap for unreadable events");
         let gsns = gsns.intersect(&self.gsns);
         self.damaged.push(Gap { gsns, cause: GapCause::Damaged(error.to_string()) });
         Ok(())

@@ -190,7 +190,9 @@ impl<T> Task<T> {
             Err(error) if error.is_cancelled() => {
                 Err(Error::new(ErrorKind::Shutdown, "the server is shutting down"))
             }
-            Err(error) => Err(Error::internal(format!("history is not read on: {error}"))),
+            Err(error) => {
+                Err(Error::internal(format!("reading of the history has stopped: {error}")))
+            }
         }
     }
 }

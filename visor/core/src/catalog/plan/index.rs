@@ -41,9 +41,9 @@ pub(super) fn create(
     if definition.indexes.len() >= INDEXES_MAX {
         return Err(Error::new(
             ErrorKind::LimitExceeded,
-            format!("table \"{}\" has {INDEXES_MAX} indexes, which is the most", definition.name),
+            format!("table \"{}\" has {INDEXES_MAX} indexes, the maximum", definition.name),
         )
-        .with_hint("DROP INDEX those that no query needs"));
+        .with_hint("drop unneeded indexes with DROP INDEX"));
     }
     let index = IndexDefinition {
         name,
@@ -65,7 +65,7 @@ fn column_of<'a>(
     if column.id == definition.tick_column || definition.key_columns.contains(&column.id) {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            format!("column \"{name}\" needs no index: events are sorted by it"),
+            format!("column \"{name}\" needs no index: events are sorted by the column"),
         )
         .with_hint("the PRIMARY KEY finds time and key columns"));
     }
@@ -79,7 +79,9 @@ fn column_of<'a>(
             ErrorKind::DatatypeMismatch,
             format!("column \"{name}\" of type {of} cannot have an index of method \"{kind}\""),
         )
-        .with_hint(format!("{kind} takes {takes}; ranges of numbers are found without an index")));
+        .with_hint(format!(
+            "{kind} supports {takes}; queries find ranges of numbers without an index"
+        )));
     }
     Ok(column)
 }
@@ -118,7 +120,7 @@ pub(super) fn drop(
                 chronicle.name
             ),
         )
-        .with_hint("the key of a table is fixed when it is made"));
+        .with_hint("the key of a table is fixed at the creation of the table"));
     }
     let missing = format!("index \"{name}\" does not exist");
     match if_exists {

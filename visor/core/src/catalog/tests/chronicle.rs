@@ -71,14 +71,14 @@ fn a_key_without_a_time_is_told_how_to_get_one() {
     };
     let host = || column("host", ColumnType::Text);
     let midnight = |name: &str| {
-        format!("declare \"{name}\" as TIMESTAMP: a date stored in it is its midnight")
+        format!("declare \"{name}\" as TIMESTAMP: a date is stored as midnight of the date")
     };
     assert_eq!(hint(vec![column("time", ColumnType::Date)], &["time"]), midnight("time"));
     let days = vec![host(), column("day", ColumnType::Date)];
     assert_eq!(hint(days, &["host", "day"]), midnight("day"));
     assert_eq!(
         hint(vec![host(), column("time", ColumnType::BigInt)], &["time"]),
-        "give \"time\" the type TIMESTAMPTZ or TIMESTAMP, and put it last in the PRIMARY KEY"
+        "give \"time\" the type TIMESTAMPTZ or TIMESTAMP, and put the column last in the PRIMARY KEY"
     );
     assert_eq!(
         hint(vec![host()], &["host"]),

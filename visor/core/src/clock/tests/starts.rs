@@ -340,11 +340,11 @@ fn versions_of_the_file() {
     for magic in [b"SLCLOCK0", b"SLCLOCK4", b"SLCLOCK9"] {
         let bytes = record(magic, &[7, lease, 3, 11, 13]);
         let error = look(&bytes).unwrap_err();
-        assert!(error.message().contains("does not know"), "{error}");
+        assert!(error.message().contains("unknown to this release"), "{error}");
         let disk = Arc::new(MemoryDisk::default());
         disk.replace(Some(&bytes));
         let error = try_open(&disk, &Hands::at(START)).unwrap_err();
-        assert!(error.message().contains("does not know"), "{error}");
+        assert!(error.message().contains("unknown to this release"), "{error}");
         // Refused beside a known slot too: the later lease cannot be determined.
         let mut both = record(b"SLCLOCK3", &[7, lease, 3, 11, 13]);
         both[4096..].copy_from_slice(&bytes[..4096]);

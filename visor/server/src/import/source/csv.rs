@@ -61,7 +61,10 @@ impl CsvSource {
         }
         if source.options.header {
             let (from, to) = source.record_end(source.start)?.ok_or_else(|| {
-                SqlError::local(format!("{} is empty: it has no header line", source.input.name))
+                SqlError::local(format!(
+                    "{} is empty: the header line is missing",
+                    source.input.name
+                ))
             })?;
             let header = source.fields(from, to)?;
             source.names = Some(named(header));
@@ -254,10 +257,10 @@ impl Source for CsvSource {
             Some(name) => Err(SqlError {
                 sqlstate: "42703".into(),
                 hint: Some(
-                    "the first line names the columns; is it data? then give --no-header".into(),
+                    "the first line must name the columns; if the first line contains data, give --no-header".into(),
                 ),
                 ..SqlError::local(format!(
-                    "column \"{name}\" of the header is no column of the table"
+                    "column \"{name}\" of the header is not a column of the table"
                 ))
             }),
         }

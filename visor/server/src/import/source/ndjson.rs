@@ -113,8 +113,8 @@ impl NdjsonSource {
         {
             return Err(SqlError {
                 sqlstate: "42703".into(),
-                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or drop the table and look at more rows (--create --infer-rows)".into()),
-                ..SqlError::local(format!("line {line}, key \"{name}\": the table has no such column"))
+                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or drop the table and read more rows to find the types (--create --infer-rows)".into()),
+                ..SqlError::local(format!("line {line}, key \"{name}\": the table has no column of this name"))
             });
         }
         for (at, column) in self.table.iter().enumerate() {
@@ -136,7 +136,7 @@ impl Source for NdjsonSource {
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError> {
         if self.guesses.is_empty() {
             return Err(SqlError::local(format!(
-                "{} holds no object to make a table from",
+                "{} contains no object, so a table cannot be created from it",
                 self.input.get_ref().name
             )));
         }

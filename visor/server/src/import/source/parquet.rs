@@ -51,7 +51,10 @@ impl ParquetSource {
         match self.rest.take() {
             Some(batch) => Ok(Some(batch)),
             None => self.reader.next().transpose().map_err(|error| {
-                SqlError::of("22P04", format!("row {} and those after it: {error}", self.next_row))
+                SqlError::of(
+                    "22P04",
+                    format!("row {} and the following rows: {error}", self.next_row),
+                )
             }),
         }
     }
@@ -73,7 +76,7 @@ impl ParquetSource {
                 value.clear();
                 if writer.write(row, &mut value) {
                     let text = std::str::from_utf8(&value).map_err(|_| {
-                        SqlError::local(format!("row {}: text that is not UTF-8", self.next_row))
+                        SqlError::local(format!("row {}: the text is not UTF-8", self.next_row))
                     })?;
                     escape(text, bytes);
                 } else {
@@ -95,7 +98,7 @@ impl Source for ParquetSource {
                 None => Err(SqlError::of(
                     "0A000",
                     format!(
-                        "column \"{}\" has type {}, which no SQL type of ours holds",
+                        "column \"{}\" has type {}, which corresponds to no SQL type of Stratalog",
                         field.name(),
                         field.data_type()
                     ),
@@ -113,7 +116,7 @@ impl Source for ParquetSource {
             if !table.iter().any(|known| known.name == column.name) {
                 return Err(SqlError::of(
                     "42703",
-                    format!("column \"{}\" of the file is no column of the table", column.name),
+                    format!("column \"{}\" of the file is not a column of the table", column.name),
                 ));
             }
         }

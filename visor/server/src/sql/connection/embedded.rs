@@ -121,7 +121,7 @@ impl EmbeddedConnection {
             .parse_one(sql)?
             .ok_or_else(|| SqlError::local("an empty statement copies nothing"))?;
         let Outcome::CopyIn(mut copy) = self.session.run(&parsed).await? else {
-            return Err(SqlError::local("the statement is no COPY … FROM STDIN"));
+            return Err(SqlError::local("the statement is not COPY … FROM STDIN"));
         };
         let mut parser = CopyParser::new(copy.options, copy.columns, self.session.text_style())?
             .for_table(copy.table)

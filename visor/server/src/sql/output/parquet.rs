@@ -84,7 +84,7 @@ impl ParquetOutput {
             }
         };
         let failed = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()))
+            io::Error::new(error.kind(), format!("cannot create {}: {error}", path.display()))
         };
         let (new, file) = NewFile::create(path).map_err(failed)?;
         let second = file.try_clone().map_err(failed)?;
@@ -195,7 +195,7 @@ fn check_writable(field: &Field, column: &ResultColumn) -> io::Result<()> {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "column \"{}\" holds {}, which a Parquet file cannot take; cast it in the query, as in \"{}\"::text",
+                "column \"{}\" contains {}, which a Parquet file cannot store; cast the column in the query, as in \"{}\"::text",
                 column.name, column.column_type, column.name
             ),
         )

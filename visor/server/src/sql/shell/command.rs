@@ -7,18 +7,18 @@ use crate::{import::quote, sql::output::Format};
 
 /// The text of `\?`.
 pub const HELP: &str = r"\? or \help        this list
-\h                 SQL statements, with an example of each
+\h                 SQL statements, each with an example
 \l                 databases
 \dn                schemas
 \dt [PATTERN]      tables; * stands for any characters
-\d TABLE           columns of a table, its key, options and number of rows
+\d TABLE           columns, key, options and number of rows of a table
 \x                 one line per value, on or off
 \timing            time of each statement, on or off
-\format [FORM]     form of results: table, csv, json, ndjson, parquet
-\o [FILE]          results into FILE; without one, back to the terminal
+\format [FORMAT]   format of results: table, csv, json, ndjson, parquet
+\o [FILE]          results into FILE; without FILE, back to the terminal
 \i FILE            run the statements of FILE
 \q                 quit; Ctrl-D does too
-A statement ends with a semicolon. Ctrl-C cancels a running one.";
+A statement ends with a semicolon. Ctrl-C cancels a running statement.";
 
 /// The text of `\h`.
 const STATEMENTS: &str = r"CREATE TABLE cpu (
@@ -76,7 +76,7 @@ impl Shell {
             ("\\o", "") => return self.redirect(None),
             ("\\o", path) => return self.redirect(Some(path.into())),
             ("\\i", path) if !path.is_empty() => return self.include(path),
-            _ => return self.complain(&format!("{line} is no command; \\? lists them")),
+            _ => return self.complain(&format!("{line} is not a command; \\? lists the commands")),
         }
         Next::More
     }
