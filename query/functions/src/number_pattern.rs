@@ -48,7 +48,7 @@ fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let DataType::Decimal128(precision, scale) = *arguments.result else {
         return Err(failed(Error::internal("to_number gives a numeric")));
     };
-    let mut known = Known::default();
+    let mut known = CachedPattern::default();
     let number = |row: usize| -> Result<Option<i128>> {
         let (Some(text), Some(pattern)) = (text_at(texts, row), text_at(patterns, row)) else {
             return Ok(None);
@@ -70,7 +70,7 @@ fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let numbers = arguments.array(0)?;
     let patterns = arguments.text(1)?;
-    let mut known = Known::default();
+    let mut known = CachedPattern::default();
     let numbers = match numbers.data_type() {
         kind if kind.is_integer() => cast(numbers, &DataType::Decimal128(20, 0))?,
         _ => Arc::clone(numbers),
@@ -105,9 +105,9 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 /// The pattern of the previous row.
 #[derive(Default)]
-struct Known(Option<(String, Pattern)>);
+struct CachedPattern(Option<(String, Pattern)>);
 
-impl Known {
+impl CachedPattern {
     fn pattern(&mut self, text: &str) -> Result<&Pattern> {
         let known = self.0.take().filter(|(last, _)| last == text);
         let known = match known {

@@ -37,7 +37,7 @@ mod system_columns;
 /// Rewrites a statement in place. Statements without PostgreSQL's catalogs and types stay
 /// unchanged.
 pub fn rewrite(statement: &mut Statement) {
-    let ControlFlow::Continue(()) = statement.visit(&mut Columns);
+    let ControlFlow::Continue(()) = statement.visit(&mut SchemaQualifiers);
     let mut rewriter = Rewriter::default();
     let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
 }
@@ -52,9 +52,9 @@ fn shadows(query: &Query) -> bool {
 }
 
 /// Rewrites `pg_catalog.pg_class.relname` to `pg_class.relname`.
-struct Columns;
+struct SchemaQualifiers;
 
-impl VisitorMut for Columns {
+impl VisitorMut for SchemaQualifiers {
     type Break = std::convert::Infallible;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {

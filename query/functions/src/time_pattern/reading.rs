@@ -23,7 +23,8 @@ pub(super) struct Parsed {
 /// # Errors
 /// Text that does not match the pattern, and text without a valid time.
 pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<Parsed> {
-    let mut reader = Reader { text, rest: text, parts: Parts::default(), exact: false, skipped: 0 };
+    let mut reader =
+        TimeReader { text, rest: text, parts: TimeFields::default(), exact: false, skipped: 0 };
     reader.read(nodes)?;
     reader.parts.settled(text)
 }
@@ -37,7 +38,7 @@ enum Calendar {
 
 /// The numbers read from the text; `None` for missing fields.
 #[derive(Debug, Default)]
-struct Parts {
+struct TimeFields {
     calendar: Option<Calendar>,
     year: Option<i64>,
     /// The number of `Y`s in the pattern.
@@ -65,10 +66,10 @@ struct Parts {
     zone_minutes: Option<i64>,
 }
 
-struct Reader<'a> {
+struct TimeReader<'a> {
     text: &'a str,
     rest: &'a str,
-    parts: Parts,
+    parts: TimeFields,
     exact: bool,
     /// The number of skipped characters beyond the characters of the pattern.
     skipped: i64,
@@ -95,7 +96,7 @@ fn ends_by_itself(place: &Place, next: Option<&Node>) -> bool {
         }
 }
 
-impl Reader<'_> {
+impl TimeReader<'_> {
     fn skip_blanks(&mut self) {
         while let Some(letter) = self.rest.chars().next().filter(|letter| letter.is_whitespace()) {
             self.advance(letter);
@@ -266,7 +267,7 @@ impl Reader<'_> {
     fn set<T: Copy + PartialEq>(
         &mut self,
         place: &Place,
-        slot: impl FnOnce(&mut Parts) -> &mut Option<T>,
+        slot: impl FnOnce(&mut TimeFields) -> &mut Option<T>,
         value: T,
     ) -> Result<()> {
         let slot = slot(&mut self.parts);
@@ -412,7 +413,7 @@ fn number_at(text: &str) -> String {
     }
 }
 
-fn slot(parts: &mut Parts, field: Field) -> &mut Option<i64> {
+fn slot(parts: &mut TimeFields, field: Field) -> &mut Option<i64> {
     match field {
         Field::Century => &mut parts.century,
         Field::Month => &mut parts.month,
@@ -455,7 +456,7 @@ fn near_2020(year: i64) -> i64 {
     }
 }
 
-impl Parts {
+impl TimeFields {
     fn settled(&self, text: &str) -> Result<Parsed> {
         let overflow = || {
             Error::new(

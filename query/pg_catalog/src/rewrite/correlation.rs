@@ -119,11 +119,11 @@ pub(super) fn take_outer(select: &mut Select) -> Option<Expr> {
 }
 
 fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
-    struct Columns<'a> {
+    struct OuterColumnSearch<'a> {
         own: &'a [String],
         outer: bool,
     }
-    impl Visitor for Columns<'_> {
+    impl Visitor for OuterColumnSearch<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
@@ -141,7 +141,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
             }
         }
     }
-    let mut columns = Columns { own, outer: false };
+    let mut columns = OuterColumnSearch { own, outer: false };
     expr.visit(&mut columns).is_continue() && columns.outer
 }
 
