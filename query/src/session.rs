@@ -24,7 +24,7 @@ mod views;
 pub(crate) mod waits;
 mod watched;
 pub(crate) mod work;
-pub(crate) use cursors::{Kind, Reads};
+pub(crate) use cursors::{CursorKind, Reads};
 pub(crate) use definition::Definition;
 pub use progress::CopyProgress;
 pub use statements::PreparedBy;

@@ -26,11 +26,11 @@ pub struct Merge {
     rows: usize,
     batch_rows: usize,
     /// The last rows of the right side within the group of the left row, oldest first.
-    last: VecDeque<Place>,
+    last: VecDeque<RowPosition>,
     /// The join key of the current group.
     group: Option<OwnedRow>,
     /// Rows of the current left batch, each with a right row beside it.
-    pairs: Vec<(u32, Place)>,
+    pairs: Vec<(u32, RowPosition)>,
     /// Batches of the right side before the current batch that some place refers to, oldest first.
     held: Vec<(u64, RecordBatch)>,
     done: BatchCoalescer,
@@ -39,7 +39,7 @@ pub struct Merge {
 
 /// A row of the right side.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RowPosition {
     batch: u64,
     row: usize,
 }
@@ -64,7 +64,7 @@ impl Merge {
             let field = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).map(SortField::new);
             let on = match on.is_empty() {
                 true => None,
-                false => Some(Key {
+                false => Some(MergeKey {
                     rows: RowConverter::new(on.iter().map(field).collect::<Result<_>>()?)?,
                     exprs: on,
                 }),
@@ -73,7 +73,7 @@ impl Merge {
                 Some(until) => {
                     let data_type = until.data_type(&schema)?;
                     let field = SortField::new_with_options(data_type, options);
-                    Some(Key { rows: RowConverter::new(vec![field])?, exprs: vec![until] })
+                    Some(MergeKey { rows: RowConverter::new(vec![field])?, exprs: vec![until] })
                 }
                 None => None,
             };
@@ -185,7 +185,7 @@ impl Merge {
                         if self.last.len() == self.rows {
                             self.last.pop_front();
                         }
-                        self.last.push_back(Place { batch: right.number, row: right.row });
+                        self.last.push_back(RowPosition { batch: right.number, row: right.row });
                     }
                 }
                 right.row += 1;
@@ -214,7 +214,7 @@ impl Merge {
                 .map(|(number, batch)| (*number, batch))
                 .chain(current.map(|right| (right.number, &right.batch)))
                 .collect();
-            let slot = |place: &Place| {
+            let slot = |place: &RowPosition| {
                 (batches.partition_point(|(number, _)| *number < place.batch), place.row)
             };
             let places: Vec<_> = self.pairs.iter().map(|(_, place)| slot(place)).collect();
@@ -232,12 +232,12 @@ impl Merge {
 }
 
 /// The key expressions of one side, with their converter to comparable bytes.
-struct Key {
+struct MergeKey {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     rows: RowConverter,
 }
 
-impl Key {
+impl MergeKey {
     fn of(&self, batch: &RecordBatch) -> Result<Rows> {
         let values = self.exprs.iter();
         let values = values.map(|expr| expr.evaluate(batch)?.into_array(batch.num_rows()));
@@ -247,8 +247,8 @@ impl Key {
 
 struct Input {
     stream: Fuse<SendableRecordBatchStream>,
-    on: Option<Key>,
-    until: Option<Key>,
+    on: Option<MergeKey>,
+    until: Option<MergeKey>,
     /// The number of loaded batches.
     batches: u64,
     current: Option<Current>,

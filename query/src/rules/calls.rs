@@ -23,14 +23,14 @@ use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
 use super::{
-    common_types::{Given, in_type},
+    common_types::{ValueType, in_type},
     layers::{self, ScalarLayer},
 };
 
 mod choice;
 mod signatures;
 
-use choice::Choice;
+use choice::OverloadChoice;
 
 /// `function` with the parameters of PostgreSQL's functions of the same name, if the signatures
 /// list the name. A signature may call another function among `registered`.
@@ -58,7 +58,7 @@ pub fn with_signatures(
 
 /// The target types of the arguments of a call. `None` for an argument that keeps its type, and for
 /// a whole call if the function itself chooses the types.
-pub fn wanted_types(name: &str, given: &[Given]) -> Option<Vec<Option<ColumnType>>> {
+pub fn wanted_types(name: &str, given: &[ValueType]) -> Option<Vec<Option<ColumnType>>> {
     choice::choose(signatures::of(name), given).map(|choice| choice.wanted)
 }
 
@@ -70,8 +70,9 @@ fn meant(
     schema: &DFSchema,
     style: &TextStyle,
 ) -> Result<Expr> {
-    let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
-    let Some(Choice { wanted, gives, calls }) =
+    let given: Vec<ValueType> =
+        arguments.iter().map(|argument| ValueType::of(argument, schema)).collect();
+    let Some(OverloadChoice { wanted, gives, calls }) =
         choice::choose(signatures::of(function.name()), &given)
     else {
         return Ok(function.call(arguments));
@@ -115,15 +116,18 @@ fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema)
 /// Whether the choice changes once a bigint argument turns out to be an integer: constants are
 /// bigint until `IntegerLiterals` has run.
 fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
-    let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
-    let narrowed: Vec<Given> = given
+    let given: Vec<ValueType> =
+        arguments.iter().map(|argument| ValueType::of(argument, schema)).collect();
+    let narrowed: Vec<ValueType> = given
         .iter()
         .map(|given| match given {
-            Given::Typed(ColumnType::BigInt, exact) => Given::Typed(ColumnType::Integer, *exact),
+            ValueType::Typed(ColumnType::BigInt, exact) => {
+                ValueType::Typed(ColumnType::Integer, *exact)
+            }
             other => other.clone(),
         })
         .collect();
-    let chosen = |given: &[Given]| {
+    let chosen = |given: &[ValueType]| {
         choice::choose(signatures::of(function.name()), given)
             .map(|choice| (choice.gives, choice.calls))
     };

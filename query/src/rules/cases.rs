@@ -31,7 +31,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error};
 
-use super::common_types::{Given, common_type};
+use super::common_types::{ValueType, common_type};
 use crate::{
     errors::to_datafusion,
     statement::{dialect::call, parameters::input_schema, walk},
@@ -102,7 +102,7 @@ pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
 
 fn is_mistyped(case: &Case, whole: &Expr, schema: &DFSchema, in_values: bool) -> bool {
     let results = case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
-    let given: Vec<Given> = results.map(|result| Given::of(result, schema)).collect();
+    let given: Vec<ValueType> = results.map(|result| ValueType::of(result, schema)).collect();
     // Later rules report type errors.
     let Ok(Some(wanted)) = common_type("CASE", &given) else { return false };
     let Ok((_, field)) = whole.to_field(schema) else { return false };
@@ -123,7 +123,7 @@ fn is_narrowed(planned: &ColumnType, wanted: &ColumnType) -> bool {
 }
 
 /// The CASE of a call.
-pub struct Parts<'a> {
+pub struct CaseParts<'a> {
     /// The value compared with all conditions.
     pub base: Option<&'a Expr>,
     /// Conditions and results.
@@ -133,7 +133,7 @@ pub struct Parts<'a> {
 }
 
 /// The parts of a call; `None` for other functions.
-pub fn parts(call: &ScalarFunction) -> Option<Parts<'_>> {
+pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
     if !call.func.inner().is::<WrittenCase>() {
         return None;
     }
@@ -147,7 +147,7 @@ pub fn parts(call: &ScalarFunction) -> Option<Parts<'_>> {
         _ => (None, rest),
     };
     let (choices, []) = rest.as_chunks::<2>() else { return None };
-    Some(Parts { base, choices, otherwise })
+    Some(CaseParts { base, choices, otherwise })
 }
 
 /// Replaces each call by the original CASE.
@@ -169,7 +169,7 @@ impl FunctionRewrite for RestoredCases {
 }
 
 fn restored(call: &ScalarFunction) -> Option<Expr> {
-    let Parts { base, choices, otherwise } = parts(call)?;
+    let CaseParts { base, choices, otherwise } = parts(call)?;
     let boxed = |expr: &Expr| Box::new(expr.clone());
     let choices = choices.iter().map(|[when, then]| (boxed(when), boxed(then))).collect();
     let otherwise = match otherwise {
@@ -207,11 +207,11 @@ impl ScalarUDFImpl for WrittenCase {
         let is_result = |at: &usize| *at == last || *at >= first && (*at - first).is_multiple_of(2);
         // PostgreSQL looks at ELSE first.
         let results = || std::iter::once(last).chain((0..last).filter(is_result));
-        let given: Vec<Given> = results()
+        let given: Vec<ValueType> = results()
             .filter_map(|at| {
                 let constant = arguments.scalar_arguments.get(at).copied().flatten();
-                let given = constant.and_then(Given::of_constant);
-                Some(given.unwrap_or(Given::of_field(arguments.arg_fields.get(at)?)))
+                let given = constant.and_then(ValueType::of_constant);
+                Some(given.unwrap_or(ValueType::of_field(arguments.arg_fields.get(at)?)))
             })
             .collect();
         if let Some(wanted) = common_type("CASE", &given)? {

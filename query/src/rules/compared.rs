@@ -22,9 +22,9 @@ use crate::errors::to_datafusion;
 /// Refuses comparisons of text with other types, and conditions of other types than boolean. Runs
 /// before type coercion, while constants without a type are still text literals.
 #[derive(Debug)]
-pub struct Compared;
+pub struct ComparisonCheck;
 
-impl AnalyzerRule for Compared {
+impl AnalyzerRule for ComparisonCheck {
     fn name(&self) -> &str {
         "compared"
     }

@@ -35,7 +35,7 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         }
         "exp" | "degrees" => return layers::scalar(function, Ranged),
         "power" => return layers::scalar(function, Power),
-        "cardinality" | "array_position" => return layers::scalar(function, Counted),
+        "cardinality" | "array_position" => return layers::scalar(function, IntegerCounts),
         "chr" => return layers::scalar(function, Character),
         "date_bin" => return layers::scalar(function, Bins::default()),
         _ => return function,
@@ -199,9 +199,9 @@ impl ScalarLayer for Character {
 
 /// Element counts and array positions are integers, like in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Counted;
+struct IntegerCounts;
 
-impl ScalarLayer for Counted {
+impl ScalarLayer for IntegerCounts {
     fn return_type(&self, _: &ScalarUDF, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Int32)
     }

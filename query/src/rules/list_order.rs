@@ -32,15 +32,17 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if Test::of(op).is_some() && is_list(&left) && is_list(&right) =>
         {
             match Test::of(op) {
-                Some(test) => Transformed::yes(call(Call::Test(test), vec![*left, *right])),
+                Some(test) => {
+                    Transformed::yes(call(ListComparison::Test(test), vec![*left, *right]))
+                }
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             }
         }
         Expr::Between(Between { expr, negated, low, high })
             if is_list(&expr) && is_list(&low) && is_list(&high) =>
         {
-            let from = call(Call::Test(Test::GtEq), vec![(*expr).clone(), *low]);
-            let to = call(Call::Test(Test::LtEq), vec![*expr, *high]);
+            let from = call(ListComparison::Test(Test::GtEq), vec![(*expr).clone(), *low]);
+            let to = call(ListComparison::Test(Test::LtEq), vec![*expr, *high]);
             let inside = from.and(to);
             Transformed::yes(if negated { !inside } else { inside })
         }
@@ -50,7 +52,7 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         {
             let take =
                 if function.name() == "greatest" { Ordering::Greater } else { Ordering::Less };
-            Transformed::yes(call(Call::Choice(take), function.args))
+            Transformed::yes(call(ListComparison::Choice(take), function.args))
         }
         other => Transformed::no(other),
     })
@@ -87,20 +89,20 @@ impl Test {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Call {
+enum ListComparison {
     Test(Test),
     /// The greatest or the least array.
     Choice(Ordering),
 }
 
-fn call(call: Call, arguments: Vec<Expr>) -> Expr {
+fn call(call: ListComparison, arguments: Vec<Expr>) -> Expr {
     let name = match call {
-        Call::Test(Test::Lt) => "array_lt",
-        Call::Test(Test::LtEq) => "array_le",
-        Call::Test(Test::Gt) => "array_gt",
-        Call::Test(Test::GtEq) => "array_ge",
-        Call::Choice(Ordering::Less) => "array_least",
-        Call::Choice(_) => "array_greatest",
+        ListComparison::Test(Test::Lt) => "array_lt",
+        ListComparison::Test(Test::LtEq) => "array_le",
+        ListComparison::Test(Test::Gt) => "array_gt",
+        ListComparison::Test(Test::GtEq) => "array_ge",
+        ListComparison::Choice(Ordering::Less) => "array_least",
+        ListComparison::Choice(_) => "array_greatest",
     };
     let signature = Signature::variadic_any(Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(OfLists { name, call, signature })).call(arguments)
@@ -109,7 +111,7 @@ fn call(call: Call, arguments: Vec<Expr>) -> Expr {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OfLists {
     name: &'static str,
-    call: Call,
+    call: ListComparison,
     signature: Signature,
 }
 
@@ -124,8 +126,8 @@ impl ScalarUDFImpl for OfLists {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match self.call {
-            Call::Test(_) => Ok(DataType::Boolean),
-            Call::Choice(_) => arguments.first().cloned().ok_or_else(no_argument),
+            ListComparison::Test(_) => Ok(DataType::Boolean),
+            ListComparison::Choice(_) => arguments.first().cloned().ok_or_else(no_argument),
         }
     }
 
@@ -134,8 +136,8 @@ impl ScalarUDFImpl for OfLists {
         let lists: Vec<ArrayRef> =
             arguments.args.iter().map(|list| list.to_array(rows)).collect::<Result<_>>()?;
         let result = match self.call {
-            Call::Test(test) => tested(&lists, test)?,
-            Call::Choice(take) => chosen(&lists, take, rows)?,
+            ListComparison::Test(test) => tested(&lists, test)?,
+            ListComparison::Choice(take) => chosen(&lists, take, rows)?,
         };
         Ok(ColumnarValue::Array(result))
     }

@@ -34,9 +34,9 @@ use super::{aggregate_inputs, unnested::any_expression};
 
 /// Turns EXISTS and IN into marks. Runs when all types are final.
 #[derive(Debug)]
-pub struct Marks;
+pub struct MarkJoins;
 
-impl AnalyzerRule for Marks {
+impl AnalyzerRule for MarkJoins {
     fn name(&self) -> &str {
         "marks"
     }

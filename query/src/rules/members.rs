@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 
 use super::{
     aligned_times::widened,
-    common_types::{Given, common_type, in_type},
+    common_types::{ValueType, common_type, in_type},
     layers::{self, ScalarLayer},
 };
 
@@ -82,7 +82,7 @@ impl FunctionRewrite for Members {
         if let [array, value] = call.args.as_mut_slice()
             && let Ok(DataType::List(item)) = array.get_type(schema)
         {
-            let given = [Given::of_field(&item), Given::of(value, schema)];
+            let given = [ValueType::of_field(&item), ValueType::of(value, schema)];
             if differ_in_digits(&given)
                 && let Some(wanted) = common_type("ANY", &given)?
             {
@@ -108,10 +108,10 @@ impl FunctionRewrite for Members {
     }
 }
 
-fn differ_in_digits(given: &[Given; 2]) -> bool {
+fn differ_in_digits(given: &[ValueType; 2]) -> bool {
     use ColumnType as T;
     match given {
-        [Given::Typed(element, _), Given::Typed(value, _)] => match (element, value) {
+        [ValueType::Typed(element, _), ValueType::Typed(value, _)] => match (element, value) {
             (T::Numeric { .. }, T::Numeric { .. })
             | (T::Timestamp { .. }, T::Timestamp { .. })
             | (T::TimestampTz { .. }, T::TimestampTz { .. }) => element != value,

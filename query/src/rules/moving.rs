@@ -56,13 +56,13 @@ impl AggregateLayer for Moving {
         if !floating && matches!(inner.name(), "sum" | "avg") {
             return inner.create_sliding_accumulator(arguments);
         }
-        let kind = floats::Kind::of(inner.name());
+        let kind = floats::FloatAggregate::of(inner.name());
         match kind {
             Some(kind) if floating && !arguments.is_distinct => {
                 let result = arguments.return_field.data_type().clone();
                 Ok(Box::new(floats::Floats::new(kind, result)))
             }
-            _ => Ok(Box::new(parts::Parts::new(Maker::new(inner, &arguments))?)),
+            _ => Ok(Box::new(parts::PartialResults::new(Maker::new(inner, &arguments))?)),
         }
     }
 }

@@ -48,7 +48,7 @@ impl AggregateLayer for OneNan {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.accumulator(arguments)?;
         Ok(match is_floating {
-            true => Box::new(One { inner: of_inner, infinite: !self.overflows }),
+            true => Box::new(OneNanAccumulator { inner: of_inner, infinite: !self.overflows }),
             false => of_inner,
         })
     }
@@ -61,7 +61,7 @@ impl AggregateLayer for OneNan {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.create_sliding_accumulator(arguments)?;
         Ok(match is_floating {
-            true => Box::new(One { inner: of_inner, infinite: !self.overflows }),
+            true => Box::new(OneNanAccumulator { inner: of_inner, infinite: !self.overflows }),
             false => of_inner,
         })
     }
@@ -75,7 +75,7 @@ impl AggregateLayer for OneNan {
         let of_inner = inner.create_groups_accumulator(arguments)?;
         let overflows = self.overflows;
         Ok(match is_floating {
-            true => Box::new(Groups { inner: of_inner, overflows, infinite: Vec::new() }),
+            true => Box::new(OneNanGroups { inner: of_inner, overflows, infinite: Vec::new() }),
             false => of_inner,
         })
     }
@@ -124,19 +124,19 @@ fn is_infinite(value: &ScalarValue) -> bool {
 
 /// The result of one group.
 #[derive(Debug)]
-struct One {
+struct OneNanAccumulator {
     inner: Box<dyn Accumulator>,
     /// Whether a value is infinite; the result may then be infinite, too.
     infinite: bool,
 }
 
-impl One {
+impl OneNanAccumulator {
     fn note(&mut self, values: &[ArrayRef]) {
         self.infinite = self.infinite || values.iter().any(|array| !infinite(array).is_empty());
     }
 }
 
-impl Accumulator for One {
+impl Accumulator for OneNanAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.note(values);
         self.inner.update_batch(values)
@@ -171,14 +171,14 @@ impl Accumulator for One {
 }
 
 /// The results of many groups.
-struct Groups {
+struct OneNanGroups {
     inner: Box<dyn GroupsAccumulator>,
     overflows: bool,
     /// For each group: whether a value is infinite. Groups beyond the end have only finite values.
     infinite: Vec<bool>,
 }
 
-impl Groups {
+impl OneNanGroups {
     fn note(&mut self, values: &[ArrayRef], groups: &[usize]) {
         if !self.overflows {
             return;
@@ -210,7 +210,7 @@ impl Groups {
     }
 }
 
-impl GroupsAccumulator for Groups {
+impl GroupsAccumulator for OneNanGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

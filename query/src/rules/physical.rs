@@ -33,7 +33,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
     let counted: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
-        Arc::new(Counted(AggregateStatistics::new()));
+        Arc::new(UnfilteredAggregateStatistics(AggregateStatistics::new()));
     for rule in &mut rules {
         if rule.name() == counted.name() {
             *rule = Arc::clone(&counted);
@@ -63,9 +63,9 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 /// The rule would go past an aggregate with a FILTER to an aggregate below, and replace both
 /// aggregates by the value of the lower aggregate.
 #[derive(Debug)]
-struct Counted(AggregateStatistics);
+struct UnfilteredAggregateStatistics(AggregateStatistics);
 
-impl PhysicalOptimizerRule for Counted {
+impl PhysicalOptimizerRule for UnfilteredAggregateStatistics {
     fn name(&self) -> &str {
         self.0.name()
     }

@@ -21,21 +21,21 @@ use stratalog_model::Error;
 
 use super::{
     layers::{self, AggregateLayer},
-    moving::floats::{Kind, Part},
+    moving::floats::{FloatAggregate, FloatMoments},
 };
 use crate::errors::to_datafusion;
 
 /// `function` in PostgreSQL's steps, if `function` is a variance or a standard deviation.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-    match Kind::of(function.name()) {
-        Some(kind @ Kind::Spread { .. }) => layers::aggregate(function, Spreads { kind }),
+    match FloatAggregate::of(function.name()) {
+        Some(kind @ FloatAggregate::Spread { .. }) => layers::aggregate(function, Spreads { kind }),
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Spreads {
-    kind: Kind,
+    kind: FloatAggregate,
 }
 
 /// Names of the columns of a partial result.
@@ -64,7 +64,9 @@ impl AggregateLayer for Spreads {
     ) -> Result<Box<dyn Accumulator>> {
         match arguments.is_distinct {
             true => inner.accumulator(arguments),
-            false => Ok(Box::new(One { kind: self.kind, part: Part::default() })),
+            false => {
+                Ok(Box::new(SpreadAccumulator { kind: self.kind, part: FloatMoments::default() }))
+            }
         }
     }
 
@@ -73,7 +75,7 @@ impl AggregateLayer for Spreads {
         _: &AggregateUDF,
         _: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(Groups { kind: self.kind, parts: Vec::new() }))
+        Ok(Box::new(SpreadGroups { kind: self.kind, parts: Vec::new() }))
     }
 }
 
@@ -84,39 +86,39 @@ fn doubles(array: Option<&ArrayRef>) -> Result<Float64Array> {
 }
 
 /// The partial results in three columns, row by row.
-fn parts(states: &[ArrayRef]) -> Result<Vec<Part>> {
+fn parts(states: &[ArrayRef]) -> Result<Vec<FloatMoments>> {
     let column = |at: usize| doubles(states.get(at));
     let (counts, sums, squares) = (column(0)?, column(1)?, column(2)?);
     let rows = counts.iter().zip(sums.iter()).zip(squares.iter());
     Ok(rows
         .map(|((count, sum), squares)| match (count, sum, squares) {
-            (Some(count), Some(sum), Some(squares)) => Part { count, sum, squares },
-            _ => Part::default(),
+            (Some(count), Some(sum), Some(squares)) => FloatMoments { count, sum, squares },
+            _ => FloatMoments::default(),
         })
         .collect())
 }
 
 /// The spread of one group.
 #[derive(Debug)]
-struct One {
-    kind: Kind,
-    part: Part,
+struct SpreadAccumulator {
+    kind: FloatAggregate,
+    part: FloatMoments,
 }
 
-impl Accumulator for One {
+impl Accumulator for SpreadAccumulator {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let values = doubles(arrays.first())?;
-        self.part = values.iter().flatten().fold(self.part, Part::and);
+        self.part = values.iter().flatten().fold(self.part, FloatMoments::and);
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let Part { count, sum, squares } = self.part;
+        let FloatMoments { count, sum, squares } = self.part;
         Ok([count, sum, squares].map(|value| ScalarValue::Float64(Some(value))).to_vec())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.part = parts(states)?.into_iter().fold(self.part, Part::with);
+        self.part = parts(states)?.into_iter().fold(self.part, FloatMoments::with);
         Ok(())
     }
 
@@ -131,14 +133,14 @@ impl Accumulator for One {
 
 /// The spreads of many groups.
 #[derive(Debug)]
-struct Groups {
-    kind: Kind,
-    parts: Vec<Part>,
+struct SpreadGroups {
+    kind: FloatAggregate,
+    parts: Vec<FloatMoments>,
 }
 
-impl Groups {
-    fn columns(parts: &[Part]) -> Vec<ArrayRef> {
-        let column = |of: fn(&Part) -> f64| -> ArrayRef {
+impl SpreadGroups {
+    fn columns(parts: &[FloatMoments]) -> Vec<ArrayRef> {
+        let column = |of: fn(&FloatMoments) -> f64| -> ArrayRef {
             Arc::new(Float64Array::from_iter_values(parts.iter().map(of)))
         };
         vec![column(|part| part.count), column(|part| part.sum), column(|part| part.squares)]
@@ -150,7 +152,7 @@ fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-impl GroupsAccumulator for Groups {
+impl GroupsAccumulator for SpreadGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -159,7 +161,7 @@ impl GroupsAccumulator for Groups {
         total_num_groups: usize,
     ) -> Result<()> {
         let values = doubles(values.first())?;
-        self.parts.resize(total_num_groups, Part::default());
+        self.parts.resize(total_num_groups, FloatMoments::default());
         for (row, (group, value)) in group_indices.iter().zip(values.iter()).enumerate() {
             if let (Some(value), Some(part)) = (value, self.parts.get_mut(*group))
                 && passes(opt_filter, row)
@@ -186,7 +188,7 @@ impl GroupsAccumulator for Groups {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        self.parts.resize(total_num_groups, Part::default());
+        self.parts.resize(total_num_groups, FloatMoments::default());
         for (group, other) in group_indices.iter().zip(parts(states)?) {
             if let Some(part) = self.parts.get_mut(*group) {
                 *part = part.with(other);
@@ -201,19 +203,19 @@ impl GroupsAccumulator for Groups {
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
         let values = doubles(values.first())?;
-        let parts: Vec<Part> = values
+        let parts: Vec<FloatMoments> = values
             .iter()
             .enumerate()
             .map(|(row, value)| match value.filter(|_| passes(opt_filter, row)) {
-                Some(value) => Part::default().and(value),
-                None => Part::default(),
+                Some(value) => FloatMoments::default().and(value),
+                None => FloatMoments::default(),
             })
             .collect();
         Ok(Self::columns(&parts))
     }
 
     fn size(&self) -> usize {
-        self.parts.capacity() * size_of::<Part>()
+        self.parts.capacity() * size_of::<FloatMoments>()
     }
 }
 
@@ -221,19 +223,19 @@ impl GroupsAccumulator for Groups {
 mod tests {
     use super::*;
 
-    fn spread(kind: Kind, values: &[f64]) -> Option<f64> {
-        values.iter().copied().fold(Part::default(), Part::and).result(kind)
+    fn spread(kind: FloatAggregate, values: &[f64]) -> Option<f64> {
+        values.iter().copied().fold(FloatMoments::default(), FloatMoments::and).result(kind)
     }
 
     #[test]
     fn spreads_are_those_of_postgresql() {
-        let population = Kind::Spread { root: false, sample: false };
+        let population = FloatAggregate::Spread { root: false, sample: false };
         let near = [100_000_003.0, 100_000_004.0, 100_000_006.0, 100_000_007.0];
         assert_eq!(spread(population, &near), Some(2.5));
         assert_eq!(spread(population, &[1.5]), Some(0.0));
         for value in [f64::NAN, f64::INFINITY] {
             assert!(spread(population, &[value]).is_some_and(f64::is_nan));
         }
-        assert_eq!(spread(Kind::Spread { root: true, sample: true }, &[1.0]), None);
+        assert_eq!(spread(FloatAggregate::Spread { root: true, sample: true }, &[1.0]), None);
     }
 }

@@ -44,7 +44,7 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 pub use self::one_row::too_many;
-use self::{beside::Beside, outside::Outside, plain::Place};
+use self::{beside::Beside, outside::Outside, plain::SubqueryPlace};
 use crate::errors::to_datafusion;
 
 /// Turns subqueries into joins. Runs when all types are final.
@@ -172,15 +172,15 @@ impl Unnest {
             }
             LogicalPlan::Projection(projection) => {
                 let mut beside = Beside::of(self, projection.input);
-                let exprs = beside.all(projection.expr, &names, Place::Projection)?;
+                let exprs = beside.all(projection.expr, &names, SubqueryPlace::Projection)?;
                 let projection = Projection::try_new(exprs, beside.plan)?;
                 let projection = LogicalPlan::Projection(projection);
                 return Ok(Transformed::new_transformed(projection, beside.changed));
             }
             LogicalPlan::Aggregate(aggregate) => {
                 let mut beside = Beside::of(self, aggregate.input);
-                let groups = beside.all(aggregate.group_expr, &names, Place::Group)?;
-                let aggregates = beside.all(aggregate.aggr_expr, &names, Place::Group)?;
+                let groups = beside.all(aggregate.group_expr, &names, SubqueryPlace::Group)?;
+                let aggregates = beside.all(aggregate.aggr_expr, &names, SubqueryPlace::Group)?;
                 let aggregate = Aggregate::try_new(beside.plan, groups, aggregates)?;
                 let aggregate = LogicalPlan::Aggregate(aggregate);
                 return Ok(Transformed::new_transformed(aggregate, beside.changed));
@@ -189,7 +189,7 @@ impl Unnest {
                 let mut beside = Beside::of(self, sort.input);
                 let mut by = sort.expr;
                 for by in &mut by {
-                    by.expr = beside.one(by.expr.clone(), Place::Group)?;
+                    by.expr = beside.one(by.expr.clone(), SubqueryPlace::Group)?;
                 }
                 let sort = Sort { expr: by, input: beside.plan, fetch: sort.fetch };
                 let sort = LogicalPlan::Sort(sort);
@@ -197,16 +197,16 @@ impl Unnest {
             }
             LogicalPlan::Window(window) => {
                 let mut beside = Beside::of(self, window.input);
-                let exprs = beside.all(window.window_expr, &names, Place::Elsewhere)?;
+                let exprs = beside.all(window.window_expr, &names, SubqueryPlace::Elsewhere)?;
                 (beside.changed, LogicalPlan::Window(Window::try_new(exprs, beside.plan)?))
             }
             LogicalPlan::Distinct(Distinct::On(on)) => {
                 let mut beside = Beside::of(self, on.input);
-                let selected = beside.all(on.select_expr, &names, Place::Elsewhere)?;
-                let by = beside.all(on.on_expr, &names, Place::Elsewhere)?;
+                let selected = beside.all(on.select_expr, &names, SubqueryPlace::Elsewhere)?;
+                let by = beside.all(on.on_expr, &names, SubqueryPlace::Elsewhere)?;
                 let mut sort = on.sort_expr;
                 for key in sort.iter_mut().flatten() {
-                    key.expr = beside.one(key.expr.clone(), Place::Elsewhere)?;
+                    key.expr = beside.one(key.expr.clone(), SubqueryPlace::Elsewhere)?;
                 }
                 let on = DistinctOn::try_new(by, selected, sort, beside.plan)?;
                 let distinct = LogicalPlan::Distinct(Distinct::On(on));
@@ -287,8 +287,8 @@ impl Unnest {
             asked.extend(part.column_refs().into_iter().cloned());
             let are_of = |side: &LogicalPlan| asked.iter().all(|c| side.schema().has_column(c));
             match (are_of(&join.left), are_of(&join.right)) {
-                (true, _) => left.one(part, Place::Elsewhere).map(Transformed::yes),
-                (_, true) => right.one(part, Place::Elsewhere).map(Transformed::yes),
+                (true, _) => left.one(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
+                (_, true) => right.one(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
                 (false, false) => Err(to_datafusion(names_both_sides())),
             }
         })?;

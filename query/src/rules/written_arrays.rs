@@ -15,7 +15,7 @@ use datafusion::{
 use stratalog_model::Error;
 
 use super::{
-    common_types::{Given, common_type},
+    common_types::{ValueType, common_type},
     open_parameters::in_common_type,
 };
 use crate::{
@@ -128,7 +128,7 @@ impl ScalarUDFImpl for WrittenArray {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given = Given::of_arguments(&arguments);
+        let given = ValueType::of_arguments(&arguments);
         let element = match common_type("ARRAY", &given)? {
             Some(wanted) => wanted.arrow_type(),
             None => {

@@ -130,7 +130,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 Arc::new(ResolveGroupingFunction::new()),
                 Arc::new(RowsByLength::default()),
                 Arc::new(IntegerLiterals),
-                Arc::new(crate::rules::compared::Compared),
+                Arc::new(crate::rules::compared::ComparisonCheck),
                 Arc::new(FloatsWin),
                 Arc::new(UnionTypes),
                 Arc::new(OuterTypes),
@@ -237,7 +237,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // Before the next rule: a subquery can tell equal values of jsonb apart.
     state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
     state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
-    state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
+    state.add_analyzer_rule(Arc::new(crate::rules::marks::MarkJoins));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
     state.add_analyzer_rule(Arc::new(crate::rules::window_keys::WindowKeys));

@@ -69,13 +69,13 @@ impl Read {
 
 /// The batches of a plan. A drop stops the plan.
 pub struct Running {
-    place: Place,
+    place: ExecutionPlace,
     own: Arc<Work>,
     read: Option<Read>,
 }
 
 /// Where a plan runs.
-enum Place {
+enum ExecutionPlace {
     /// On the reader's thread, for so many more turns.
     Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
     /// On other threads.
@@ -94,8 +94,8 @@ impl Running {
         own: Arc<Work>,
     ) -> Self {
         let place = match caught(|| within(&own.governor(), start)).and_then(|started| started) {
-            Ok(rows) => Place::Here { rows, turns: TURNS, threads },
-            Err(error) => Place::Failed(error),
+            Ok(rows) => ExecutionPlace::Here { rows, turns: TURNS, threads },
+            Err(error) => ExecutionPlace::Failed(error),
         };
         Self { place, own, read: None }
     }
@@ -115,20 +115,20 @@ impl Running {
             }
         };
         let task = threads.spawn(governor::task(own.governor(), run));
-        Self { place: Place::There { batches, task }, own, read: None }
+        Self { place: ExecutionPlace::There { batches, task }, own, read: None }
     }
 
     /// Moves the plan from the reader's thread to the threads of plans.
     fn hand_over(&mut self) {
-        let place = std::mem::replace(&mut self.place, Place::Ended);
-        let Place::Here { rows, threads, .. } = place else {
+        let place = std::mem::replace(&mut self.place, ExecutionPlace::Ended);
+        let ExecutionPlace::Here { rows, threads, .. } = place else {
             self.place = place;
             return;
         };
         let (sender, batches) = channel(BATCHES_AHEAD);
         let pump = pump(rows, sender, Arc::clone(&self.own));
         let task = threads.spawn(governor::task(self.own.governor(), pump));
-        self.place = Place::There { batches, task };
+        self.place = ExecutionPlace::There { batches, task };
     }
 
     /// Releases the reader's last batch.
@@ -244,13 +244,13 @@ impl Stream for Running {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if matches!(self.place, Place::Here { turns: 0, .. }) {
+        if matches!(self.place, ExecutionPlace::Here { turns: 0, .. }) {
             self.hand_over();
         }
         self.take_back();
         let own = Arc::clone(&self.own);
         let this = &mut *self;
-        if let Place::Here { rows, turns, .. } = &mut this.place {
+        if let ExecutionPlace::Here { rows, turns, .. } = &mut this.place {
             *turns -= 1;
             let polled = caught(|| {
                 within(&own.governor(), || {
@@ -271,12 +271,12 @@ impl Stream for Running {
                     Some(Ok(batch))
                 }
                 end => {
-                    this.place = Place::Ended;
+                    this.place = ExecutionPlace::Ended;
                     end.map(|failed| failed.map(|(batch, _)| batch))
                 }
             });
         }
-        if let Place::There { batches, task } = &mut this.place {
+        if let ExecutionPlace::There { batches, task } = &mut this.place {
             let next = loop {
                 match batches.poll_recv(context) {
                     Poll::Ready(None) => match Pin::new(&mut *task).poll(context) {
@@ -301,11 +301,11 @@ impl Stream for Running {
                     Poll::Pending => return Poll::Pending,
                 }
             };
-            this.place = Place::Ended;
+            this.place = ExecutionPlace::Ended;
             return Poll::Ready(next);
         }
-        Poll::Ready(match std::mem::replace(&mut this.place, Place::Ended) {
-            Place::Failed(error) => Some(Err(error)),
+        Poll::Ready(match std::mem::replace(&mut this.place, ExecutionPlace::Ended) {
+            ExecutionPlace::Failed(error) => Some(Err(error)),
             _ => None,
         })
     }
@@ -315,7 +315,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.take_back();
         self.own.stop(Stop::Closed);
-        if let Place::There { task, .. } = &self.place {
+        if let ExecutionPlace::There { task, .. } = &self.place {
             task.abort();
         }
     }

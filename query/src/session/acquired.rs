@@ -80,12 +80,12 @@ pub struct Pinned {
 }
 
 /// The chronicles that a statement reads, and the parts visible to the statement.
-struct Reading {
+struct ReadAccess {
     uses: Option<Arc<[Using]>>,
     within: Vec<(ChronicleId, TickRange)>,
 }
 
-impl Reading {
+impl ReadAccess {
     fn of(self, snapshot: Arc<dyn Snapshot>) -> Pinned {
         Pinned { snapshot: confined(snapshot, self.within), uses: self.uses }
     }
@@ -168,7 +168,7 @@ impl Session {
         Ok(self.enter_all(reads)?.of(snapshot))
     }
 
-    fn enter_all(&self, reads: &[ChronicleId]) -> Result<Reading> {
+    fn enter_all(&self, reads: &[ChronicleId]) -> Result<ReadAccess> {
         let (mut uses, mut within) = (Vec::new(), Vec::new());
         for (at, chronicle) in reads.iter().enumerate() {
             if reads.iter().take(at).any(|before| before == chronicle) {
@@ -180,7 +180,7 @@ impl Session {
                 within.push((*chronicle, entered.ticks));
             }
         }
-        Ok(Reading { uses: (!uses.is_empty()).then(|| uses.into()), within })
+        Ok(ReadAccess { uses: (!uses.is_empty()).then(|| uses.into()), within })
     }
 
     /// Begins to follow a chronicle.

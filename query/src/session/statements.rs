@@ -10,10 +10,10 @@ use crate::{Held, Prepared};
 
 /// The prepared statements by name.
 #[derive(Debug, Default)]
-pub struct Statements(Mutex<BTreeMap<String, Kept>>);
+pub struct Statements(Mutex<BTreeMap<String, PreparedEntry>>);
 
 #[derive(Debug)]
-struct Kept {
+struct PreparedEntry {
     prepared: Arc<Prepared>,
     by: PreparedBy,
     prepared_ns: i64,
@@ -63,7 +63,7 @@ impl Statements {
             )
             .with_hint("DEALLOCATE some; DEALLOCATE ALL forgets all of them"));
         }
-        kept.insert(name.to_string(), Kept { prepared, by, prepared_ns, _held: held });
+        kept.insert(name.to_string(), PreparedEntry { prepared, by, prepared_ns, _held: held });
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Statements {
 
 impl PreparedView for Statements {
     fn prepared(&self) -> Vec<PreparedRow> {
-        let row = |(name, kept): (&String, &Kept)| PreparedRow {
+        let row = |(name, kept): (&String, &PreparedEntry)| PreparedRow {
             name: name.clone(),
             statement: match &kept.by {
                 PreparedBy::Sql(text) => text.clone(),

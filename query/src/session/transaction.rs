@@ -77,11 +77,11 @@ struct Savepoint {
     written: Arc<BTreeSet<ChronicleId>>,
     definition: Option<Definition>,
     modes: Modes,
-    marks: Marks,
+    marks: SavepointState,
 }
 
 /// The settings at a savepoint, and the number of cursors declared before.
-pub type Marks = (Marked, u64);
+pub type SavepointState = (Marked, u64);
 
 /// The contents of a block at its end: carried out by COMMIT, dropped by ROLLBACK.
 pub struct Ended {
@@ -351,7 +351,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `LimitExceeded`.
-    pub fn savepoint(&self, name: &str, marks: Marks) -> Result<()> {
+    pub fn savepoint(&self, name: &str, marks: SavepointState) -> Result<()> {
         let mut block = self.0.lock();
         let block = &mut *block;
         block.check_open("SAVEPOINT")?;
@@ -399,7 +399,7 @@ impl Transaction {
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`; `LeaseLost` if rows written
     /// before the savepoint are lost.
-    pub fn roll_back_to(&self, name: &str) -> Result<Marks> {
+    pub fn roll_back_to(&self, name: &str) -> Result<SavepointState> {
         let mut block = self.0.lock();
         let block = &mut *block;
         block.check_open("ROLLBACK TO SAVEPOINT")?;

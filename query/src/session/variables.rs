@@ -25,7 +25,7 @@ use super::{
 use crate::Notice;
 
 /// Values by name: a name of [`SETTINGS`], or the lower-case name of a client's own setting.
-type Values = BTreeMap<Cow<'static, str>, String>;
+type SettingValues = BTreeMap<Cow<'static, str>, String>;
 
 /// The settings of a session, shared with the functions that read settings.
 #[derive(Debug)]
@@ -39,36 +39,36 @@ struct Inner {
     /// `transaction_isolation`.
     transaction: Arc<Transaction>,
     /// The values at the start of the session, restored by RESET.
-    initial: Values,
+    initial: SettingValues,
     /// The client's own settings.
-    custom: custom::Known,
+    custom: custom::CustomNames,
     /// Notices about settings without effect.
     told: Vec<Notice>,
     /// Values of SET.
-    session: Arc<Values>,
+    session: Arc<SettingValues>,
     /// Values of SET LOCAL, until the end of the block.
-    local: Arc<Values>,
+    local: Arc<SettingValues>,
     /// The value of `session` at the start of the block.
-    before_block: Option<Arc<Values>>,
+    before_block: Option<Arc<SettingValues>>,
     /// The reported settings known to the client.
     reported: BTreeMap<&'static str, String>,
     /// The `version` of `reported`.
     reported_version: u64,
     version: u64,
     /// Kept ready, because each statement reads the settings.
-    parsed: Parsed,
+    parsed: ParsedSettings,
 }
 
 /// The settings at a savepoint.
 #[derive(Debug, Clone)]
 pub struct Marked {
-    session: Arc<Values>,
-    local: Arc<Values>,
+    session: Arc<SettingValues>,
+    local: Arc<SettingValues>,
 }
 
 /// The settings in a parsed form, ready for use.
 #[derive(Debug, Clone)]
-pub struct Parsed {
+pub struct ParsedSettings {
     /// Text form of values.
     pub style: TextStyle,
     /// 0: no timeout.
@@ -91,7 +91,7 @@ pub struct Parsed {
     pub fraction_digits: u32,
 }
 
-impl Default for Parsed {
+impl Default for ParsedSettings {
     fn default() -> Self {
         Self {
             style: TextStyle::default(),
@@ -174,7 +174,7 @@ impl Variables {
     pub fn set(&self, name: &str, value: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let (name, value) = inner.checked(name, value)?;
-        if let Some(mode) = Mode::of_setting(&name) {
+        if let Some(mode) = BlockMode::of_setting(&name) {
             return inner.set_mode(mode, &value);
         }
         let map = if local { &mut inner.local } else { &mut inner.session };
@@ -192,7 +192,7 @@ impl Variables {
     pub fn reset(&self, name: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let name = inner.known(name)?;
-        if let Some(mode) = Mode::of_setting(&name) {
+        if let Some(mode) = BlockMode::of_setting(&name) {
             let initial = inner.initial_value(&name).to_string();
             return inner.set_mode(mode, &initial);
         }
@@ -275,7 +275,7 @@ impl Variables {
     }
 
     /// The settings in a parsed form, ready for use.
-    pub fn parsed(&self) -> Parsed {
+    pub fn parsed(&self) -> ParsedSettings {
         self.inner.lock().parsed.clone()
     }
 
@@ -300,12 +300,12 @@ impl Variables {
 
 /// A mode of the block that is also a setting.
 #[derive(Debug, Clone, Copy)]
-enum Mode {
+enum BlockMode {
     ReadOnly,
     Isolation,
 }
 
-impl Mode {
+impl BlockMode {
     /// The mode shown by the setting `name`.
     fn of_setting(name: &str) -> Option<Self> {
         match name {
@@ -354,22 +354,22 @@ impl Inner {
 
     /// Changes a mode of the open block. Outside of a block, the change would end with its
     /// statement.
-    fn set_mode(&self, mode: Mode, value: &str) -> Result<()> {
+    fn set_mode(&self, mode: BlockMode, value: &str) -> Result<()> {
         if self.transaction.state() == TransactionState::Idle {
             return Ok(());
         }
         let modes = self.transaction.modes();
         self.transaction.set_modes(match mode {
-            Mode::ReadOnly => Modes { read_only: value == "on", ..modes },
-            Mode::Isolation => Modes { isolation: Isolation::of_setting(value), ..modes },
+            BlockMode::ReadOnly => Modes { read_only: value == "on", ..modes },
+            BlockMode::Isolation => Modes { isolation: Isolation::of_setting(value), ..modes },
         })
     }
 
     fn value(&self, name: &str) -> &str {
-        match Mode::of_setting(name) {
-            Some(Mode::ReadOnly) if self.modes().read_only => return "on",
-            Some(Mode::ReadOnly) => return "off",
-            Some(Mode::Isolation) => return self.modes().isolation.name(),
+        match BlockMode::of_setting(name) {
+            Some(BlockMode::ReadOnly) if self.modes().read_only => return "on",
+            Some(BlockMode::ReadOnly) => return "off",
+            Some(BlockMode::Isolation) => return self.modes().isolation.name(),
             None => {}
         }
         let set = self.local.get(name).or_else(|| self.session.get(name));
@@ -427,7 +427,7 @@ impl Inner {
         self.version = self.version.saturating_add(1);
         let zone = TimeZone::parse_setting(self.value("TimeZone"))?;
         let duration = |name: &str| check::duration_ms(self.value(name)).unwrap_or(0);
-        self.parsed = Parsed {
+        self.parsed = ParsedSettings {
             style: TextStyle {
                 time_zone: zone,
                 date_order: match self.value("DateStyle").rsplit(", ").next() {

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     insert::compute::{Computed, Computing},
-    parse::Acquire as Asked,
+    parse::AcquireSyntax,
     query,
 };
 use crate::{
@@ -45,7 +45,7 @@ const MONTH_NS: i128 = 30 * DAY_NS;
 #[derive(Debug)]
 pub struct Acquire {
     chronicle: Arc<ChronicleDefinition>,
-    asked: Asked,
+    asked: AcquireSyntax,
     /// One column for each expression; `None` if the statement has no expression.
     expressions: Option<query::Query>,
 }
@@ -57,7 +57,7 @@ pub struct Acquire {
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
-    asked: &Asked,
+    asked: &AcquireSyntax,
     told: &[Option<ColumnType>],
 ) -> Result<(Acquire, Vec<Option<ColumnType>>)> {
     let chronicle = chronicle(session, &asked.name)?;
@@ -121,7 +121,7 @@ struct Wanted {
 }
 
 /// The types of the expressions, in their order.
-fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>> {
+fn wanted(chronicle: &ChronicleDefinition, asked: &AcquireSyntax) -> Result<Vec<Wanted>> {
     let tick = chronicle.tick().ok_or_else(|| Error::internal("a table without a tick column"))?;
     let zone = match tick.column_type {
         ColumnType::TimestampTz { .. } => TimezoneInfo::Tz,

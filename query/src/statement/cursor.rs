@@ -18,7 +18,7 @@ use super::{names, query, subscribe};
 use crate::{
     Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
     session::{
-        Kind, Reads,
+        CursorKind, Reads,
         cursor::{Direction, SqlCursor, count},
         work::{Stop, Work},
     },
@@ -115,7 +115,7 @@ pub async fn declare(
     };
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
-    let kind = Kind { holds, is_binary: declare.binary == Some(true), in_block };
+    let kind = CursorKind { holds, is_binary: declare.binary == Some(true), in_block };
     let reads = Reads::new(chronicles, uses);
     session.cursors().declare(&name, (cursor, work, reads), parsed.text(), kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))

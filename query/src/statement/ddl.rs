@@ -104,7 +104,8 @@ pub async fn carry_out(
 ) -> Result<Vec<String>> {
     match session.transaction() {
         TransactionState::Idle => {
-            let Changing { uses, doors } = enter(session, &commands, dropping, &session.catalog())?;
+            let ChangedChronicles { uses, doors } =
+                enter(session, &commands, dropping, &session.catalog())?;
             work.commit()?;
             let uses = committed(session, uses)?;
             let forgetting = Forgetting::of(session);
@@ -124,7 +125,7 @@ pub async fn carry_out(
 }
 
 /// The chronicles that commands change. No other session changes these chronicles at the same time.
-struct Changing {
+struct ChangedChronicles {
     uses: Vec<Using>,
     doors: Vec<Door>,
 }
@@ -136,12 +137,12 @@ fn enter(
     commands: &[Command],
     dropping: Dropping,
     state: &CatalogState,
-) -> Result<Changing> {
+) -> Result<ChangedChronicles> {
     let of = |command: &Command| (command.changes(state), command.drops(state));
     let (changed, dropped): (Vec<_>, Vec<_>) = commands.iter().map(of).unzip();
     let dropped: BTreeSet<ChronicleId> = dropped.into_iter().flatten().collect();
     let changed: BTreeSet<ChronicleId> = changed.into_iter().flatten().collect();
-    let mut entered = Changing { uses: Vec::new(), doors: Vec::new() };
+    let mut entered = ChangedChronicles { uses: Vec::new(), doors: Vec::new() };
     for chronicle in changed.difference(&dropped) {
         entered.uses.extend(session.enter(*chronicle, Use::Write)?.using);
     }
@@ -193,7 +194,7 @@ async fn define(
     }
     session.transaction.check_definition(&commands, &seen)?;
     // The block keeps the uses of the changed chronicles.
-    let Changing { doors, .. } = enter(session, &commands, dropping, &seen)?;
+    let ChangedChronicles { doors, .. } = enter(session, &commands, dropping, &seen)?;
     let before = session.transaction.definition();
     let (parts, store) = (session.parts(), session.store());
     let now_ns = parts.clock.now_ns();

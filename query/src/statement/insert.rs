@@ -33,7 +33,7 @@ use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
 
 use self::{
-    cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
+    cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::ValuesClause,
 };
 use super::{names, parameters, parse::position, query, subscribe};
 use crate::{
@@ -48,7 +48,7 @@ use crate::{
 pub struct Insert {
     /// The table and the columns.
     pub targets: Targets,
-    source: Source,
+    source: InsertSource,
     on_conflict: OnConflict,
     /// The position in the log before the new events (F56).
     after: Option<Cell>,
@@ -56,9 +56,9 @@ pub struct Insert {
 }
 
 #[derive(Debug)]
-enum Source {
+enum InsertSource {
     /// VALUES.
-    Values(Box<Values>),
+    Values(Box<ValuesClause>),
     /// SELECT.
     Query(Box<query::Query>),
 }
@@ -67,16 +67,16 @@ impl Insert {
     /// The plan of the rows, if a plan computes the rows.
     pub fn computed(&self) -> Option<&LogicalPlan> {
         match &self.source {
-            Source::Values(values) => values.plan_of_expressions(),
-            Source::Query(query) => Some(&query.plan),
+            InsertSource::Values(values) => values.plan_of_expressions(),
+            InsertSource::Query(query) => Some(&query.plan),
         }
     }
 
     /// See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         match &self.source {
-            Source::Values(values) => values.guesses(),
-            Source::Query(query) => &query.guesses,
+            InsertSource::Values(values) => values.guesses(),
+            InsertSource::Query(query) => &query.guesses,
         }
     }
 
@@ -128,8 +128,8 @@ pub async fn plan(
     let (targets, source, types) = match (&tree.source, values) {
         (None, _) => {
             let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
-            let values = Values::plan(session, vec![Vec::new()], &mut types).await?;
-            (targets, Source::Values(Box::new(values)), types)
+            let values = ValuesClause::plan(session, vec![Vec::new()], &mut types).await?;
+            (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(_), Some(rows)) => {
             let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
@@ -151,8 +151,8 @@ pub async fn plan(
                 );
             }
             targets.refuse_times(&cells)?;
-            let values = Values::plan(session, cells, &mut types).await?;
-            (targets, Source::Values(Box::new(values)), types)
+            let values = ValuesClause::plan(session, cells, &mut types).await?;
+            (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(source), None) => {
             if let Some(items) = placeholders(source) {
@@ -175,7 +175,7 @@ pub async fn plan(
             let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
             targets.refuse_time()?;
             targets.check_assignable(&query.schema)?;
-            (targets, Source::Query(Box::new(query)), types)
+            (targets, InsertSource::Query(Box::new(query)), types)
         }
     };
     let returning = match &tree.returning {
@@ -347,7 +347,7 @@ impl Insert {
     async fn batch_of(
         &self,
         computing: &Computing<'_>,
-        source: &Values,
+        source: &ValuesClause,
         piece: &[Vec<Cell>],
     ) -> Result<arrow::array::RecordBatch> {
         let arrays = source.arrays(computing, piece, &self.targets).await?;
@@ -381,7 +381,7 @@ pub async fn run(
     let mut rows = None;
     let mut first = None;
     match &insert.source {
-        Source::Values(source) => {
+        InsertSource::Values(source) => {
             if source.is_computed_in_pieces() {
                 computing.pin().await?;
             }
@@ -389,7 +389,7 @@ pub async fn run(
                 first = Some(insert.batch_of(&computing, source, piece).await?);
             }
         }
-        Source::Query(source) => {
+        InsertSource::Query(source) => {
             rows = Some(
                 query::run(session, source, types, values, query::Run::now(work, RowsTag::Insert))
                     .await?,
@@ -402,13 +402,13 @@ pub async fn run(
         writer.push(batch).await?;
     }
     match (&insert.source, rows) {
-        (Source::Values(source), _) => {
+        (InsertSource::Values(source), _) => {
             for piece in source.pieces().skip(1) {
                 writer.push(insert.batch_of(&computing, source, piece).await?).await?;
             }
         }
-        (Source::Query(_), None) => return Err(Error::internal("a query was not run")),
-        (Source::Query(_), Some(mut rows)) => {
+        (InsertSource::Query(_), None) => return Err(Error::internal("a query was not run")),
+        (InsertSource::Query(_), Some(mut rows)) => {
             while let Some(batch) = rows.next().await {
                 let batch = batch?;
                 let arrays = insert.targets.assign(session, &batch)?;

@@ -33,16 +33,16 @@ pub fn check(tree: &Query, planner: &Planner) -> Result<()> {
         if error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     error.map_or(Ok(()), Err)?;
-    let mut groups = Groups(None);
+    let mut groups = GroupingSetCheck(None);
     let _ = walk::look(tree, &mut groups);
     groups.0.map_or(Ok(()), Err)
 }
 
 /// Refuses ROLLUP and similar clauses over one of two names of an expression: DataFusion has one
 /// column for both names, and cannot give NULL for only one name.
-struct Groups(Option<Error>);
+struct GroupingSetCheck(Option<Error>);
 
-impl Look for Groups {
+impl Look for GroupingSetCheck {
     fn pre_visit_select(&mut self, select: &Select) -> Flow {
         let GroupByExpr::Expressions(groups, _) = &select.group_by else {
             return ControlFlow::Continue(());

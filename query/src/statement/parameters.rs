@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     errors::from_datafusion,
-    rules::common_types::{Given, common_type},
+    rules::common_types::{ValueType, common_type},
 };
 
 mod arrays;
@@ -306,7 +306,7 @@ pub struct Types {
 pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> Result<Types> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
     let (arrays, beside) = match count {
-        0 => (HashMap::new(), beside::Found::default()),
+        0 => (HashMap::new(), beside::ParameterTypes::default()),
         _ => (arrays::compared(plan)?, beside::found(plan)?),
     };
     let mut all = Types::default();
@@ -389,7 +389,8 @@ fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String,
         if types.len() < 2 || !alike {
             continue;
         }
-        let given: Vec<Given> = types.into_iter().map(|found| Given::Typed(found, true)).collect();
+        let given: Vec<ValueType> =
+            types.into_iter().map(|found| ValueType::Typed(found, true)).collect();
         if let Some(common) = common_type("parameter", &given)? {
             shared.insert(id, roomy(common).arrow_type());
         }

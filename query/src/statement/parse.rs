@@ -37,7 +37,7 @@ pub(crate) mod position;
 mod rewrite;
 mod words;
 
-pub use acquire::{Acquire, Own};
+pub use acquire::{AcquireSyntax, Own};
 pub(super) use balance::joined;
 pub use dropping::Dropping;
 pub(super) use rewrite::{is_keyword, significant};

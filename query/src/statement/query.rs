@@ -260,8 +260,8 @@ pub async fn plan(
 
 /// True if a select groups by a cast of a column, also by position or by name.
 fn groups_by_cast(statement: &Statement) -> bool {
-    struct Groups;
-    impl Look for Groups {
+    struct CastGroupSearch;
+    impl Look for CastGroupSearch {
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
             let GroupByExpr::Expressions(groups, _) = &select.group_by else {
                 return ControlFlow::Continue(());
@@ -290,7 +290,7 @@ fn groups_by_cast(statement: &Statement) -> bool {
             }
         }
     }
-    walk::look(statement, &mut Groups).is_break()
+    walk::look(statement, &mut CastGroupSearch).is_break()
 }
 
 fn is_cast_of_column(expr: &Expr) -> bool {

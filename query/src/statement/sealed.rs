@@ -67,7 +67,7 @@ pub fn take(query: &mut Query) -> Result<bool> {
     let locks = query.locks.len();
     query.locks.retain(|lock| !marks(lock));
     let found = query.locks.len() < locks;
-    match walk::look(query, &mut Marks).is_break() {
+    match walk::look(query, &mut SealedLockSearch).is_break() {
         true => Err(Error::new(
             ErrorKind::SyntaxError,
             "AS OF SEALED is for a whole query, and not for a part of it",
@@ -77,9 +77,9 @@ pub fn take(query: &mut Query) -> Result<bool> {
     }
 }
 
-struct Marks;
+struct SealedLockSearch;
 
-impl Look for Marks {
+impl Look for SealedLockSearch {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
         match query.locks.iter().any(marks) {
             true => Flow::Break(()),

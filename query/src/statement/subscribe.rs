@@ -216,7 +216,7 @@ pub async fn run(
 }
 
 /// The request to the store, and the filters for the answer.
-struct Given {
+struct SubscriptionScan {
     chronicle: Arc<ChronicleDefinition>,
     projection: Vec<usize>,
     /// Position of `_gsn` among the columns.
@@ -227,7 +227,7 @@ struct Given {
     part: Option<(TickRange, usize)>,
 }
 
-impl Given {
+impl SubscriptionScan {
     /// True if all subscribers with the request get the same rows of a batch.
     fn is_plain(&self) -> bool {
         self.condition.is_none() && self.part.is_none()
@@ -314,7 +314,7 @@ async fn given(
     subscribe: &Subscribe,
     types: &[ColumnType],
     values: &[ScalarValue],
-) -> Result<Given> {
+) -> Result<SubscriptionScan> {
     let plan = subscribe.query.plan.clone();
     let plan = match types.is_empty() {
         true => plan,
@@ -371,7 +371,7 @@ async fn given(
         (_, None) => return Err(Error::internal("a subscription has no beginning")),
     };
     let projection = table.request(None, &[], None, 1, 1).projection;
-    Ok(Given { chronicle, projection, gsn_at, from, condition, part: None })
+    Ok(SubscriptionScan { chronicle, projection, gsn_at, from, condition, part: None })
 }
 
 fn has_subquery(expr: &Expr) -> bool {

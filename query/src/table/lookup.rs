@@ -52,10 +52,10 @@ pub struct KeyLookup {
 }
 
 /// The shared result for all partitions; the work goes on after a partition is dropped.
-type Finding = Shared<BoxFuture<'static, Result<Arc<Found>, Arc<DataFusionError>>>>;
+type Finding = Shared<BoxFuture<'static, Result<Arc<NarrowedLeaf>, Arc<DataFusionError>>>>;
 
 /// The leaf, narrowed to the computed values.
-struct Found {
+struct NarrowedLeaf {
     leaf: Arc<dyn ExecutionPlan>,
     _memory: MemoryReservation,
 }
@@ -152,7 +152,7 @@ async fn find(
     leaf: Arc<dyn ExecutionPlan>,
     column: usize,
     memory: MemoryReservation,
-) -> Result<(Found, usize)> {
+) -> Result<(NarrowedLeaf, usize)> {
     let unfit = || to_datafusion(Error::internal("keys are looked up in what has none"));
     let request = request_of(&leaf).ok_or_else(unfit)?;
     let declared = request.chronicle.columns.get(column).ok_or_else(unfit)?;
@@ -183,7 +183,7 @@ async fn find(
         false => concat(&parts)?,
     };
     let leaf = narrowed(&leaf, column, &all).ok_or_else(unfit)?;
-    Ok((Found { leaf, _memory: memory }, all.len()))
+    Ok((NarrowedLeaf { leaf, _memory: memory }, all.len()))
 }
 
 impl DisplayAs for KeyLookup {

@@ -344,7 +344,7 @@ impl ExecutionPlan for ChronicleScan {
         if streams.is_empty() {
             return Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.schema))));
         }
-        Ok(Box::pin(Reading {
+        Ok(Box::pin(PartitionBatches {
             schema: Arc::clone(&self.schema),
             batches: stream::iter(streams).flatten().boxed(),
             left: self.request.limit,
@@ -404,14 +404,14 @@ impl ExecutionPlan for ChronicleScan {
 }
 
 /// The batches of one partition, cut at the limit.
-struct Reading {
+struct PartitionBatches {
     schema: SchemaRef,
     batches: stream::BoxStream<'static, stratalog_model::Result<RecordBatch>>,
     left: Option<usize>,
     metrics: BaselineMetrics,
 }
 
-impl Stream for Reading {
+impl Stream for PartitionBatches {
     type Item = Result<RecordBatch>;
 
     fn poll_next(
@@ -443,7 +443,7 @@ impl Stream for Reading {
     }
 }
 
-impl RecordBatchStream for Reading {
+impl RecordBatchStream for PartitionBatches {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

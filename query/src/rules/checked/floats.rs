@@ -44,7 +44,7 @@ fn of_type<T: ArrowPrimitiveType<Native: Into<f64>>>(
     if values.values().iter().all(is_plain) {
         return Ok(result);
     }
-    let (left, right) = (Operand::<T>::of(left), Operand::<T>::of(right));
+    let (left, right) = (FloatOperand::<T>::of(left), FloatOperand::<T>::of(right));
     let mut has_nan = false;
     for (row, value) in values.iter().enumerate() {
         let (Some(value), Some(left), Some(right)) = (value, left.value(row), right.value(row))
@@ -76,12 +76,12 @@ fn out_of_range(message: &str) -> datafusion::error::DataFusionError {
 }
 
 /// One side of an operation: a value for each row, or a constant for all rows.
-struct Operand<'a, T: ArrowPrimitiveType> {
+struct FloatOperand<'a, T: ArrowPrimitiveType> {
     values: &'a PrimitiveArray<T>,
     is_constant: bool,
 }
 
-impl<'a, T: ArrowPrimitiveType<Native: Into<f64>>> Operand<'a, T> {
+impl<'a, T: ArrowPrimitiveType<Native: Into<f64>>> FloatOperand<'a, T> {
     fn of(datum: &'a dyn Datum) -> Self {
         let (values, is_constant) = datum.get();
         Self { values: values.as_primitive::<T>(), is_constant }

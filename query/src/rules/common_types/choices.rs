@@ -17,7 +17,7 @@ use stratalog_functions::{
 use stratalog_model::{ColumnType, Error};
 
 use super::{
-    Given, common_type, in_type,
+    ValueType, common_type, in_type,
     typed::{is_typed_twice, typed},
 };
 use crate::{
@@ -67,8 +67,8 @@ impl FunctionRewrite for CommonTypes {
                     return Ok(Transformed::no(Expr::ScalarFunction(call)));
                 };
                 call.func = inner;
-                let given: Vec<Given> =
-                    call.args.iter().map(|argument| Given::of(argument, schema)).collect();
+                let given: Vec<ValueType> =
+                    call.args.iter().map(|argument| ValueType::of(argument, schema)).collect();
                 let wanted = common_type(&call.name().to_uppercase(), &given)?;
                 if call.name() == "nullif"
                     && let Some(first) = type_of_nullif(&given)
@@ -109,8 +109,8 @@ impl FunctionRewrite for CommonTypes {
             }
             Expr::ScalarSubquery(subquery) => {
                 let subquery = Expr::ScalarSubquery(subquery);
-                let wanted = match Given::of(&subquery, schema) {
-                    Given::Typed(wanted, _) => wanted,
+                let wanted = match ValueType::of(&subquery, schema) {
+                    ValueType::Typed(wanted, _) => wanted,
                     _ => return Ok(Transformed::no(subquery)),
                 };
                 // The value of a subquery lacks the jsonb metadata of its text.
@@ -122,7 +122,7 @@ impl FunctionRewrite for CommonTypes {
                 let [value, offset, default] = call.params.args.as_slice() else {
                     return Ok(Transformed::no(Expr::WindowFunction(call)));
                 };
-                let given = [Given::of(value, schema), Given::of(default, schema)];
+                let given = [ValueType::of(value, schema), ValueType::of(default, schema)];
                 let Some(wanted) = common_type(&call.fun.name().to_uppercase(), &given)? else {
                     return Ok(Transformed::no(Expr::WindowFunction(call)));
                 };
@@ -152,8 +152,8 @@ impl FunctionRewrite for CommonTypes {
                 // PostgreSQL looks at ELSE first.
                 let mut results: Vec<&mut Box<Expr>> = case.else_expr.iter_mut().collect();
                 results.extend(case.when_then_expr.iter_mut().map(|(_, then)| then));
-                let given: Vec<Given> =
-                    results.iter().map(|result| Given::of(result, schema)).collect();
+                let given: Vec<ValueType> =
+                    results.iter().map(|result| ValueType::of(result, schema)).collect();
                 let wanted = common_type("CASE", &given)?;
                 if let Some(wanted) = &wanted {
                     for (result, given) in results.into_iter().zip(&given) {
@@ -173,16 +173,19 @@ impl FunctionRewrite for CommonTypes {
 }
 
 /// Whether `nullif` compares a real with a value of another type, in double precision.
-fn compares_real(first: &ColumnType, given: &[Given]) -> bool {
-    let is_other = |given: &Given| matches!(given, Given::Typed(of, _) if *of != ColumnType::Real);
+fn compares_real(first: &ColumnType, given: &[ValueType]) -> bool {
+    let is_other =
+        |given: &ValueType| matches!(given, ValueType::Typed(of, _) if *of != ColumnType::Real);
     *first == ColumnType::Real && given.iter().any(is_other)
 }
 
 /// The type of `nullif`, if PostgreSQL compares both values in their own types: usually the type of
 /// the first value. `None` if PostgreSQL casts both values to their common type.
-fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
+fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
     use ColumnType as T;
-    let [Given::Typed(first, true), Given::Typed(second, true)] = given else { return None };
+    let [ValueType::Typed(first, true), ValueType::Typed(second, true)] = given else {
+        return None;
+    };
     let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
     let is_floating = |known: &T| matches!(known, T::Real | T::Double);
     let is_time =
@@ -217,7 +220,7 @@ impl ScalarLayer for Unified {
     }
 
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given = Given::of_arguments(&arguments);
+        let given = ValueType::of_arguments(&arguments);
         let common = common_type(&inner.name().to_uppercase(), &given)?;
         let wanted = match inner.name() {
             "nullif" => type_of_nullif(&given).or(common),

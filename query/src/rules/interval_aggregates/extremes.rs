@@ -16,7 +16,7 @@ use super::{super::lengths, null, totals::only};
 /// A queue of candidates: no later interval beats a candidate, and no candidate has left the
 /// window. Among intervals of equal length the last wins, like in PostgreSQL.
 #[derive(Debug)]
-pub(super) struct Extreme {
+pub(super) struct IntervalExtreme {
     largest: bool,
     /// The number of the interval, and the interval.
     candidates: VecDeque<(u64, IntervalMonthDayNano)>,
@@ -26,7 +26,7 @@ pub(super) struct Extreme {
     moves: bool,
 }
 
-impl Extreme {
+impl IntervalExtreme {
     pub(super) fn new(largest: bool) -> Self {
         Self { largest, candidates: VecDeque::new(), added: 0, dropped: 0, moves: false }
     }
@@ -65,7 +65,7 @@ impl Extreme {
     }
 }
 
-impl Accumulator for Extreme {
+impl Accumulator for IntervalExtreme {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(only(arrays)?)
     }

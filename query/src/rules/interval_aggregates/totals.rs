@@ -30,14 +30,14 @@ pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct IntervalSum {
     months: i128,
     days: i128,
     nanoseconds: i128,
     rows: i128,
 }
 
-impl Sum {
+impl IntervalSum {
     fn add(&mut self, interval: IntervalMonthDayNano, times: i128) {
         self.months += times * i128::from(interval.months);
         self.days += times * i128::from(interval.days);
@@ -73,14 +73,14 @@ impl Sum {
 
 /// The sum of all intervals of a group.
 #[derive(Debug)]
-pub(super) struct Total {
+pub(super) struct IntervalTotal {
     averages: bool,
-    sum: Sum,
+    sum: IntervalSum,
 }
 
-impl Total {
+impl IntervalTotal {
     pub(super) fn new(averages: bool) -> Self {
-        Self { averages, sum: Sum::default() }
+        Self { averages, sum: IntervalSum::default() }
     }
 
     fn add(&mut self, arrays: &[ArrayRef], times: i128) -> Result<()> {
@@ -92,7 +92,7 @@ impl Total {
     }
 }
 
-impl Accumulator for Total {
+impl Accumulator for IntervalTotal {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(arrays, 1)
     }
@@ -106,7 +106,7 @@ impl Accumulator for Total {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let Sum { months, days, nanoseconds, rows } = self.sum;
+        let IntervalSum { months, days, nanoseconds, rows } = self.sum;
         Ok([months, days, nanoseconds, rows]
             .map(|part| ScalarValue::Decimal128(Some(part), 38, 0))
             .to_vec())
@@ -136,12 +136,12 @@ impl Accumulator for Total {
 
 /// The intervals of different lengths in a group: the first interval of each length.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(super) struct DistinctIntervalSum {
     averages: bool,
     intervals: HashMap<i128, IntervalMonthDayNano, ahash::RandomState>,
 }
 
-impl Distinct {
+impl DistinctIntervalSum {
     pub(super) fn new(averages: bool) -> Self {
         Self { averages, intervals: HashMap::default() }
     }
@@ -156,7 +156,7 @@ impl Distinct {
     }
 }
 
-impl Accumulator for Distinct {
+impl Accumulator for DistinctIntervalSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(only(arrays)?)
     }
@@ -178,7 +178,7 @@ impl Accumulator for Distinct {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut sum = Sum::default();
+        let mut sum = IntervalSum::default();
         for interval in self.intervals.values() {
             sum.add(*interval, 1);
         }

@@ -16,7 +16,7 @@ use crate::errors::to_datafusion;
 
 /// The aggregate function of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::rules) enum Kind {
+pub(in crate::rules) enum FloatAggregate {
     Sum,
     Average,
     /// The variance, or its root, of all values or of a sample.
@@ -26,7 +26,7 @@ pub(in crate::rules) enum Kind {
     },
 }
 
-impl Kind {
+impl FloatAggregate {
     /// The kind of the function `name`; `None` for other functions.
     pub(in crate::rules) fn of(name: &str) -> Option<Self> {
         Some(match name {
@@ -44,13 +44,13 @@ impl Kind {
 /// Statistics of some values: their number, their sum, and the sum of the squares of their
 /// distances from the average.
 #[derive(Debug, Default, Clone, Copy)]
-pub(in crate::rules) struct Part {
+pub(in crate::rules) struct FloatMoments {
     pub(in crate::rules) count: f64,
     pub(in crate::rules) sum: f64,
     pub(in crate::rules) squares: f64,
 }
 
-impl Part {
+impl FloatMoments {
     /// Adds a value, by the method of Youngs and Cramer.
     pub(in crate::rules) fn and(self, value: f64) -> Self {
         if self.count == 0.0 {
@@ -79,12 +79,12 @@ impl Part {
     }
 
     /// The result; `None` is NULL.
-    pub(in crate::rules) fn result(self, kind: Kind) -> Option<f64> {
+    pub(in crate::rules) fn result(self, kind: FloatAggregate) -> Option<f64> {
         match kind {
             _ if self.count == 0.0 => None,
-            Kind::Sum => Some(self.sum),
-            Kind::Average => Some(self.sum / self.count),
-            Kind::Spread { root, sample } => {
+            FloatAggregate::Sum => Some(self.sum),
+            FloatAggregate::Average => Some(self.sum / self.count),
+            FloatAggregate::Spread { root, sample } => {
                 let count = if sample { self.count - 1.0 } else { self.count };
                 let variance = (count > 0.0).then(|| self.squares / count);
                 if root { variance.map(f64::sqrt) } else { variance }
@@ -95,39 +95,43 @@ impl Part {
 
 /// Adds values up.
 #[derive(Debug)]
-struct Values;
+struct FloatFold;
 
-impl Fold for Values {
+impl Fold for FloatFold {
     type Row = f64;
-    type Part = Part;
+    type Part = FloatMoments;
 
     const NARROW: usize = 128;
 
-    fn and<'a>(&self, part: &Part, values: impl Iterator<Item = &'a f64>) -> Result<Part> {
+    fn and<'a>(
+        &self,
+        part: &FloatMoments,
+        values: impl Iterator<Item = &'a f64>,
+    ) -> Result<FloatMoments> {
         Ok(values.fold(*part, |part, value| part.and(*value)))
     }
 
-    fn before(&self, value: &f64, part: &Part) -> Result<Part> {
-        Ok(Part::default().and(*value).with(*part))
+    fn before(&self, value: &f64, part: &FloatMoments) -> Result<FloatMoments> {
+        Ok(FloatMoments::default().and(*value).with(*part))
     }
 }
 
 /// The non-NULL values of the window.
 #[derive(Debug)]
 pub(super) struct Floats {
-    kind: Kind,
+    kind: FloatAggregate,
     result: DataType,
-    frame: Frame<Values>,
+    frame: Frame<FloatFold>,
 }
 
 impl Floats {
-    pub(super) fn new(kind: Kind, result: DataType) -> Self {
-        Self { kind, result, frame: Frame::new(Values) }
+    pub(super) fn new(kind: FloatAggregate, result: DataType) -> Self {
+        Self { kind, result, frame: Frame::new(FloatFold) }
     }
 
-    fn part(&mut self) -> Result<Part> {
+    fn part(&mut self) -> Result<FloatMoments> {
         if let Some(values) = self.frame.narrow() {
-            return Values.and(&Part::default(), values.iter());
+            return FloatFold.and(&FloatMoments::default(), values.iter());
         }
         let (oldest, newest) = self.frame.parts()?;
         Ok(oldest.map_or(*newest, |oldest| oldest.with(*newest)))

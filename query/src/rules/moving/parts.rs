@@ -43,9 +43,9 @@ impl Fold for Maker {
 
 /// The rows of the window.
 #[derive(Debug)]
-pub(super) struct Parts(Frame<Maker>);
+pub(super) struct PartialResults(Frame<Maker>);
 
-impl Parts {
+impl PartialResults {
     pub(super) fn new(maker: Maker) -> Result<Self> {
         // Report an unsupported aggregate at once.
         maker.make()?;
@@ -61,7 +61,7 @@ fn merge(accumulator: &mut dyn Accumulator, part: &[ScalarValue]) -> Result<()> 
     if part.is_empty() { Ok(()) } else { accumulator.merge_batch(&arrays(part)?) }
 }
 
-impl Accumulator for Parts {
+impl Accumulator for PartialResults {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for row in 0..values.first().map_or(0, |array| array.len()) {
             let row = values.iter().map(|array| ScalarValue::try_from_array(array, row));

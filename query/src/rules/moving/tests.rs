@@ -11,7 +11,7 @@ fn frames_are_aggregated_as_if_alone() {
         _ => Some(((at * 7_919) % 1_000) as f64),
     };
     let widths = [1_usize, 3, 200, 500, 40, 0, 900, 128, 129, 1_000];
-    let mut floats = floats::Floats::new(floats::Kind::Sum, DataType::Float64);
+    let mut floats = floats::Floats::new(floats::FloatAggregate::Sum, DataType::Float64);
     let (mut start, mut end) = (0, 0);
     for at in 0..3_000_usize {
         let width = widths.get(at / 300).copied().unwrap_or(0);

@@ -23,7 +23,7 @@ use super::Guard;
 
 /// The operators around a list.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ListContext {
     /// Only AND, OR and NOT of a filter's condition surround the list.
     filters: bool,
     /// Only AND surrounds the list.
@@ -36,7 +36,7 @@ struct Place {
 struct Member {
     of: Expr,
     columns: HashSet<Column>,
-    place: Place,
+    place: ListContext,
     has_constants: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn kept_apart(
     is_filter: bool,
     guard: &Guard,
 ) -> Result<Transformed<Expr>> {
-    let place = Place { filters: is_filter, is_conjunct: is_filter, negated: false };
+    let place = ListContext { filters: is_filter, is_conjunct: is_filter, negated: false };
     let mut members: Vec<Member> = Vec::new();
     collect(&expr, place, guard, &mut members)?;
     let unsafe_to_merge: Vec<bool> =
@@ -74,7 +74,7 @@ fn must_stay(member: &Member, members: &[Member], schema: &DFSchema) -> bool {
     if !member.has_constants || member.of.is_volatile() {
         return true;
     }
-    let Place { filters, is_conjunct, negated } = member.place;
+    let ListContext { filters, is_conjunct, negated } = member.place;
     let several_negated = of_same().filter(|other| other.place.negated).count() > 1;
     member.of.nullable(schema).unwrap_or(true)
         && (!filters || negated && !is_conjunct && several_negated)
@@ -144,24 +144,29 @@ fn alternatives(expr: &Expr, negated: bool) -> Option<(&Expr, bool)> {
 }
 
 /// The place of the parts of an expression.
-fn place_within(expr: &Expr, place: Place) -> Place {
+fn place_within(expr: &Expr, place: ListContext) -> ListContext {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) if !place.negated => place,
         Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) => {
-            Place { is_conjunct: false, ..place }
+            ListContext { is_conjunct: false, ..place }
         }
-        Expr::Not(_) => Place { is_conjunct: false, negated: !place.negated, ..place },
-        _ => Place { filters: false, is_conjunct: false, negated: false },
+        Expr::Not(_) => ListContext { is_conjunct: false, negated: !place.negated, ..place },
+        _ => ListContext { filters: false, is_conjunct: false, negated: false },
     }
 }
 
-fn collect(expr: &Expr, place: Place, guard: &Guard, members: &mut Vec<Member>) -> Result<()> {
+fn collect(
+    expr: &Expr,
+    place: ListContext,
+    guard: &Guard,
+    members: &mut Vec<Member>,
+) -> Result<()> {
     if guard.is_kept(expr) {
         return Ok(());
     }
     if let Some((of, has_constants)) = list_of(expr) {
         let negated = place.negated != matches!(expr, Expr::InList(list) if list.negated);
-        let place = Place { negated, ..place };
+        let place = ListContext { negated, ..place };
         let columns = of.column_refs().into_iter().cloned().collect();
         members.push(Member { of: of.clone(), columns, place, has_constants });
         return Ok(());

@@ -12,20 +12,20 @@ use datafusion::{
 };
 
 use super::{
-    Shown,
+    SumType,
     single::{integers, only},
 };
 
 /// The number of occurrences of each value, and the sum of the distinct values.
 #[derive(Debug)]
-pub(super) struct Distinct {
-    shown: Shown,
+pub(super) struct DistinctIntegerSum {
+    shown: SumType,
     counts: HashMap<i64, u64, ahash::RandomState>,
     sum: i128,
 }
 
-impl Distinct {
-    pub(super) fn new(shown: Shown) -> Self {
+impl DistinctIntegerSum {
+    pub(super) fn new(shown: SumType) -> Self {
         Self { shown, counts: HashMap::default(), sum: 0 }
     }
 
@@ -40,7 +40,7 @@ impl Distinct {
     }
 }
 
-impl Accumulator for Distinct {
+impl Accumulator for DistinctIntegerSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(&integers(arrays)?);
         Ok(())

@@ -13,14 +13,14 @@ use datafusion::{
 };
 
 use super::{
-    Shown,
+    SumType,
     single::{integers, only},
 };
 
 /// A sum for each group; `seen` marks the groups with values.
 #[derive(Debug)]
-pub(super) struct Sums {
-    shown: Shown,
+pub(super) struct IntegerSumGroups {
+    shown: SumType,
     sums: Vec<i128>,
     seen: Vec<bool>,
 }
@@ -30,8 +30,8 @@ pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-impl Sums {
-    pub(super) fn new(shown: Shown) -> Self {
+impl IntegerSumGroups {
+    pub(super) fn new(shown: SumType) -> Self {
         Self { shown, sums: Vec::new(), seen: Vec::new() }
     }
 
@@ -54,7 +54,7 @@ impl Sums {
     }
 }
 
-impl GroupsAccumulator for Sums {
+impl GroupsAccumulator for IntegerSumGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

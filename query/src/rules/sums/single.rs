@@ -11,19 +11,19 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
-use super::Shown;
+use super::SumType;
 use crate::errors::to_datafusion;
 
 /// Sum and number of the non-NULL rows.
 #[derive(Debug)]
-pub(super) struct Single {
-    shown: Shown,
+pub(super) struct IntegerSum {
+    shown: SumType,
     sum: i128,
     rows: u64,
 }
 
-impl Single {
-    pub(super) fn new(shown: Shown) -> Self {
+impl IntegerSum {
+    pub(super) fn new(shown: SumType) -> Self {
         Self { shown, sum: 0, rows: 0 }
     }
 }
@@ -49,7 +49,7 @@ fn total(arrays: &[ArrayRef]) -> Result<(i128, u64)> {
     Ok((sum, rows as u64))
 }
 
-impl Accumulator for Single {
+impl Accumulator for IntegerSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let (sum, rows) = total(arrays)?;
         self.sum += sum;

@@ -17,7 +17,7 @@ use super::{
     asked::Asked,
     is_subquery_in, joined, named_of,
     outside::Outside,
-    plain::{self, Place},
+    plain::{self, SubqueryPlace},
 };
 
 /// The input of a node, with the answers of subqueries beside its rows.
@@ -37,7 +37,7 @@ impl<'a> Beside<'a> {
         &mut self,
         exprs: Vec<Expr>,
         names: &NamePreserver,
-        place: Place,
+        place: SubqueryPlace,
     ) -> Result<Vec<Expr>> {
         exprs
             .into_iter()
@@ -51,16 +51,18 @@ impl<'a> Beside<'a> {
     /// Rewrites one condition of a conjunction.
     pub fn condition(&mut self, condition: Expr) -> Result<Expr> {
         let place = match &condition {
-            Expr::Exists(_) | Expr::InSubquery(_) => Place::Condition,
-            Expr::Not(inner) if matches!(inner.as_ref(), Expr::Exists(_)) => Place::Condition,
-            _ => Place::Filter,
+            Expr::Exists(_) | Expr::InSubquery(_) => SubqueryPlace::Condition,
+            Expr::Not(inner) if matches!(inner.as_ref(), Expr::Exists(_)) => {
+                SubqueryPlace::Condition
+            }
+            _ => SubqueryPlace::Filter,
         };
         self.one(condition, place)
     }
 
     /// Replaces the subqueries in an expression, except subqueries that DataFusion turns into
     /// joins.
-    pub fn one(&mut self, expr: Expr, place: Place) -> Result<Expr> {
+    pub fn one(&mut self, expr: Expr, place: SubqueryPlace) -> Result<Expr> {
         if !is_subquery_in(&expr)? {
             return Ok(expr);
         }

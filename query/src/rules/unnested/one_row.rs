@@ -19,7 +19,7 @@ use crate::errors::to_datafusion;
 
 /// `value`, with an error if `rows`, a count in `bigint`, exceeds 1.
 pub fn one_row(value: Expr, rows: Expr) -> Expr {
-    let function = Arc::new(ScalarUDF::from(OneRow(Signature::any(2, Volatility::Immutable))));
+    let function = Arc::new(ScalarUDF::from(SingleRow(Signature::any(2, Volatility::Immutable))));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![value, rows]))
 }
 
@@ -32,9 +32,9 @@ pub fn too_many() -> Error {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OneRow(Signature);
+struct SingleRow(Signature);
 
-impl ScalarUDFImpl for OneRow {
+impl ScalarUDFImpl for SingleRow {
     fn name(&self) -> &str {
         "one_row"
     }

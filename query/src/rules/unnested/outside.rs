@@ -31,17 +31,17 @@ pub struct Outside<'a> {
     unnest: &'a Unnest,
     /// A plan with the key columns only.
     rows: Arc<LogicalPlan>,
-    keys: Vec<Key>,
+    keys: Vec<OuterKey>,
 }
 
-struct Key {
+struct OuterKey {
     /// The column outside.
     column: Column,
     /// The name in the subquery.
     name: String,
 }
 
-impl Key {
+impl OuterKey {
     fn here(&self) -> Expr {
         named(&self.name)
     }
@@ -76,10 +76,10 @@ impl<'a> Outside<'a> {
             )));
         }
         let number = unnest.number();
-        let keys: Vec<Key> = columns
+        let keys: Vec<OuterKey> = columns
             .into_iter()
             .enumerate()
-            .map(|(at, column)| Key { column, name: format!("{KEY}{number}_{at}") })
+            .map(|(at, column)| OuterKey { column, name: format!("{KEY}{number}_{at}") })
             .collect();
         let columns =
             keys.iter().map(|key| Expr::Column(key.column.clone()).alias(key.name.clone()));
@@ -90,7 +90,7 @@ impl<'a> Outside<'a> {
     }
 
     fn here(&self) -> Vec<Expr> {
-        self.keys.iter().map(Key::here).collect()
+        self.keys.iter().map(OuterKey::here).collect()
     }
 
     /// Conditions that match the rows outside with the rows of their keys.
@@ -403,7 +403,7 @@ impl<'a> Outside<'a> {
             join.null_aware,
         )?;
         let joined = LogicalPlan::Join(joined);
-        let both = |at: usize, key: &Key| {
+        let both = |at: usize, key: &OuterKey| {
             let other = named(&renamed(number, at));
             let schema = joined.schema();
             Ok(match (schema.has_column_with_unqualified_name(&key.name), on_left && on_right) {
@@ -419,7 +419,7 @@ impl<'a> Outside<'a> {
         let keys = self.keys.iter().enumerate().map(|(at, key)| both(at, key));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let others = joined.schema().columns().into_iter().filter(|column| {
-            let is_key = |(at, key): (usize, &Key)| {
+            let is_key = |(at, key): (usize, &OuterKey)| {
                 column.name == key.name || column.name == renamed(number, at)
             };
             column.relation.is_some() || !self.keys.iter().enumerate().any(is_key)

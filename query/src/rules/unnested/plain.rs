@@ -15,7 +15,7 @@ use super::is_subquery_in;
 
 /// The place of a subquery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SubqueryPlace {
     /// A whole condition of WHERE.
     Condition,
     /// Part of a condition of WHERE.
@@ -31,15 +31,18 @@ pub enum Place {
 ///
 /// # Errors
 /// Only errors of the plan traversal.
-pub fn is_plain(subquery: &Expr, place: Place, schema: &DFSchema) -> Result<bool> {
+pub fn is_plain(subquery: &Expr, place: SubqueryPlace, schema: &DFSchema) -> Result<bool> {
     Ok(match subquery {
         Expr::Exists(Exists { subquery, .. }) => {
             let rows = &subquery.subquery;
-            place != Place::Elsewhere && (!is_asking(rows) || is_filtered(rows, schema)?)
+            place != SubqueryPlace::Elsewhere && (!is_asking(rows) || is_filtered(rows, schema)?)
         }
         Expr::InSubquery(membership) => is_plain_membership(membership, place, schema)?,
         Expr::ScalarSubquery(Subquery { subquery, .. }) => {
-            let joined = matches!(place, Place::Condition | Place::Filter | Place::Projection);
+            let joined = matches!(
+                place,
+                SubqueryPlace::Condition | SubqueryPlace::Filter | SubqueryPlace::Projection
+            );
             match is_asking(subquery) {
                 true => joined && is_total(subquery, schema)?,
                 // DataFusion assumes that a column without NULLs always has a value, even if the
@@ -54,7 +57,11 @@ pub fn is_plain(subquery: &Expr, place: Place, schema: &DFSchema) -> Result<bool
     })
 }
 
-fn is_plain_membership(membership: &InSubquery, place: Place, schema: &DFSchema) -> Result<bool> {
+fn is_plain_membership(
+    membership: &InSubquery,
+    place: SubqueryPlace,
+    schema: &DFSchema,
+) -> Result<bool> {
     // A constant cannot be the key of a join.
     if membership.expr.column_refs().is_empty() {
         return Ok(false);
@@ -62,8 +69,8 @@ fn is_plain_membership(membership: &InSubquery, place: Place, schema: &DFSchema)
     let rows = &membership.subquery.subquery;
     let asking = is_asking(rows);
     Ok(match place {
-        Place::Condition if membership.negated => !asking,
-        Place::Elsewhere => false,
+        SubqueryPlace::Condition if membership.negated => !asking,
+        SubqueryPlace::Elsewhere => false,
         _ => !asking || is_filtered(rows, schema)?,
     })
 }

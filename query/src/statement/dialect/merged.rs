@@ -87,16 +87,16 @@ pub fn shows_all(statement: &Statement) -> bool {
 }
 
 /// The constraint of a join, if the kind of join allows merged columns.
-pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)> {
+pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, MergedSide)> {
     let found = match operator {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
         | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint) => (constraint, Side::Left),
+        | JoinOperator::LeftOuter(constraint) => (constraint, MergedSide::Left),
         JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-            (constraint, Side::Right)
+            (constraint, MergedSide::Right)
         }
-        JoinOperator::FullOuter(constraint) => (constraint, Side::Either),
+        JoinOperator::FullOuter(constraint) => (constraint, MergedSide::Either),
         _ => return None,
     };
     Some(found)
@@ -104,7 +104,7 @@ pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstr
 
 /// The side of the join with the value of a merged column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum MergedSide {
     Left,
     Right,
     Either,
@@ -152,7 +152,7 @@ impl Change for NestedAliases {
 }
 
 /// The CTEs of one query, and the number of visited CTEs.
-struct Frame {
+struct WithScope {
     with: Option<With>,
     visited: usize,
 }
@@ -160,7 +160,7 @@ struct Frame {
 /// Finds the first select to rewrite. With the columns of the select's tables, rewrites the select.
 struct Finder {
     which: Which,
-    frames: Vec<Frame>,
+    frames: Vec<WithScope>,
     found: Option<(Option<With>, Vec<TableFactor>)>,
     columns: Option<Vec<Option<Columns>>>,
     written: Result<()>,
@@ -174,7 +174,7 @@ impl Finder {
 
 impl Change for Finder {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.frames.push(Frame { with: query.with.clone(), visited: 0 });
+        self.frames.push(WithScope { with: query.with.clone(), visited: 0 });
         ControlFlow::Continue(())
     }
 

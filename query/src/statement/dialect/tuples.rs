@@ -79,7 +79,7 @@ pub fn with_subquery(expr: &mut Expr) -> Result<()> {
         (Expr::Subquery(query), row @ Expr::Tuple(_)) => (row, mirrored(op), query),
         _ => return Ok(()),
     };
-    if let Some(Compared { columns, test }) = compared_rows(row, &op, query)? {
+    if let Some(RowComparison { columns, test }) = compared_rows(row, &op, query)? {
         *expr = Expr::Subquery(over(query, &columns, test, None));
     }
     Ok(())
@@ -170,12 +170,16 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
 
 /// The comparison of a row with a row of a subquery; `columns` are the names of the subquery's
 /// columns.
-struct Compared {
+struct RowComparison {
     columns: Vec<String>,
     test: Expr,
 }
 
-fn compared_rows(left: &Expr, op: &BinaryOperator, subquery: &Query) -> Result<Option<Compared>> {
+fn compared_rows(
+    left: &Expr,
+    op: &BinaryOperator,
+    subquery: &Query,
+) -> Result<Option<RowComparison>> {
     let Some(left) = tuple(left) else { return Ok(None) };
     if let Some(columns) = columns_of(subquery)
         && columns != left.len()
@@ -187,7 +191,7 @@ fn compared_rows(left: &Expr, op: &BinaryOperator, subquery: &Query) -> Result<O
     let columns: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
     let named = |name: &String| Expr::Identifier(Ident::with_quote('"', name.as_str()));
     let right: Vec<Expr> = columns.iter().map(named).collect();
-    Ok(compare_rows(&left, op, &right).map(|test| Compared { columns, test }))
+    Ok(compare_rows(&left, op, &right).map(|test| RowComparison { columns, test }))
 }
 
 /// `SELECT value FROM (query) AS "$set" (columns) WHERE test`

@@ -19,7 +19,7 @@ const ROWS_MAX: usize = 8_192;
 
 /// The rows of VALUES; DEFAULT VALUES is one row without cells.
 #[derive(Debug)]
-pub struct Values {
+pub struct ValuesClause {
     rows: Vec<Vec<Cell>>,
     /// The plan of all expressions, row by row; `None` without expressions, and for too many
     /// expressions.
@@ -27,7 +27,7 @@ pub struct Values {
     guesses: Vec<usize>,
 }
 
-impl Values {
+impl ValuesClause {
     /// Plans rows, and determines the types of parameters within expressions, for example `$1 * 2`,
     /// from the plan.
     ///

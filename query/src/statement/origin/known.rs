@@ -9,12 +9,12 @@ use datafusion::{
 use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
 use stratalog_pg_catalog::stands_for;
 
-use super::source::{Source, source, unaliased};
+use super::source::{ColumnSource, source, unaliased};
 use crate::rules::cases;
 
 /// The known facts about a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum OriginType {
     /// NULL, or a quoted constant: takes the type of the other value.
     Unknown,
     /// PostgreSQL's own type with the given name.
@@ -34,85 +34,86 @@ pub fn fits(name: &str, field: &Field) -> bool {
 }
 
 /// The known facts about the type of a column of a plan.
-pub fn of_column(plan: &LogicalPlan, at: usize) -> Known {
+pub fn of_column(plan: &LogicalPlan, at: usize) -> OriginType {
     match source(plan, at) {
-        Some((Source::Table(scan), at)) => {
-            scan.projected_schema.fields().get(at).map_or(Known::Plain, |field| named(field))
+        Some((ColumnSource::Table(scan), at)) => {
+            scan.projected_schema.fields().get(at).map_or(OriginType::Plain, |field| named(field))
         }
-        Some((Source::Mixed(inputs), at)) => {
-            inputs.into_iter().map(|input| of_column(input, at)).fold(Known::Unknown, both)
+        Some((ColumnSource::Mixed(inputs), at)) => {
+            inputs.into_iter().map(|input| of_column(input, at)).fold(OriginType::Unknown, both)
         }
-        Some((Source::Element(input), at)) => element_of(of_column(input, at)),
-        Some((Source::Computed(input, expression), _)) => of_expression(input, expression),
-        None => plan.schema().fields().get(at).map_or(Known::Plain, |field| named(field)),
+        Some((ColumnSource::Element(input), at)) => element_of(of_column(input, at)),
+        Some((ColumnSource::Computed(input, expression), _)) => of_expression(input, expression),
+        None => plan.schema().fields().get(at).map_or(OriginType::Plain, |field| named(field)),
     }
 }
 
-fn named(field: &Field) -> Known {
+fn named(field: &Field) -> OriginType {
     match field.metadata().get(PG_TYPE_METADATA) {
-        Some(name) => Known::Named(name.clone()),
-        None => Known::Plain,
+        Some(name) => OriginType::Named(name.clone()),
+        None => OriginType::Plain,
     }
 }
 
 /// The common type of two alternative values, for example of the branches of a CASE.
-fn both(left: Known, right: Known) -> Known {
+fn both(left: OriginType, right: OriginType) -> OriginType {
     match (left, right) {
-        (Known::Unknown, other) | (other, Known::Unknown) => other,
+        (OriginType::Unknown, other) | (other, OriginType::Unknown) => other,
         (left, right) if left == right => left,
         // Among numbers, PostgreSQL prefers an oid.
-        (Known::Named(name), Known::Plain) | (Known::Plain, Known::Named(name))
+        (OriginType::Named(name), OriginType::Plain)
+        | (OriginType::Plain, OriginType::Named(name))
             if name == "oid" =>
         {
-            Known::Named(name)
+            OriginType::Named(name)
         }
-        _ => Known::Plain,
+        _ => OriginType::Plain,
     }
 }
 
-fn all<'a>(input: &LogicalPlan, values: impl IntoIterator<Item = &'a Expr>) -> Known {
-    values.into_iter().map(|value| of_expression(input, value)).fold(Known::Unknown, both)
+fn all<'a>(input: &LogicalPlan, values: impl IntoIterator<Item = &'a Expr>) -> OriginType {
+    values.into_iter().map(|value| of_expression(input, value)).fold(OriginType::Unknown, both)
 }
 
-fn element_of(known: Known) -> Known {
+fn element_of(known: OriginType) -> OriginType {
     match known {
-        Known::Named(name) if name == "oidvector" => Known::Named("oid".to_string()),
-        Known::Named(name) => match name.strip_suffix("[]") {
-            Some(element) => Known::Named(element.to_string()),
-            None => Known::Plain,
+        OriginType::Named(name) if name == "oidvector" => OriginType::Named("oid".to_string()),
+        OriginType::Named(name) => match name.strip_suffix("[]") {
+            Some(element) => OriginType::Named(element.to_string()),
+            None => OriginType::Plain,
         },
         other => other,
     }
 }
 
-fn array_of(known: Known) -> Known {
+fn array_of(known: OriginType) -> OriginType {
     match known {
-        Known::Named(name) if !name.ends_with("[]") => Known::Named(format!("{name}[]")),
-        _ => Known::Plain,
+        OriginType::Named(name) if !name.ends_with("[]") => OriginType::Named(format!("{name}[]")),
+        _ => OriginType::Plain,
     }
 }
 
-fn of_expression(input: &LogicalPlan, expression: &Expr) -> Known {
+fn of_expression(input: &LogicalPlan, expression: &Expr) -> OriginType {
     match unaliased(expression) {
         Expr::Column(column) => match input.schema().index_of_column(column) {
             Ok(at) => of_column(input, at),
-            Err(_) => Known::Plain,
+            Err(_) => OriginType::Plain,
         },
         Expr::OuterReferenceColumn(field, _) => named(field),
         Expr::Literal(value, metadata) => {
             let known =
                 metadata.as_ref().and_then(|metadata| metadata.inner().get(PG_TYPE_METADATA));
             match known {
-                Some(name) => Known::Named(name.clone()),
-                None if value.is_null() || is_text(value) => Known::Unknown,
-                None => Known::Plain,
+                Some(name) => OriginType::Named(name.clone()),
+                None if value.is_null() || is_text(value) => OriginType::Unknown,
+                None => OriginType::Plain,
             }
         }
         Expr::Cast(cast) => match named(&cast.field) {
-            Known::Plain if cast.field.name().is_empty() => {
+            OriginType::Plain if cast.field.name().is_empty() => {
                 // A cast that the planner added to unify types.
                 match of_expression(input, &cast.expr) {
-                    Known::Named(name) if !fits(&name, &cast.field) => Known::Plain,
+                    OriginType::Named(name) if !fits(&name, &cast.field) => OriginType::Plain,
                     known => known,
                 }
             }
@@ -132,9 +133,9 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> Known {
                 let branches = parts.choices.iter().map(|[_, then]| then);
                 all(input, branches.chain([parts.otherwise]))
             }
-            _ => {
-                expression.to_field(input.schema()).map_or(Known::Plain, |(_, field)| named(&field))
-            }
+            _ => expression
+                .to_field(input.schema())
+                .map_or(OriginType::Plain, |(_, field)| named(&field)),
         },
         Expr::AggregateFunction(aggregate) => {
             of_aggregate(aggregate.func.name(), all(input, aggregate.params.args.first()))
@@ -143,19 +144,19 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> Known {
             "lag" | "lead" => all(input, window.params.args.first()),
             name => of_aggregate(name, all(input, window.params.args.first())),
         },
-        _ => Known::Plain,
+        _ => OriginType::Plain,
     }
 }
 
 /// The type of an aggregate over values of a type.
-fn of_aggregate(name: &str, value: Known) -> Known {
+fn of_aggregate(name: &str, value: OriginType) -> OriginType {
     match (name, value) {
         ("array_agg", value) => array_of(value),
         ("first_value" | "last_value" | "nth_value" | "any_value" | "mode", value) => value,
-        ("min" | "max", Known::Named(name)) if matches!(name.as_str(), "oid" | "inet") => {
-            Known::Named(name)
+        ("min" | "max", OriginType::Named(name)) if matches!(name.as_str(), "oid" | "inet") => {
+            OriginType::Named(name)
         }
-        _ => Known::Plain,
+        _ => OriginType::Plain,
     }
 }
 

@@ -24,7 +24,7 @@ use super::arrays::input_schema;
 use crate::{
     errors::from_datafusion,
     rules::common_types::{
-        Given, columns_of, common_type, gives_an_argument, is_set_operation, sides, unaliased,
+        ValueType, columns_of, common_type, gives_an_argument, is_set_operation, sides, unaliased,
     },
     rules::{calls::wanted_types, cases, written_arrays},
 };
@@ -35,13 +35,13 @@ const CANDIDATES: [ColumnType; 4] =
 
 /// The types of parameters, by name.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ParameterTypes {
     types: HashMap<String, ColumnType>,
     /// Arguments of functions with several possible types.
     guesses: HashSet<String>,
 }
 
-impl Found {
+impl ParameterTypes {
     /// The type of a parameter.
     pub fn get(&self, name: &str) -> Option<&ColumnType> {
         self.types.get(name)
@@ -71,8 +71,8 @@ impl Found {
 ///
 /// # Errors
 /// An error if the plan cannot be walked, or if neighbouring values have types of different kinds.
-pub fn found(plan: &LogicalPlan) -> Result<Found> {
-    let mut found = Found::default();
+pub fn found(plan: &LogicalPlan) -> Result<ParameterTypes> {
+    let mut found = ParameterTypes::default();
     plan.apply_with_subqueries(|node| {
         match node {
             LogicalPlan::Union(union) => of_union(union, &mut found)?,
@@ -95,7 +95,7 @@ pub fn found(plan: &LogicalPlan) -> Result<Found> {
 fn of_expression(
     expr: &Expr,
     schema: &DFSchema,
-    found: &mut Found,
+    found: &mut ParameterTypes,
 ) -> datafusion::error::Result<()> {
     match expr {
         Expr::Not(condition) => {
@@ -141,7 +141,7 @@ fn of_case(
     choices: &[(&Expr, &Expr)],
     otherwise: Option<&Expr>,
     schema: &DFSchema,
-    found: &mut Found,
+    found: &mut ParameterTypes,
 ) -> datafusion::error::Result<()> {
     if base.is_none() {
         choices.iter().for_each(|(when, _)| of_condition(when, found));
@@ -160,7 +160,7 @@ fn of_case(
     Ok(())
 }
 
-fn of_union(union: &Union, found: &mut Found) -> datafusion::error::Result<()> {
+fn of_union(union: &Union, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
     let inputs: Vec<_> = union.inputs.iter().map(columns_of).collect();
     for at in 0..union.schema.fields().len() {
         let values: Vec<(&Expr, &DFSchema)> = inputs
@@ -172,7 +172,7 @@ fn of_union(union: &Union, found: &mut Found) -> datafusion::error::Result<()> {
     Ok(())
 }
 
-fn of_sides(join: &Join, found: &mut Found) -> datafusion::error::Result<()> {
+fn of_sides(join: &Join, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
     let [(left, of_left), (right, of_right)] = sides(join);
     for (left, right) in left.iter().zip(&right) {
         let left = (unaliased(left), of_left.schema().as_ref());
@@ -181,7 +181,7 @@ fn of_sides(join: &Join, found: &mut Found) -> datafusion::error::Result<()> {
     Ok(())
 }
 
-fn of_rows(values: &Values, found: &mut Found) -> datafusion::error::Result<()> {
+fn of_rows(values: &Values, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
     for at in 0..values.schema.fields().len() {
         let cells = values.values.iter().filter_map(|row| row.get(at));
         let cells: Vec<(&Expr, &DFSchema)> =
@@ -198,11 +198,15 @@ fn open(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn of_values(values: &[(&Expr, &DFSchema)], found: &mut Found) -> datafusion::error::Result<()> {
+fn of_values(
+    values: &[(&Expr, &DFSchema)],
+    found: &mut ParameterTypes,
+) -> datafusion::error::Result<()> {
     if !values.iter().any(|(value, _)| open(value).is_some()) {
         return Ok(());
     }
-    let given: Vec<Given> = values.iter().map(|(value, schema)| Given::of(value, schema)).collect();
+    let given: Vec<ValueType> =
+        values.iter().map(|(value, schema)| ValueType::of(value, schema)).collect();
     if let Some(common) = common_type("parameter", &given)? {
         for name in values.iter().filter_map(|(value, _)| open(value)) {
             found.insert(name, &common);
@@ -211,16 +215,17 @@ fn of_values(values: &[(&Expr, &DFSchema)], found: &mut Found) -> datafusion::er
     Ok(())
 }
 
-fn of_condition(condition: &Expr, found: &mut Found) {
+fn of_condition(condition: &Expr, found: &mut ParameterTypes) {
     if let Some(name) = open(condition) {
         found.insert(name, &ColumnType::Boolean);
     }
 }
 
-fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut Found) {
+fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut ParameterTypes) {
     let Some(name) = call.args.iter().find_map(open) else { return };
-    let given: Vec<Given> = call.args.iter().map(|argument| Given::of(argument, schema)).collect();
-    if let ("array_has", [Given::Typed(ColumnType::Array(element), _), _]) =
+    let given: Vec<ValueType> =
+        call.args.iter().map(|argument| ValueType::of(argument, schema)).collect();
+    if let ("array_has", [ValueType::Typed(ColumnType::Array(element), _), _]) =
         (call.name(), given.as_slice())
     {
         found.insert(name, element);

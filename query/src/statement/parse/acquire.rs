@@ -21,7 +21,7 @@ use super::{position::Beginning, rewrite::is_keyword};
 #[derive(Debug, Clone)]
 pub enum Own {
     /// ACQUIRE; the tree is a query with the expressions as columns.
-    Acquire(Acquire),
+    Acquire(AcquireSyntax),
     /// RELEASE of a chronicle.
     Release(ObjectName),
     /// SUBSCRIBE, alone or in COPY or DECLARE, and the beginning. The tree is the query of the
@@ -33,7 +33,7 @@ pub enum Own {
 
 /// An ACQUIRE without the expressions.
 #[derive(Debug, Clone)]
-pub struct Acquire {
+pub struct AcquireSyntax {
     /// The name of the chronicle.
     pub name: ObjectName,
     /// EXCLUSIVE.
@@ -153,7 +153,7 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
         expressions.push(parser.parse_expr()?);
     }
     let nowait = parser.parse_keyword(Keyword::NOWAIT);
-    let acquire = Acquire { name, exclusive, begins, ends, expires, nowait };
+    let acquire = AcquireSyntax { name, exclusive, begins, ends, expires, nowait };
     Ok((selected(expressions)?, Own::Acquire(acquire)))
 }
 

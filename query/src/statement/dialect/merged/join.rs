@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
 use super::{
-    Columns, Side,
+    Columns, MergedSide,
     columns::Column,
     constraint,
     scope::{Names, ambiguous},
@@ -63,7 +63,7 @@ fn joined(
     left: Columns,
     right: Columns,
     constraint: &mut JoinConstraint,
-    side: Side,
+    side: MergedSide,
 ) -> Result<Columns> {
     let names: Vec<String> = match constraint {
         JoinConstraint::Using(names) => names.iter().filter_map(name_of).collect(),
@@ -86,9 +86,9 @@ fn joined(
             None => equal,
         });
         let expr = match side {
-            Side::Left => first.expr.clone(),
-            Side::Right => second.expr.clone(),
-            Side::Either => {
+            MergedSide::Left => first.expr.clone(),
+            MergedSide::Right => second.expr.clone(),
+            MergedSide::Either => {
                 let arguments = vec![first.expr.clone(), second.expr.clone()];
                 call("coalesce", arguments).ok_or_else(|| Error::internal("coalesce is a call"))?
             }
