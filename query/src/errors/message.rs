@@ -169,7 +169,7 @@ pub fn from_execution(text: &str) -> Error {
     } else if lower.contains("divide by zero") || lower.contains("division by zero") {
         return Error::new(ErrorKind::DivisionByZero, "division by zero");
     } else if lower.contains("scalar subquery") && lower.contains("more than one") {
-        return crate::rules::unnested::too_many();
+        return crate::rules::decorrelation::too_many();
     } else if let Some(date) = text.strip_prefix("Unable to parse date from ") {
         return Error::new(
             ErrorKind::DatetimeOverflow,

@@ -12,8 +12,8 @@ use datafusion::{
 };
 
 use super::{
+    decorrelation::is_key,
     lengths::{is_interval, length},
-    unnested::is_key,
 };
 
 /// Replaces intervals by their lengths in comparisons of rows. Runs before type coercion.

@@ -24,8 +24,8 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 use super::{
+    decorrelation::any_expression,
     lengths::{is_length, length_of},
-    unnested::any_expression,
 };
 use crate::errors::to_datafusion;
 

@@ -24,7 +24,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{keyed::Keyed, unnested::KEY as OUTSIDE};
+use super::{decorrelation::OUTER_KEY_PREFIX, keyed::Keyed};
 use crate::errors::to_datafusion;
 
 /// Prefix of the names of key columns, and of the values shown by a group.
@@ -68,7 +68,7 @@ fn has_jsonb(schema: &DFSchema) -> bool {
 /// Whether an expression is an outer value of a subquery. Outer values are compared by their text,
 /// because a subquery can distinguish equal values of jsonb.
 fn is_outside(expr: &Expr) -> bool {
-    matches!(expr, Expr::Column(column) if column.name.starts_with(OUTSIDE))
+    matches!(expr, Expr::Column(column) if column.name.starts_with(OUTER_KEY_PREFIX))
 }
 
 impl Keyed for JsonbKeys {

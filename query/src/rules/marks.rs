@@ -30,7 +30,7 @@ use datafusion::{
     scalar::ScalarValue,
 };
 
-use super::{aggregate_inputs, unnested::any_expression};
+use super::{aggregate_inputs, decorrelation::any_expression};
 
 /// Turns EXISTS and IN into marks. Runs when all types are final.
 #[derive(Debug)]

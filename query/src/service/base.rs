@@ -236,7 +236,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(crate::rules::frames::Frames));
     // Before the next rule: a subquery can tell equal values of jsonb apart.
     state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
-    state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
+    state.add_analyzer_rule(Arc::new(crate::rules::decorrelation::Decorrelation));
     state.add_analyzer_rule(Arc::new(crate::rules::marks::MarkJoins));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));

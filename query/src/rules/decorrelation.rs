@@ -1,10 +1,11 @@
 //! Turns correlated subqueries, which name columns of the rows outside, into joins.
 //!
 //! DataFusion itself turns the usual correlated subqueries into joins: only the WHERE of the
-//! subquery names outside columns. This rule leaves the usual subqueries alone ([`plain`]). It
-//! computes all other subqueries by the method of "Unnesting Arbitrary Queries" (Neumann, Kemper
-//! 2015): once for all outside rows, beside the outside values that the subquery names. Aggregates
-//! group by these values, windows partition by these values, and limits count within these values.
+//! subquery names outside columns. This rule leaves the usual subqueries alone
+//! ([`native_subqueries`]). It computes all other subqueries by the method of "Unnesting Arbitrary
+//! Queries" (Neumann, Kemper 2015): once for all outside rows, beside the outside values that the
+//! subquery names. Aggregates group by these values, windows partition by these values, and limits
+//! count within these values.
 //!
 //! ```text
 //!   Filter: a > (subquery of k)        Projection: the columns of t
@@ -17,12 +18,12 @@
 //!
 //! The plan reads `t` twice: both reads must return the same rows.
 
-mod asked;
-mod beside;
-mod levels;
+mod native_subqueries;
 mod one_row;
-mod outside;
-mod plain;
+mod outer_aggregates;
+mod outer_references;
+mod quantified_comparison;
+mod subquery_joins;
 
 use std::{cell::Cell, sync::Arc};
 
@@ -44,14 +45,16 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 pub use self::one_row::too_many;
-use self::{beside::Beside, outside::Outside, plain::SubqueryPlace};
+use self::{
+    native_subqueries::SubqueryPlace, outer_references::OuterKeys, subquery_joins::SubqueryJoins,
+};
 use crate::errors::to_datafusion;
 
 /// Turns subqueries into joins. Runs when all types are final.
 #[derive(Debug)]
-pub struct Unnested;
+pub struct Decorrelation;
 
-impl AnalyzerRule for Unnested {
+impl AnalyzerRule for Decorrelation {
     fn name(&self) -> &str {
         "unnested"
     }
@@ -65,18 +68,18 @@ impl AnalyzerRule for Unnested {
                 false => TreeNodeRecursion::Continue,
             })
         })?;
-        if has_subqueries { Unnest::of(&plan)?.plan(plan) } else { Ok(plan) }
+        if has_subqueries { DecorrelationState::of(&plan)?.plan(plan) } else { Ok(plan) }
     }
 }
 
 /// Prefix of the names of subquery keys.
-pub(super) const KEY: &str = "__outside_";
+pub(super) const OUTER_KEY_PREFIX: &str = "__outside_";
 
 /// Whether a column is the key of a subquery. Keys distinguish all values.
 pub fn is_key(expr: &Expr) -> bool {
     match expr {
-        Expr::Column(column) => column.name.starts_with(KEY),
-        Expr::Alias(alias) => alias.name.starts_with(KEY) || is_key(&alias.expr),
+        Expr::Column(column) => column.name.starts_with(OUTER_KEY_PREFIX),
+        Expr::Alias(alias) => alias.name.starts_with(OUTER_KEY_PREFIX) || is_key(&alias.expr),
         _ => false,
     }
 }
@@ -87,26 +90,26 @@ const NODES_MAX: usize = 5_000;
 
 /// State shared by the subqueries of one statement.
 #[derive(Debug, Default)]
-pub(super) struct Unnest {
+pub(super) struct DecorrelationState {
     names: Cell<usize>,
     nodes: Cell<usize>,
 }
 
-impl Unnest {
+impl DecorrelationState {
     /// For a plan that may contain names from an earlier run.
     fn of(plan: &LogicalPlan) -> Result<Self> {
-        let unnest = Self::default();
+        let state = Self::default();
         plan.apply_with_subqueries(|node| {
             for field in node.schema().fields() {
                 let rest = field.name().strip_prefix("__").and_then(|name| name.split_once('_'));
                 let number = rest.and_then(|(_, rest)| rest.split('_').next()?.parse().ok());
                 if let Some(number) = number.filter(|&number: &u32| number < u32::MAX) {
-                    unnest.names.set(unnest.names.get().max(number as usize + 1));
+                    state.names.set(state.names.get().max(number as usize + 1));
                 }
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
-        Ok(unnest)
+        Ok(state)
     }
 
     /// A unique number for column names.
@@ -131,7 +134,7 @@ impl Unnest {
     }
 
     fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = plan.transform_down(before_lateral)?.data;
+        let plan = plan.transform_down(push_below_lateral)?.data;
         plan.transform_up(|node| self.node(node)).map(|plan| plan.data)
     }
 
@@ -150,67 +153,67 @@ impl Unnest {
             .recompute_schema()?;
         let columns = node.schema().columns();
         let node = match node {
-            LogicalPlan::Sort(sort) => LogicalPlan::Sort(with_sorted_by(sort)?),
+            LogicalPlan::Sort(sort) => LogicalPlan::Sort(with_sort_columns(sort)?),
             other => other,
         };
         let names = NamePreserver::new(&node);
         let (changed, plan) = match node {
             LogicalPlan::Filter(filter) => {
-                let (others, asking) = parted(filter.predicate, |condition| {
+                let (others, asking) = split_conditions(filter.predicate, |condition| {
                     Ok(!is_subquery_in(condition)? && !condition.is_volatile())
                 })?;
                 // Evaluate the subqueries only for the remaining rows.
-                let input = filtered(filter.input, others)?;
-                let mut beside = Beside::of(self, input);
+                let input = with_filter(filter.input, others)?;
+                let mut joins = SubqueryJoins::of(self, input);
                 let conditions = asking
                     .into_iter()
-                    .map(|condition| beside.condition(condition))
+                    .map(|condition| joins.condition(condition))
                     .collect::<Result<Vec<_>>>()?;
                 let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
-                let filter = Filter::try_new(predicate, beside.plan)?;
-                (beside.changed, LogicalPlan::Filter(filter))
+                let filter = Filter::try_new(predicate, joins.plan)?;
+                (joins.changed, LogicalPlan::Filter(filter))
             }
             LogicalPlan::Projection(projection) => {
-                let mut beside = Beside::of(self, projection.input);
-                let exprs = beside.all(projection.expr, &names, SubqueryPlace::Projection)?;
-                let projection = Projection::try_new(exprs, beside.plan)?;
+                let mut joins = SubqueryJoins::of(self, projection.input);
+                let exprs = joins.all(projection.expr, &names, SubqueryPlace::Projection)?;
+                let projection = Projection::try_new(exprs, joins.plan)?;
                 let projection = LogicalPlan::Projection(projection);
-                return Ok(Transformed::new_transformed(projection, beside.changed));
+                return Ok(Transformed::new_transformed(projection, joins.changed));
             }
             LogicalPlan::Aggregate(aggregate) => {
-                let mut beside = Beside::of(self, aggregate.input);
-                let groups = beside.all(aggregate.group_expr, &names, SubqueryPlace::Group)?;
-                let aggregates = beside.all(aggregate.aggr_expr, &names, SubqueryPlace::Group)?;
-                let aggregate = Aggregate::try_new(beside.plan, groups, aggregates)?;
+                let mut joins = SubqueryJoins::of(self, aggregate.input);
+                let groups = joins.all(aggregate.group_expr, &names, SubqueryPlace::Group)?;
+                let aggregates = joins.all(aggregate.aggr_expr, &names, SubqueryPlace::Group)?;
+                let aggregate = Aggregate::try_new(joins.plan, groups, aggregates)?;
                 let aggregate = LogicalPlan::Aggregate(aggregate);
-                return Ok(Transformed::new_transformed(aggregate, beside.changed));
+                return Ok(Transformed::new_transformed(aggregate, joins.changed));
             }
             LogicalPlan::Sort(sort) => {
-                let mut beside = Beside::of(self, sort.input);
+                let mut joins = SubqueryJoins::of(self, sort.input);
                 let mut by = sort.expr;
                 for by in &mut by {
-                    by.expr = beside.one(by.expr.clone(), SubqueryPlace::Group)?;
+                    by.expr = joins.one(by.expr.clone(), SubqueryPlace::Group)?;
                 }
-                let sort = Sort { expr: by, input: beside.plan, fetch: sort.fetch };
+                let sort = Sort { expr: by, input: joins.plan, fetch: sort.fetch };
                 let sort = LogicalPlan::Sort(sort);
                 (sort.schema().fields().len() > columns.len(), sort)
             }
             LogicalPlan::Window(window) => {
-                let mut beside = Beside::of(self, window.input);
-                let exprs = beside.all(window.window_expr, &names, SubqueryPlace::Elsewhere)?;
-                (beside.changed, LogicalPlan::Window(Window::try_new(exprs, beside.plan)?))
+                let mut joins = SubqueryJoins::of(self, window.input);
+                let exprs = joins.all(window.window_expr, &names, SubqueryPlace::Elsewhere)?;
+                (joins.changed, LogicalPlan::Window(Window::try_new(exprs, joins.plan)?))
             }
             LogicalPlan::Distinct(Distinct::On(on)) => {
-                let mut beside = Beside::of(self, on.input);
-                let selected = beside.all(on.select_expr, &names, SubqueryPlace::Elsewhere)?;
-                let by = beside.all(on.on_expr, &names, SubqueryPlace::Elsewhere)?;
+                let mut joins = SubqueryJoins::of(self, on.input);
+                let selected = joins.all(on.select_expr, &names, SubqueryPlace::Elsewhere)?;
+                let by = joins.all(on.on_expr, &names, SubqueryPlace::Elsewhere)?;
                 let mut sort = on.sort_expr;
                 for key in sort.iter_mut().flatten() {
-                    key.expr = beside.one(key.expr.clone(), SubqueryPlace::Elsewhere)?;
+                    key.expr = joins.one(key.expr.clone(), SubqueryPlace::Elsewhere)?;
                 }
-                let on = DistinctOn::try_new(by, selected, sort, beside.plan)?;
+                let on = DistinctOn::try_new(by, selected, sort, joins.plan)?;
                 let distinct = LogicalPlan::Distinct(Distinct::On(on));
-                return Ok(Transformed::new_transformed(distinct, beside.changed));
+                return Ok(Transformed::new_transformed(distinct, joins.changed));
             }
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
                 return self.conditions(join);
@@ -220,7 +223,7 @@ impl Unnest {
         };
         // Filter, sort and window pass on all columns of their input.
         match changed {
-            true => only(plan, columns.into_iter().map(Expr::Column)).map(Transformed::yes),
+            true => project(plan, columns.into_iter().map(Expr::Column)).map(Transformed::yes),
             false => Ok(Transformed::yes(plan)),
         }
     }
@@ -248,7 +251,7 @@ impl Unnest {
     }
 
     fn subquery(&self, subquery: Subquery) -> Result<Subquery> {
-        levels::check(&subquery.subquery)?;
+        outer_aggregates::check(&subquery.subquery)?;
         let plan = self.plan(Arc::unwrap_or_clone(subquery.subquery))?;
         Ok(Subquery {
             outer_ref_columns: plan.all_out_ref_exprs(),
@@ -276,16 +279,19 @@ impl Unnest {
     /// of the side that the subquery names.
     fn outer_conditions(&self, mut join: Join) -> Result<LogicalPlan> {
         let Some(filter) = join.filter.take() else { return Ok(LogicalPlan::Join(join)) };
-        let mut left = Beside::of(self, Arc::clone(&join.left));
-        let mut right = Beside::of(self, Arc::clone(&join.right));
+        let mut left = SubqueryJoins::of(self, Arc::clone(&join.left));
+        let mut right = SubqueryJoins::of(self, Arc::clone(&join.right));
         let filter = filter.transform_up(|part| {
-            let Some(rows) = plain::rows_of(&part) else { return Ok(Transformed::no(part)) };
-            let mut asked = named_of(rows, &join.schema);
-            if asked.is_empty() {
+            let Some(rows) = native_subqueries::subquery_plan(&part) else {
+                return Ok(Transformed::no(part));
+            };
+            let mut outer_columns = outer_columns_in(rows, &join.schema);
+            if outer_columns.is_empty() {
                 return Ok(Transformed::no(part));
             }
-            asked.extend(part.column_refs().into_iter().cloned());
-            let are_of = |side: &LogicalPlan| asked.iter().all(|c| side.schema().has_column(c));
+            outer_columns.extend(part.column_refs().into_iter().cloned());
+            let are_of =
+                |side: &LogicalPlan| outer_columns.iter().all(|c| side.schema().has_column(c));
             match (are_of(&join.left), are_of(&join.right)) {
                 (true, _) => left.one(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
                 (_, true) => right.one(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
@@ -306,7 +312,7 @@ impl Unnest {
         )?;
         let joined = LogicalPlan::Join(joined);
         match changed {
-            true => only(joined, columns.into_iter().map(Expr::Column)),
+            true => project(joined, columns.into_iter().map(Expr::Column)),
             false => Ok(joined),
         }
     }
@@ -318,35 +324,36 @@ impl Unnest {
             JoinType::Left => true,
             _ => return Ok(None),
         };
-        let asked = named_of(&join.right, join.left.schema());
-        if asked.is_empty() {
+        let outer_columns = outer_columns_in(&join.right, join.left.schema());
+        if outer_columns.is_empty() {
             return Ok(None);
         }
-        levels::check(&join.right)?;
-        let is_plain = !left_joined && plain::is_lateral(&join.right, join.left.schema())?;
-        if is_plain {
+        outer_aggregates::check(&join.right)?;
+        let is_native =
+            !left_joined && native_subqueries::is_lateral(&join.right, join.left.schema())?;
+        if is_native {
             return Ok(None);
         }
-        let outside = Outside::of(self, &join.left, asked)?;
-        let rows = outside.within(&join.right)?;
+        let keys = OuterKeys::of(self, &join.left, outer_columns)?;
+        let rows = keys.rows_per_key(&join.right)?;
         let on = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
-        let on = on.chain(join.filter.clone()).chain(outside.equal_to(&rows)?);
+        let on = on.chain(join.filter.clone()).chain(keys.match_conditions(&rows)?);
         let kind = if left_joined { JoinType::Left } else { JoinType::Inner };
-        let joined = joined(Arc::clone(&join.left), rows, conjunction(on), kind)?;
-        only(joined, join.schema.columns().into_iter().map(Expr::Column)).map(Some)
+        let joined = filter_join(Arc::clone(&join.left), rows, conjunction(on), kind)?;
+        project(joined, join.schema.columns().into_iter().map(Expr::Column)).map(Some)
     }
 }
 
 /// Moves conditions on the left side of a lateral join below the join.
-fn before_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn push_below_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
     let LogicalPlan::Join(join) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
     let is_lateral = matches!(join.join_type, JoinType::Inner | JoinType::Left)
-        && !named_of(&join.right, join.left.schema()).is_empty();
+        && !outer_columns_in(&join.right, join.left.schema()).is_empty();
     if !is_lateral {
         return Ok(Transformed::no(plan));
     }
-    let (of_left, others) = parted(filter.predicate.clone(), |condition| {
+    let (of_left, others) = split_conditions(filter.predicate.clone(), |condition| {
         let columns = condition.column_refs();
         Ok(!columns.is_empty()
             && columns.into_iter().all(|column| join.left.schema().has_column(column))
@@ -356,13 +363,16 @@ fn before_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if of_left.is_empty() {
         return Ok(Transformed::no(plan));
     }
-    let left = filtered(Arc::clone(&join.left), of_left)?;
+    let left = with_filter(Arc::clone(&join.left), of_left)?;
     let joined = Arc::new(LogicalPlan::Join(Join { left, ..join.clone() }));
-    filtered(joined, others).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
+    with_filter(joined, others).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
 }
 
 /// Splits a conjunction into the conditions for which `is` holds, and the other conditions.
-fn parted(predicate: Expr, is: impl Fn(&Expr) -> Result<bool>) -> Result<(Vec<Expr>, Vec<Expr>)> {
+fn split_conditions(
+    predicate: Expr,
+    is: impl Fn(&Expr) -> Result<bool>,
+) -> Result<(Vec<Expr>, Vec<Expr>)> {
     let (mut so, mut others) = (Vec::new(), Vec::new());
     for condition in split_conjunction_owned(predicate) {
         match is(&condition)? {
@@ -373,7 +383,7 @@ fn parted(predicate: Expr, is: impl Fn(&Expr) -> Result<bool>) -> Result<(Vec<Ex
     Ok((so, others))
 }
 
-fn filtered(rows: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
+fn with_filter(rows: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
     Ok(match conjunction(conditions) {
         Some(predicate) => Arc::new(LogicalPlan::Filter(Filter::try_new(predicate, rows)?)),
         None => rows,
@@ -389,20 +399,22 @@ fn names_both_sides() -> Error {
     .with_hint("compute it in a subquery of FROM, and join that")
 }
 
-fn only(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<LogicalPlan> {
+fn project(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<LogicalPlan> {
     let projection = Projection::try_new(columns.collect(), Arc::new(plan))?;
     Ok(LogicalPlan::Projection(projection))
 }
 
 /// Adds columns to the input of a sort: the columns that the sort's subqueries name and the select
 /// list lacks.
-fn with_sorted_by(sort: Sort) -> Result<Sort> {
+fn with_sort_columns(sort: Sort) -> Result<Sort> {
     let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(sort) };
     let mut missing = Vec::new();
     for by in &sort.expr {
         by.expr.apply(|part| {
-            let asked = plain::rows_of(part).map(plain::named).unwrap_or_default();
-            missing.extend(asked.into_iter().filter(|column| {
+            let outer_columns = native_subqueries::subquery_plan(part)
+                .map(native_subqueries::outer_columns)
+                .unwrap_or_default();
+            missing.extend(outer_columns.into_iter().filter(|column| {
                 !projection.schema.has_column(column)
                     && projection.input.schema().has_column(column)
             }));
@@ -419,13 +431,16 @@ fn with_sorted_by(sort: Sort) -> Result<Sort> {
     Ok(Sort { input: Arc::new(LogicalPlan::Projection(input)), ..sort })
 }
 
-/// The columns of `schema` that a plan names from outside.
-fn named_of(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
-    plain::named(plan).into_iter().filter(|column| schema.has_column(column)).collect()
+/// The columns of `schema` that a plan names from keys.
+fn outer_columns_in(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+    native_subqueries::outer_columns(plan)
+        .into_iter()
+        .filter(|column| schema.has_column(column))
+        .collect()
 }
 
 /// A join in which NULL equals nothing.
-fn joined(
+fn filter_join(
     left: Arc<LogicalPlan>,
     right: LogicalPlan,
     on: Option<Expr>,
@@ -445,7 +460,7 @@ fn joined(
 }
 
 fn is_subquery_in(expr: &Expr) -> Result<bool> {
-    expr.exists(|part| Ok(plain::rows_of(part).is_some()))
+    expr.exists(|part| Ok(native_subqueries::subquery_plan(part).is_some()))
 }
 
 fn has_subquery(node: &LogicalPlan) -> Result<bool> {

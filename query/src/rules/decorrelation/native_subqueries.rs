@@ -31,19 +31,20 @@ pub enum SubqueryPlace {
 ///
 /// # Errors
 /// Only errors of the plan traversal.
-pub fn is_plain(subquery: &Expr, place: SubqueryPlace, schema: &DFSchema) -> Result<bool> {
+pub fn is_native(subquery: &Expr, place: SubqueryPlace, schema: &DFSchema) -> Result<bool> {
     Ok(match subquery {
         Expr::Exists(Exists { subquery, .. }) => {
             let rows = &subquery.subquery;
-            place != SubqueryPlace::Elsewhere && (!is_asking(rows) || is_filtered(rows, schema)?)
+            place != SubqueryPlace::Elsewhere
+                && (!is_correlated(rows) || is_filtered(rows, schema)?)
         }
-        Expr::InSubquery(membership) => is_plain_membership(membership, place, schema)?,
+        Expr::InSubquery(membership) => is_native_membership(membership, place, schema)?,
         Expr::ScalarSubquery(Subquery { subquery, .. }) => {
             let joined = matches!(
                 place,
                 SubqueryPlace::Condition | SubqueryPlace::Filter | SubqueryPlace::Projection
             );
-            match is_asking(subquery) {
+            match is_correlated(subquery) {
                 true => joined && is_total(subquery, schema)?,
                 // DataFusion assumes that a column without NULLs always has a value, even if the
                 // subquery has no row.
@@ -57,7 +58,7 @@ pub fn is_plain(subquery: &Expr, place: SubqueryPlace, schema: &DFSchema) -> Res
     })
 }
 
-fn is_plain_membership(
+fn is_native_membership(
     membership: &InSubquery,
     place: SubqueryPlace,
     schema: &DFSchema,
@@ -67,7 +68,7 @@ fn is_plain_membership(
         return Ok(false);
     }
     let rows = &membership.subquery.subquery;
-    let asking = is_asking(rows);
+    let asking = is_correlated(rows);
     Ok(match place {
         SubqueryPlace::Condition if membership.negated => !asking,
         SubqueryPlace::Elsewhere => false,
@@ -94,7 +95,7 @@ pub fn is_lateral(right: &LogicalPlan, left: &DFSchema) -> Result<bool> {
 
 /// Whether a plan names columns from outside. The columns named by nested subqueries do not count:
 /// the nested subqueries that name outside columns are joins already.
-pub fn is_asking(plan: &LogicalPlan) -> bool {
+pub fn is_correlated(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
 }
 
@@ -107,9 +108,9 @@ fn is_filtered(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
         }
         LogicalPlan::Filter(filter) => {
             let beyond = is_beyond(&filter.predicate, schema)?;
-            Ok(!beyond && has_names(&filter.input) && !is_asking(&filter.input))
+            Ok(!beyond && has_names(&filter.input) && !is_correlated(&filter.input))
         }
-        other => Ok(!is_asking(other)),
+        other => Ok(!is_correlated(other)),
     }
 }
 
@@ -162,11 +163,11 @@ fn is_total(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
 }
 
 fn is_equal(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
-    let LogicalPlan::Filter(filter) = plan else { return Ok(!is_asking(plan)) };
+    let LogicalPlan::Filter(filter) = plan else { return Ok(!is_correlated(plan)) };
     let conditions = split_conjunction(&filter.predicate);
     let equal = conditions.into_iter().all(|one| !one.contains_outer() || is_equality(one));
     let beyond = is_beyond(&filter.predicate, schema)?;
-    Ok(equal && !beyond && has_names(&filter.input) && !is_asking(&filter.input))
+    Ok(equal && !beyond && has_names(&filter.input) && !is_correlated(&filter.input))
 }
 
 /// Whether a condition equates a column and an outside column.
@@ -201,7 +202,7 @@ fn is_limited(limit: &Limit) -> bool {
 }
 
 /// The plan of a subquery.
-pub fn rows_of(expr: &Expr) -> Option<&LogicalPlan> {
+pub fn subquery_plan(expr: &Expr) -> Option<&LogicalPlan> {
     match expr {
         Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
         Expr::Exists(exists) => Some(&exists.subquery.subquery),
@@ -212,7 +213,7 @@ pub fn rows_of(expr: &Expr) -> Option<&LogicalPlan> {
 }
 
 /// The outside columns that a plan names, without duplicates, in the order of their names.
-pub fn named(plan: &LogicalPlan) -> Vec<Column> {
+pub fn outer_columns(plan: &LogicalPlan) -> Vec<Column> {
     let named = plan.all_out_ref_exprs().into_iter().filter_map(|expr| match expr {
         Expr::OuterReferenceColumn(_, column) => Some(column),
         _ => None,

@@ -9,7 +9,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::plain;
+use super::native_subqueries;
 use crate::errors::to_datafusion;
 
 /// Refuses aggregates over outside columns only: within the subquery, their results would differ.
@@ -45,8 +45,8 @@ fn is_outside(aggregate: &Expr, schema: &DFSchema) -> Result<bool> {
             Expr::Column(_) => within = true,
             Expr::OuterReferenceColumn(..) => outside = true,
             other => {
-                if let Some(rows) = plain::rows_of(other) {
-                    for column in plain::named(rows) {
+                if let Some(rows) = native_subqueries::subquery_plan(other) {
+                    for column in native_subqueries::outer_columns(rows) {
                         let is_within = schema.has_column(&column);
                         within |= is_within;
                         outside |= !is_within;

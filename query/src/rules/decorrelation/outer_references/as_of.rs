@@ -15,7 +15,7 @@ use datafusion::{
     },
 };
 
-use super::{super::is_subquery_in, Outside, without_mark};
+use super::{super::is_subquery_in, OuterKeys, without_lateral_marker};
 use crate::as_of::{AsOf, Until};
 
 /// The highest LIMIT for an as-of join; a higher LIMIT numbers all pairs.
@@ -32,7 +32,7 @@ struct Conditions {
     from: Vec<Expr>,
 }
 
-impl Outside<'_> {
+impl OuterKeys<'_> {
     /// The first rows of a sort for each key, if an as-of join can evaluate all conditions on the
     /// keys: equalities, and the bounds of the sort order.
     pub(super) fn as_of(&self, limit: &Limit, sort: &Sort) -> Result<Option<LogicalPlan>> {
@@ -41,18 +41,18 @@ impl Outside<'_> {
         else {
             return Ok(None);
         };
-        let mut node = without_mark(&sort.input);
+        let mut node = without_lateral_marker(&sort.input);
         let mut projection = None;
         if let LogicalPlan::Projection(selected) = node {
             projection = Some(selected);
-            node = without_mark(&selected.input);
+            node = without_lateral_marker(&selected.input);
         }
         let mut predicates = Vec::new();
         while let LogicalPlan::Filter(filter) = node
-            && self.asks(node)
+            && self.references(node)
         {
             predicates.extend(split_conjunction(&filter.predicate));
-            node = without_mark(&filter.input);
+            node = without_lateral_marker(&filter.input);
         }
         // Names from further outside must resolve in their own plan, not below our node.
         if predicates.is_empty() || !node.all_out_ref_exprs().is_empty() {
@@ -96,12 +96,12 @@ impl Outside<'_> {
                 conditions.of_rows.push(row.clone().is_not_null());
             }
         }
-        let keys = filtered(Arc::unwrap_or_clone(Arc::clone(&self.rows)), conditions.of_keys)?;
-        let rows = filtered(rows.clone(), conditions.of_rows)?;
-        self.unnest.count(&keys)?;
+        let keys = with_filter(Arc::unwrap_or_clone(Arc::clone(&self.rows)), conditions.of_keys)?;
+        let rows = with_filter(rows.clone(), conditions.of_rows)?;
+        self.state.count(&keys)?;
         let (on, until) = (conditions.on, conditions.until);
         let joined = AsOf::try_new(keys, rows, on, until, order.clone(), count)?.into_plan();
-        let joined = filtered(joined, conditions.from)?;
+        let joined = with_filter(joined, conditions.from)?;
         Ok(match count {
             1 => joined,
             _ => LogicalPlan::Sort(Sort { expr: order, input: Arc::new(joined), fetch: None }),
@@ -220,7 +220,7 @@ fn selected(expr: Expr, projection: &Projection) -> Result<Expr> {
     .map(|expr| expr.data)
 }
 
-fn filtered(rows: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
+fn with_filter(rows: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
     match conjunction(conditions) {
         Some(predicate) => Filter::try_new(predicate, Arc::new(rows)).map(LogicalPlan::Filter),
         None => Ok(rows),

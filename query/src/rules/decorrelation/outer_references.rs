@@ -2,7 +2,7 @@
 
 mod answers;
 mod as_of;
-mod same;
+mod key_equality;
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use self::same::same;
-use super::{KEY, Unnest, joined, only, plain};
+use self::key_equality::key_equalities;
+use super::{DecorrelationState, OUTER_KEY_PREFIX, filter_join, native_subqueries, project};
 use crate::{as_of::AsOf, errors::to_datafusion};
 
 /// The distinct values of the outside columns that a subquery names: the *keys* of the subquery.
-pub struct Outside<'a> {
-    unnest: &'a Unnest,
+pub struct OuterKeys<'a> {
+    state: &'a DecorrelationState,
     /// A plan with the key columns only.
     rows: Arc<LogicalPlan>,
     keys: Vec<OuterKey>,
@@ -43,15 +43,15 @@ struct OuterKey {
 
 impl OuterKey {
     fn here(&self) -> Expr {
-        named(&self.name)
+        column_named(&self.name)
     }
 }
 
-fn named(name: &str) -> Expr {
+fn column_named(name: &str) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-fn refused(what: &str) -> Error {
+fn unsupported(what: &str) -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
         format!("{what} in a subquery that names columns from outside is not supported"),
@@ -59,44 +59,52 @@ fn refused(what: &str) -> Error {
     .with_hint("join the tables instead")
 }
 
-impl<'a> Outside<'a> {
+impl<'a> OuterKeys<'a> {
     /// The distinct values of `columns` in the rows outside.
     ///
     /// # Errors
     /// `FeatureNotSupported` if the rows outside depend on a volatile function.
-    pub fn of(unnest: &'a Unnest, input: &Arc<LogicalPlan>, columns: Vec<Column>) -> Result<Self> {
+    pub fn of(
+        state: &'a DecorrelationState,
+        input: &Arc<LogicalPlan>,
+        columns: Vec<Column>,
+    ) -> Result<Self> {
         if columns.is_empty() {
             let rows = EmptyRelation { produce_one_row: true, schema: DFSchema::empty().into() };
             let rows = Arc::new(LogicalPlan::EmptyRelation(rows));
-            return Ok(Self { unnest, rows, keys: Vec::new() });
+            return Ok(Self { state, rows, keys: Vec::new() });
         }
         if is_volatile(input)? {
-            return Err(to_datafusion(refused(
+            return Err(to_datafusion(unsupported(
                 "a function such as random() among the rows outside",
             )));
         }
-        let number = unnest.number();
+        let number = state.number();
         let keys: Vec<OuterKey> = columns
             .into_iter()
             .enumerate()
-            .map(|(at, column)| OuterKey { column, name: format!("{KEY}{number}_{at}") })
+            .map(|(at, column)| OuterKey {
+                column,
+                name: format!("{OUTER_KEY_PREFIX}{number}_{at}"),
+            })
             .collect();
         let columns =
             keys.iter().map(|key| Expr::Column(key.column.clone()).alias(key.name.clone()));
         let values = Projection::try_new(columns.collect(), Arc::clone(input))?;
         let values = Arc::new(LogicalPlan::Projection(values));
         let rows = Arc::new(LogicalPlan::Distinct(Distinct::All(values)));
-        Ok(Self { unnest, rows, keys })
+        Ok(Self { state, rows, keys })
     }
 
     fn here(&self) -> Vec<Expr> {
-        self.keys.iter().map(OuterKey::here).collect()
+        self.keys.iter().map(OuterKey::column_expr).collect()
     }
 
     /// Conditions that match the rows outside with the rows of their keys.
-    pub fn equal_to(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
-        let pairs = self.keys.iter().map(|key| (Expr::Column(key.column.clone()), key.here()));
-        same(pairs, rows.schema())
+    pub fn match_conditions(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
+        let pairs =
+            self.keys.iter().map(|key| (Expr::Column(key.column.clone()), key.column_expr()));
+        key_equalities(pairs, rows.schema())
     }
 
     /// An expression of the subquery, with keys in place of columns from outside.
@@ -104,7 +112,7 @@ impl<'a> Outside<'a> {
         expr.transform_up(|expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
                 Ok(match self.keys.iter().find(|key| key.column == column) {
-                    Some(key) => Transformed::yes(key.here()),
+                    Some(key) => Transformed::yes(key.column_expr()),
                     None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
                 })
             }
@@ -128,8 +136,8 @@ impl<'a> Outside<'a> {
         sort.iter().map(by).collect()
     }
 
-    fn asks(&self, plan: &LogicalPlan) -> bool {
-        let named = plain::named(plan);
+    fn references(&self, plan: &LogicalPlan) -> bool {
+        let named = native_subqueries::outer_columns(plan);
         self.keys.iter().any(|key| named.contains(&key.column))
     }
 
@@ -138,38 +146,40 @@ impl<'a> Outside<'a> {
     /// # Errors
     /// `FeatureNotSupported` for nodes that cannot be computed for many keys at once;
     /// `StatementTooComplex`.
-    pub fn within(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+    pub fn rows_per_key(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         if self.keys.is_empty() {
-            return Ok(without_mark(plan).clone());
+            return Ok(without_lateral_marker(plan).clone());
         }
-        if !self.asks(plan) {
-            self.unnest.count(&self.rows)?;
-            return joined(
+        if !self.references(plan) {
+            self.state.count(&self.rows)?;
+            return filter_join(
                 Arc::clone(&self.rows),
-                without_mark(plan).clone(),
+                without_lateral_marker(plan).clone(),
                 None,
                 JoinType::Inner,
             );
         }
         match plan {
-            LogicalPlan::Subquery(subquery) => self.within(&subquery.subquery),
+            LogicalPlan::Subquery(subquery) => self.rows_per_key(&subquery.subquery),
             LogicalPlan::Filter(filter) => {
-                let input = Arc::new(self.within(&filter.input)?);
+                let input = Arc::new(self.rows_per_key(&filter.input)?);
                 let predicate = self.expr(filter.predicate.clone())?;
                 Filter::try_new(predicate, input).map(LogicalPlan::Filter)
             }
             LogicalPlan::Projection(projection) => {
-                self.projected(&projection.expr, self.within(&projection.input)?)
+                self.projected(&projection.expr, self.rows_per_key(&projection.input)?)
             }
-            LogicalPlan::SubqueryAlias(alias) => self.aliased(alias, self.within(&alias.input)?),
+            LogicalPlan::SubqueryAlias(alias) => {
+                self.aliased(alias, self.rows_per_key(&alias.input)?)
+            }
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
-                let input = Arc::new(self.within(&sort.input)?);
+                let input = Arc::new(self.rows_per_key(&sort.input)?);
                 let expr = self.sort(&sort.expr)?;
                 Ok(LogicalPlan::Sort(Sort { expr, input, fetch: None }))
             }
             LogicalPlan::Limit(limit) => self.limited(limit, &limit.input),
             LogicalPlan::Distinct(Distinct::All(input)) => {
-                let input = Arc::new(self.within(input)?);
+                let input = Arc::new(self.rows_per_key(input)?);
                 Ok(LogicalPlan::Distinct(Distinct::All(input)))
             }
             LogicalPlan::Distinct(Distinct::On(on)) => self.distinct_on(on),
@@ -178,26 +188,31 @@ impl<'a> Outside<'a> {
             LogicalPlan::Join(join) => self.joined(join),
             LogicalPlan::Union(union) => self.union(union.inputs.iter().map(AsRef::as_ref)),
             LogicalPlan::Values(values) => self.values(values),
-            LogicalPlan::Unnest(unnest) => LogicalPlanBuilder::from(self.within(&unnest.input)?)
-                .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
-                .build(),
+            LogicalPlan::Unnest(unnest) => {
+                LogicalPlanBuilder::from(self.rows_per_key(&unnest.input)?)
+                    .unnest_columns_with_options(
+                        unnest.exec_columns.clone(),
+                        unnest.options.clone(),
+                    )?
+                    .build()
+            }
             LogicalPlan::Extension(extension)
                 if let Some(as_of) = extension.node.as_any().downcast_ref::<AsOf>()
-                    && !self.asks(&as_of.right) =>
+                    && !self.references(&as_of.right) =>
             {
-                Ok(as_of.with_left(self.within(&as_of.left)?)?.into_plan())
+                Ok(as_of.with_left(self.rows_per_key(&as_of.left)?)?.into_plan())
             }
-            LogicalPlan::RecursiveQuery(_) => Err(to_datafusion(refused("WITH RECURSIVE"))),
+            LogicalPlan::RecursiveQuery(_) => Err(to_datafusion(unsupported("WITH RECURSIVE"))),
             other => {
                 let what = other.display().to_string();
-                Err(to_datafusion(refused(what.split([':', ' ']).next().unwrap_or_default())))
+                Err(to_datafusion(unsupported(what.split([':', ' ']).next().unwrap_or_default())))
             }
         }
     }
 
     fn projected(&self, exprs: &[Expr], input: LogicalPlan) -> Result<LogicalPlan> {
-        let columns = self.here().into_iter().chain(self.columns(exprs)?);
-        only(input, columns)
+        let columns = self.key_columns().into_iter().chain(self.columns(exprs)?);
+        project(input, columns)
     }
 
     fn aliased(&self, alias: &SubqueryAlias, input: LogicalPlan) -> Result<LogicalPlan> {
@@ -211,7 +226,7 @@ impl<'a> Outside<'a> {
                 Expr::Column(column).alias_qualified(Some(alias.alias.clone()), field.name())
             })
             .collect::<Vec<_>>();
-        only(input, self.here().into_iter().chain(renamed))
+        project(input, self.key_columns().into_iter().chain(renamed))
     }
 
     /// `LIMIT` and `OFFSET` of the rows of each key. The row order is the order of a sort below;
@@ -229,21 +244,21 @@ impl<'a> Outside<'a> {
                 if let Some(rows) = self.as_of(limit, sort)? {
                     return Ok(rows);
                 }
-                (self.within(&sort.input)?, self.sort(&sort.expr)?)
+                (self.rows_per_key(&sort.input)?, self.sort(&sort.expr)?)
             }
-            other => (self.within(other)?, Vec::new()),
+            other => (self.rows_per_key(other)?, Vec::new()),
         };
         let columns = rows.schema().columns();
-        let name = format!("__number_{}", self.unnest.number());
+        let name = format!("__number_{}", self.state.number());
         let function = WindowFunctionDefinition::WindowUDF(row_number_udwf());
         let mut number =
-            Expr::from(WindowFunction::new(function, Vec::new())).partition_by(self.here());
+            Expr::from(WindowFunction::new(function, Vec::new())).partition_by(self.key_columns());
         if !order.is_empty() {
             number = number.order_by(order.clone());
         }
         let number = number.build()?.alias(name.clone());
         let numbered = Window::try_new(vec![number], Arc::new(rows))?;
-        let number = cast(named(&name), DataType::Int64);
+        let number = cast(column_named(&name), DataType::Int64);
         let skipped = match &limit.skip {
             Some(skip) => {
                 let skip = self.expr(*skip.clone())?;
@@ -258,7 +273,7 @@ impl<'a> Outside<'a> {
         }
         let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
         let kept = Filter::try_new(predicate, Arc::new(LogicalPlan::Window(numbered)))?;
-        let rows = only(LogicalPlan::Filter(kept), columns.into_iter().map(Expr::Column))?;
+        let rows = project(LogicalPlan::Filter(kept), columns.into_iter().map(Expr::Column))?;
         Ok(match order.is_empty() {
             true => rows,
             false => LogicalPlan::Sort(Sort { expr: order, input: Arc::new(rows), fetch: None }),
@@ -266,13 +281,13 @@ impl<'a> Outside<'a> {
     }
 
     fn distinct_on(&self, on: &DistinctOn) -> Result<LogicalPlan> {
-        let input = Arc::new(self.within(&on.input)?);
+        let input = Arc::new(self.rows_per_key(&on.input)?);
         let first = |exprs: &[Expr]| -> Result<Vec<Expr>> {
-            Ok(self.here().into_iter().chain(self.columns(exprs)?).collect())
+            Ok(self.key_columns().into_iter().chain(self.columns(exprs)?).collect())
         };
         let sort = match &on.sort_expr {
             Some(sort) => {
-                let keys = self.here().into_iter().map(|key| key.sort(true, false));
+                let keys = self.key_columns().into_iter().map(|key| key.sort(true, false));
                 Some(keys.chain(self.sort(sort)?).collect())
             }
             None => None,
@@ -283,10 +298,11 @@ impl<'a> Outside<'a> {
 
     fn aggregated(&self, aggregate: &Aggregate) -> Result<LogicalPlan> {
         if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
-            return Err(to_datafusion(refused("GROUPING SETS, ROLLUP or CUBE")));
+            return Err(to_datafusion(unsupported("GROUPING SETS, ROLLUP or CUBE")));
         }
-        let mut input = Arc::new(self.within(&aggregate.input)?);
-        let groups = self.here().into_iter().chain(self.columns(&aggregate.group_expr)?).collect();
+        let mut input = Arc::new(self.rows_per_key(&aggregate.input)?);
+        let groups =
+            self.key_columns().into_iter().chain(self.columns(&aggregate.group_expr)?).collect();
         let mut aggregates = self.columns(&aggregate.aggr_expr)?;
         if aggregate.group_expr.is_empty() {
             // One group for each key, even for a key without rows.
@@ -300,13 +316,13 @@ impl<'a> Outside<'a> {
 
     /// Adds a row for each key without rows. The returned expression is true for the original rows.
     fn padded(&self, input: Arc<LogicalPlan>) -> Result<(LogicalPlan, Expr)> {
-        let number = self.unnest.number();
+        let number = self.state.number();
         let is_row = format!("__row_{number}");
         let input = self.renamed(input, number, Some(lit(true).alias(is_row.clone())))?;
-        let on = self.same_as_renamed(number, input.schema())?;
-        self.unnest.count(&self.rows)?;
-        let padded = joined(Arc::clone(&self.rows), input, conjunction(on), JoinType::Left)?;
-        let keys = (0..self.keys.len()).map(|at| renamed(number, at)).collect::<Vec<_>>();
+        let on = self.renamed_key_equalities(number, input.schema())?;
+        self.state.count(&self.rows)?;
+        let padded = filter_join(Arc::clone(&self.rows), input, conjunction(on), JoinType::Left)?;
+        let keys = (0..self.keys.len()).map(|at| renamed_key(number, at)).collect::<Vec<_>>();
         let kept = padded
             .schema()
             .columns()
@@ -314,7 +330,7 @@ impl<'a> Outside<'a> {
             .filter(|column| column.relation.is_some() || !keys.contains(&column.name))
             .map(Expr::Column)
             .collect::<Vec<_>>();
-        Ok((only(padded, kept.into_iter())?, named(&is_row).is_not_null()))
+        Ok((project(padded, kept.into_iter())?, column_named(&is_row).is_not_null()))
     }
 
     /// The plan with other names for the keys, and optionally another column.
@@ -325,20 +341,21 @@ impl<'a> Outside<'a> {
         another: Option<Expr>,
     ) -> Result<LogicalPlan> {
         let keys = self.keys.iter().enumerate();
-        let keys = keys.map(|(at, key)| key.here().alias(renamed(number, at)));
+        let keys = keys.map(|(at, key)| key.column_expr().alias(renamed_key(number, at)));
         let others = input.schema().columns().into_iter().skip(self.keys.len()).map(Expr::Column);
         let columns: Vec<Expr> = keys.chain(others).chain(another).collect();
         Projection::try_new(columns, input).map(LogicalPlan::Projection)
     }
 
-    fn same_as_renamed(&self, number: usize, schema: &DFSchema) -> Result<Vec<Expr>> {
+    fn renamed_key_equalities(&self, number: usize, schema: &DFSchema) -> Result<Vec<Expr>> {
         let pairs = self.keys.iter().enumerate();
-        let pairs = pairs.map(|(at, key)| (key.here(), named(&renamed(number, at))));
-        same(pairs, schema)
+        let pairs =
+            pairs.map(|(at, key)| (key.column_expr(), column_named(&renamed_key(number, at))));
+        key_equalities(pairs, schema)
     }
 
     fn windowed(&self, window: &Window) -> Result<LogicalPlan> {
-        let input = Arc::new(self.within(&window.input)?);
+        let input = Arc::new(self.rows_per_key(&window.input)?);
         let exprs = window
             .window_expr
             .iter()
@@ -346,7 +363,7 @@ impl<'a> Outside<'a> {
                 let name = NamePreserver::new_for_projection().save(expr);
                 let divided = self.expr(expr.clone())?.transform_up(|expr| match expr {
                     Expr::WindowFunction(mut call) => {
-                        call.params.partition_by.splice(0..0, self.here());
+                        call.params.partition_by.splice(0..0, self.key_columns());
                         Ok(Transformed::yes(Expr::WindowFunction(call)))
                     }
                     other => Ok(Transformed::no(other)),
@@ -358,7 +375,7 @@ impl<'a> Outside<'a> {
     }
 
     fn joined(&self, join: &Join) -> Result<LogicalPlan> {
-        let (on_left, on_right) = (self.asks(&join.left), self.asks(&join.right));
+        let (on_left, on_right) = (self.references(&join.left), self.references(&join.right));
         // A side that keeps rows without a partner needs the keys.
         let (on_left, on_right) = match join.join_type {
             JoinType::Inner => (on_left || !on_right, on_right),
@@ -371,8 +388,8 @@ impl<'a> Outside<'a> {
             JoinType::Full => (true, true),
         };
         let side = |has: bool, plan: &Arc<LogicalPlan>| match has {
-            true => self.within(plan).map(Arc::new),
-            false => Ok(Arc::new(without_mark(plan).clone())),
+            true => self.rows_per_key(plan).map(Arc::new),
+            false => Ok(Arc::new(without_lateral_marker(plan).clone())),
         };
         let left = side(on_left, &join.left)?;
         let mut right = side(on_right, &join.right)?;
@@ -380,10 +397,10 @@ impl<'a> Outside<'a> {
         if let Some(filter) = &join.filter {
             filters.push(self.expr(filter.clone())?);
         }
-        let number = self.unnest.number();
+        let number = self.state.number();
         if on_left && on_right {
             right = Arc::new(self.renamed(right, number, None)?);
-            filters.extend(self.same_as_renamed(number, right.schema())?);
+            filters.extend(self.renamed_key_equalities(number, right.schema())?);
         }
         let pair = |(left, right): &(Expr, Expr)| {
             Ok((self.expr(left.clone())?, self.expr(right.clone())?))
@@ -404,14 +421,16 @@ impl<'a> Outside<'a> {
         )?;
         let joined = LogicalPlan::Join(joined);
         let both = |at: usize, key: &OuterKey| {
-            let other = named(&renamed(number, at));
+            let other = column_named(&renamed_key(number, at));
             let schema = joined.schema();
             Ok(match (schema.has_column_with_unqualified_name(&key.name), on_left && on_right) {
                 (true, true) if join.join_type == JoinType::Full => {
-                    when(key.here().is_null(), other).otherwise(key.here())?.alias(&key.name)
+                    when(key.column_expr().is_null(), other)
+                        .otherwise(key.column_expr())?
+                        .alias(&key.name)
                 }
                 (true, true) if join.join_type == JoinType::Right => other.alias(&key.name),
-                (true, _) => key.here(),
+                (true, _) => key.column_expr(),
                 // The join returns only the columns of the right side.
                 (false, _) => other.alias(&key.name),
             })
@@ -420,16 +439,16 @@ impl<'a> Outside<'a> {
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let others = joined.schema().columns().into_iter().filter(|column| {
             let is_key = |(at, key): (usize, &OuterKey)| {
-                column.name == key.name || column.name == renamed(number, at)
+                column.name == key.name || column.name == renamed_key(number, at)
             };
             column.relation.is_some() || !self.keys.iter().enumerate().any(is_key)
         });
         let columns: Vec<Expr> = keys.into_iter().chain(others.map(Expr::Column)).collect();
-        only(joined, columns.into_iter())
+        project(joined, columns.into_iter())
     }
 
     fn union<'p>(&self, inputs: impl Iterator<Item = &'p LogicalPlan>) -> Result<LogicalPlan> {
-        let inputs = inputs.map(|input| self.within(input).map(Arc::new));
+        let inputs = inputs.map(|input| self.rows_per_key(input).map(Arc::new));
         Union::try_new(inputs.collect::<Result<_>>()?).map(LogicalPlan::Union)
     }
 
@@ -441,7 +460,7 @@ impl<'a> Outside<'a> {
                 Ok(cast(value, field.data_type().clone()).alias(field.name()))
             });
             let columns = columns.collect::<Result<Vec<_>>>()?;
-            only(LogicalPlan::clone(&self.rows), self.here().into_iter().chain(columns))
+            project(LogicalPlan::clone(&self.rows), self.key_columns().into_iter().chain(columns))
                 .map(Arc::new)
         });
         let rows = rows.collect::<Result<Vec<_>>>()?;
@@ -452,14 +471,14 @@ impl<'a> Outside<'a> {
     }
 }
 
-fn renamed(number: usize, at: usize) -> String {
-    format!("{KEY}{number}_{at}_right")
+fn renamed_key(number: usize, at: usize) -> String {
+    format!("{OUTER_KEY_PREFIX}{number}_{at}_right")
 }
 
 /// A plan without the `Subquery` node that marks a lateral subquery.
-fn without_mark(plan: &LogicalPlan) -> &LogicalPlan {
+fn without_lateral_marker(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
-        LogicalPlan::Subquery(subquery) => without_mark(&subquery.subquery),
+        LogicalPlan::Subquery(subquery) => without_lateral_marker(&subquery.subquery),
         other => other,
     }
 }

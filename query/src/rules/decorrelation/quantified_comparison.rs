@@ -18,12 +18,12 @@ use datafusion::{
 };
 
 /// A subquery with one row.
-pub struct Asked {
+pub struct QuantifiedComparison {
     pub plan: LogicalPlan,
     negated: bool,
 }
 
-impl Asked {
+impl QuantifiedComparison {
     /// `value IN (rows)` or NOT IN, for outside rows of `schema`.
     ///
     /// # Errors
@@ -76,7 +76,8 @@ fn compared(
     let rows = Arc::clone(&subquery.subquery);
     let (table, field) = rows.schema().qualified_field(0);
     let of_row = Expr::Column(Column::from((table, field)));
-    let compares = binary_expr(from_outside(value, schema)?, operator, of_row).alias(COMPARED);
+    let compares =
+        binary_expr(with_outer_references(value, schema)?, operator, of_row).alias(COMPARED);
     let column = |name: &str| Expr::Column(Column::new_unqualified(name));
     // A single deciding row settles the answer.
     let (deciding, decided) = match quantifier {
@@ -96,7 +97,7 @@ fn compared(
 }
 
 /// An expression over the outside rows, with outer references for the subquery.
-fn from_outside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+fn with_outer_references(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform_up(|expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);

@@ -13,24 +13,24 @@ use datafusion::{
 };
 
 use super::{
-    Unnest,
-    asked::Asked,
-    is_subquery_in, joined, named_of,
-    outside::Outside,
-    plain::{self, SubqueryPlace},
+    DecorrelationState, filter_join, is_subquery_in,
+    native_subqueries::{self, SubqueryPlace},
+    outer_columns_in,
+    outer_references::OuterKeys,
+    quantified_comparison::QuantifiedComparison,
 };
 
 /// The input of a node, with the answers of subqueries beside its rows.
-pub struct Beside<'a> {
-    unnest: &'a Unnest,
+pub struct SubqueryJoins<'a> {
+    state: &'a DecorrelationState,
     input: Arc<LogicalPlan>,
     pub plan: Arc<LogicalPlan>,
     pub changed: bool,
 }
 
-impl<'a> Beside<'a> {
-    pub fn of(unnest: &'a Unnest, input: Arc<LogicalPlan>) -> Self {
-        Self { unnest, plan: Arc::clone(&input), input, changed: false }
+impl<'a> SubqueryJoins<'a> {
+    pub fn of(state: &'a DecorrelationState, input: Arc<LogicalPlan>) -> Self {
+        Self { state, plan: Arc::clone(&input), input, changed: false }
     }
 
     pub fn all(
@@ -67,7 +67,8 @@ impl<'a> Beside<'a> {
             return Ok(expr);
         }
         expr.transform_up(|expr| {
-            if plain::rows_of(&expr).is_none() || plain::is_plain(&expr, place, self.plan.schema())?
+            if native_subqueries::subquery_plan(&expr).is_none()
+                || native_subqueries::is_native(&expr, place, self.plan.schema())?
             {
                 return Ok(Transformed::no(expr));
             }
@@ -80,12 +81,14 @@ impl<'a> Beside<'a> {
                     Ok(Transformed::yes(if exists.negated { !found } else { found }))
                 }
                 Expr::InSubquery(membership) => {
-                    let asked = Asked::is_member(membership, self.plan.schema())?;
-                    self.asked(asked).map(Transformed::yes)
+                    let comparison =
+                        QuantifiedComparison::is_member(membership, self.plan.schema())?;
+                    self.quantified(comparison).map(Transformed::yes)
                 }
                 Expr::SetComparison(comparison) => {
-                    let asked = Asked::compares(comparison, self.plan.schema())?;
-                    self.asked(asked).map(Transformed::yes)
+                    let comparison =
+                        QuantifiedComparison::compares(comparison, self.plan.schema())?;
+                    self.quantified(comparison).map(Transformed::yes)
                 }
                 other => Ok(Transformed::no(other)),
             }
@@ -93,45 +96,45 @@ impl<'a> Beside<'a> {
         .map(|expr| expr.data)
     }
 
-    fn asked(&mut self, asked: Asked) -> Result<Expr> {
-        match asked.plan.all_out_ref_exprs().is_empty() {
+    fn quantified(&mut self, comparison: QuantifiedComparison) -> Result<Expr> {
+        match comparison.plan.all_out_ref_exprs().is_empty() {
             // DataFusion computes the subquery once.
-            true => Ok(asked.into_scalar()),
-            false => Ok(asked.of(self.scalar(&asked.plan)?)),
+            true => Ok(comparison.into_scalar()),
+            false => Ok(comparison.of(self.scalar(&comparison.plan)?)),
         }
     }
 
-    fn outside(&self, rows: &LogicalPlan) -> Result<Outside<'a>> {
-        let asked = named_of(rows, self.plan.schema());
-        let of_input = asked.iter().all(|column| self.input.schema().has_column(column));
+    fn outer_keys(&self, rows: &LogicalPlan) -> Result<OuterKeys<'a>> {
+        let columns = outer_columns_in(rows, self.plan.schema());
+        let of_input = columns.iter().all(|column| self.input.schema().has_column(column));
         let input = if of_input { &self.input } else { &self.plan };
-        Outside::of(self.unnest, input, asked)
+        OuterKeys::of(self.state, input, columns)
     }
 
     /// The value of the only row.
-    fn scalar(&mut self, rows: &LogicalPlan) -> Result<Expr> {
-        let outside = self.outside(rows)?;
-        let asked = outside.within(rows)?;
-        let (rows, value) = match plain::is_one_row(rows) {
-            true => outside.value(asked)?,
-            false => outside.only_value(asked)?,
+    fn scalar(&mut self, subquery: &LogicalPlan) -> Result<Expr> {
+        let keys = self.outer_keys(subquery)?;
+        let rows = keys.rows_per_key(subquery)?;
+        let (rows, value) = match native_subqueries::is_one_row(subquery) {
+            true => keys.value(rows)?,
+            false => keys.single_value(rows)?,
         };
-        self.join(&outside, rows)?;
+        self.join(&keys, rows)?;
         Ok(value)
     }
 
     /// True if the subquery has a row.
     fn exists(&mut self, rows: &LogicalPlan) -> Result<Expr> {
-        let outside = self.outside(rows)?;
-        let (rows, found) = outside.found(outside.within(rows)?)?;
-        self.join(&outside, rows)?;
+        let keys = self.outer_keys(rows)?;
+        let (rows, found) = keys.existence(keys.rows_per_key(rows)?)?;
+        self.join(&keys, rows)?;
         Ok(found)
     }
 
-    fn join(&mut self, outside: &Outside<'_>, rows: LogicalPlan) -> Result<()> {
-        let on = conjunction(outside.equal_to(&rows)?).unwrap_or_else(|| lit(true));
-        self.unnest.count(&rows)?;
-        self.plan = Arc::new(joined(Arc::clone(&self.plan), rows, Some(on), JoinType::Left)?);
+    fn join(&mut self, keys: &OuterKeys<'_>, rows: LogicalPlan) -> Result<()> {
+        let on = conjunction(keys.match_conditions(&rows)?).unwrap_or_else(|| lit(true));
+        self.state.count(&rows)?;
+        self.plan = Arc::new(filter_join(Arc::clone(&self.plan), rows, Some(on), JoinType::Left)?);
         self.changed = true;
         Ok(())
     }

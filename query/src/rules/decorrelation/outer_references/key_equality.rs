@@ -10,7 +10,10 @@ use datafusion::{
 /// Conditions for the equality of all pairs, with NULL equal to NULL. A join setting for equal
 /// NULLs does not survive optimization: the optimizer drops the setting, or applies the setting to
 /// other conditions.
-pub fn same(pairs: impl Iterator<Item = (Expr, Expr)>, schema: &DFSchema) -> Result<Vec<Expr>> {
+pub fn key_equalities(
+    pairs: impl Iterator<Item = (Expr, Expr)>,
+    schema: &DFSchema,
+) -> Result<Vec<Expr>> {
     let mut conditions = Vec::new();
     for (mut left, mut right) in pairs {
         let (_, field) = right.to_field(schema)?;
