@@ -141,7 +141,7 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     let hidden = |expr: &Expr| match expr {
         Expr::Cast(cast) if matches!(cast.expr.get_type(schema), Ok(DataType::Timestamp(_, _))) => {
             let signature = Signature::any(1, Volatility::Immutable);
-            let function = Arc::new(ScalarUDF::new_from_impl(DateOf { signature }));
+            let function = Arc::new(ScalarUDF::new_from_impl(DateIdentity { signature }));
             // The cast itself follows the session's zone.
             Some(function.call(vec![Expr::Cast(cast.clone())]))
         }
@@ -159,11 +159,11 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
 
 /// Returns a date unchanged.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct DateOf {
+struct DateIdentity {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for DateOf {
+impl ScalarUDFImpl for DateIdentity {
     fn name(&self) -> &str {
         "day_of"
     }
@@ -265,7 +265,7 @@ fn call(change: TimeConversion, unit: TimeUnit, time: Expr) -> Expr {
         TimeConversion::Up => "time_up",
         TimeConversion::Down => "time_down",
     };
-    let function = InUnit {
+    let function = UnitConversion {
         name: format!("{name}_{unit:?}").to_lowercase(),
         change,
         unit,
@@ -276,14 +276,14 @@ fn call(change: TimeConversion, unit: TimeUnit, time: Expr) -> Expr {
 
 /// A timestamp in another unit.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct InUnit {
+struct UnitConversion {
     name: String,
     change: TimeConversion,
     unit: TimeUnit,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for InUnit {
+impl ScalarUDFImpl for UnitConversion {
     fn name(&self) -> &str {
         &self.name
     }

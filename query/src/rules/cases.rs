@@ -43,7 +43,7 @@ const FUNCTION: &str = "$case";
 /// The function. Volatile, so that no call is computed before simplification restores the CASE.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Volatile);
-    Arc::new(ScalarUDF::new_from_impl(WrittenCase { signature }))
+    Arc::new(ScalarUDF::new_from_impl(CaseCall { signature }))
 }
 
 /// Whether a tree has a CASE.
@@ -134,7 +134,7 @@ pub struct CaseParts<'a> {
 
 /// The parts of a call; `None` for other functions.
 pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
-    if !call.func.inner().is::<WrittenCase>() {
+    if !call.func.inner().is::<CaseCall>() {
         return None;
     }
     let (first, rest) = call.args.split_first()?;
@@ -180,11 +180,11 @@ fn restored(call: &ScalarFunction) -> Option<Expr> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct WrittenCase {
+struct CaseCall {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for WrittenCase {
+impl ScalarUDFImpl for CaseCall {
     fn name(&self) -> &str {
         FUNCTION
     }

@@ -17,7 +17,7 @@ use crate::errors::to_datafusion;
 
 mod choices;
 mod sets;
-mod typed;
+mod sql_typed;
 mod unions;
 
 pub use choices::{CommonTypes, gives_an_argument, unified};

@@ -28,9 +28,9 @@ mod sets;
 
 /// Casts numbers to double precision like PostgreSQL. Runs before type coercion.
 #[derive(Debug)]
-pub struct FloatsWin;
+pub struct FloatPromotion;
 
-impl AnalyzerRule for FloatsWin {
+impl AnalyzerRule for FloatPromotion {
     fn name(&self) -> &str {
         "floats_win"
     }

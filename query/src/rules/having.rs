@@ -18,9 +18,9 @@ use datafusion::{
 
 /// Pushes conditions down, but not below aggregates without groups.
 #[derive(Debug)]
-pub struct HavingStays(pub PushDownFilter);
+pub struct HavingFilters(pub PushDownFilter);
 
-impl OptimizerRule for HavingStays {
+impl OptimizerRule for HavingFilters {
     fn name(&self) -> &str {
         self.0.name()
     }

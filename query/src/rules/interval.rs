@@ -38,7 +38,7 @@ pub struct IntervalOperators {
 
 impl Default for IntervalOperators {
     fn default() -> Self {
-        let function = |divides| Arc::new(ScalarUDF::new_from_impl(Scale::new(divides)));
+        let function = |divides| Arc::new(ScalarUDF::new_from_impl(IntervalScale::new(divides)));
         Self { multiply: function(false), divide: function(true) }
     }
 }
@@ -113,18 +113,18 @@ fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResu
 
 /// An interval multiplied or divided by a number.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Scale {
+struct IntervalScale {
     divides: bool,
     signature: Signature,
 }
 
-impl Scale {
+impl IntervalScale {
     fn new(divides: bool) -> Self {
         Self { divides, signature: Signature::any(2, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Scale {
+impl ScalarUDFImpl for IntervalScale {
     fn name(&self) -> &str {
         if self.divides { "interval_divide" } else { "interval_multiply" }
     }

@@ -29,7 +29,7 @@ pub fn of(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
         _ => return None,
     };
     let signature = Signature::any(1, Volatility::Immutable);
-    Some(Arc::new(AggregateUDF::new_from_impl(OfIntervals { kind, signature })))
+    Some(Arc::new(AggregateUDF::new_from_impl(IntervalAggregateFunction { kind, signature })))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,12 +41,12 @@ enum IntervalAggregate {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfIntervals {
+struct IntervalAggregateFunction {
     kind: IntervalAggregate,
     signature: Signature,
 }
 
-impl AggregateUDFImpl for OfIntervals {
+impl AggregateUDFImpl for IntervalAggregateFunction {
     fn name(&self) -> &str {
         match self.kind {
             IntervalAggregate::Sum => "interval_sum",
@@ -115,15 +115,15 @@ pub fn averages(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
         return function;
     }
     let signature = Signature::user_defined(Volatility::Immutable);
-    layers::aggregate(function, Average { signature })
+    layers::aggregate(function, IntervalAverage { signature })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Average {
+struct IntervalAverage {
     signature: Signature,
 }
 
-impl AggregateLayer for Average {
+impl AggregateLayer for IntervalAverage {
     fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
         &self.signature
     }

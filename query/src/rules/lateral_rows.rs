@@ -66,7 +66,7 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
     if !(outer && always && join.on.is_empty() || join.join_type == JoinType::Inner) {
         return Ok(None);
     }
-    let attach = Attach { left: &join.left, outer, level: level_of(&join.right)? };
+    let attach = LateralAttachment { left: &join.left, outer, level: level_of(&join.right)? };
     let Some(rows) = attach.rows_of(&join.right)? else { return Ok(None) };
     // Restore the original names of the columns.
     let mut columns: Vec<Expr> = Vec::with_capacity(join.schema.fields().len());
@@ -102,14 +102,14 @@ fn level_of(plan: &LogicalPlan) -> Result<usize> {
 /// Prefix of the left side's column names during the computation of the subquery.
 const KEPT: &str = "$left";
 
-struct Attach<'a> {
+struct LateralAttachment<'a> {
     left: &'a Arc<LogicalPlan>,
     /// Whether left rows stay if the subquery has no rows.
     outer: bool,
     level: usize,
 }
 
-impl Attach<'_> {
+impl LateralAttachment<'_> {
     fn name(&self, at: usize) -> String {
         format!("{KEPT}{}.{at}", self.level)
     }

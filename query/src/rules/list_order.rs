@@ -29,9 +29,9 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_list = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::List(_)));
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if Test::of(op).is_some() && is_list(&left) && is_list(&right) =>
+            if ListTest::of(op).is_some() && is_list(&left) && is_list(&right) =>
         {
-            match Test::of(op) {
+            match ListTest::of(op) {
                 Some(test) => {
                     Transformed::yes(call(ListComparison::Test(test), vec![*left, *right]))
                 }
@@ -41,8 +41,8 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(Between { expr, negated, low, high })
             if is_list(&expr) && is_list(&low) && is_list(&high) =>
         {
-            let from = call(ListComparison::Test(Test::GtEq), vec![(*expr).clone(), *low]);
-            let to = call(ListComparison::Test(Test::LtEq), vec![*expr, *high]);
+            let from = call(ListComparison::Test(ListTest::GtEq), vec![(*expr).clone(), *low]);
+            let to = call(ListComparison::Test(ListTest::LtEq), vec![*expr, *high]);
             let inside = from.and(to);
             Transformed::yes(if negated { !inside } else { inside })
         }
@@ -60,62 +60,63 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// A comparison of two arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Test {
+enum ListTest {
     Lt,
     LtEq,
     Gt,
     GtEq,
 }
 
-impl Test {
+impl ListTest {
     fn of(op: Operator) -> Option<Self> {
         Some(match op {
-            Operator::Lt => Test::Lt,
-            Operator::LtEq => Test::LtEq,
-            Operator::Gt => Test::Gt,
-            Operator::GtEq => Test::GtEq,
+            Operator::Lt => ListTest::Lt,
+            Operator::LtEq => ListTest::LtEq,
+            Operator::Gt => ListTest::Gt,
+            Operator::GtEq => ListTest::GtEq,
             _ => return None,
         })
     }
 
     fn holds(self, order: Ordering) -> bool {
         match self {
-            Test::Lt => order.is_lt(),
-            Test::LtEq => order.is_le(),
-            Test::Gt => order.is_gt(),
-            Test::GtEq => order.is_ge(),
+            ListTest::Lt => order.is_lt(),
+            ListTest::LtEq => order.is_le(),
+            ListTest::Gt => order.is_gt(),
+            ListTest::GtEq => order.is_ge(),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ListComparison {
-    Test(Test),
+    Test(ListTest),
     /// The greatest or the least array.
     Choice(Ordering),
 }
 
 fn call(call: ListComparison, arguments: Vec<Expr>) -> Expr {
     let name = match call {
-        ListComparison::Test(Test::Lt) => "array_lt",
-        ListComparison::Test(Test::LtEq) => "array_le",
-        ListComparison::Test(Test::Gt) => "array_gt",
-        ListComparison::Test(Test::GtEq) => "array_ge",
+        ListComparison::Test(ListTest::Lt) => "array_lt",
+        ListComparison::Test(ListTest::LtEq) => "array_le",
+        ListComparison::Test(ListTest::Gt) => "array_gt",
+        ListComparison::Test(ListTest::GtEq) => "array_ge",
         ListComparison::Choice(Ordering::Less) => "array_least",
         ListComparison::Choice(_) => "array_greatest",
     };
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(OfLists { name, call, signature })).call(arguments)
+    Arc::new(ScalarUDF::new_from_impl(ListComparisonFunction { name, call, signature }))
+        .call(arguments)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfLists {
+struct ListComparisonFunction {
     name: &'static str,
     call: ListComparison,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for OfLists {
+impl ScalarUDFImpl for ListComparisonFunction {
     fn name(&self) -> &str {
         self.name
     }
@@ -173,7 +174,7 @@ fn order(left: &ArrayRef, right: &ArrayRef) -> Result<impl Fn(usize, usize) -> O
     })
 }
 
-fn tested(lists: &[ArrayRef], test: Test) -> Result<ArrayRef> {
+fn tested(lists: &[ArrayRef], test: ListTest) -> Result<ArrayRef> {
     let [left, right] = lists else { return Err(no_argument()) };
     let order = order(left, right)?;
     let tested: BooleanArray = (0..left.len())
@@ -235,7 +236,7 @@ mod tests {
             Some(vec![]),
         ]);
         let both = [left, right];
-        let greater = tested(&both, Test::Gt).unwrap();
+        let greater = tested(&both, ListTest::Gt).unwrap();
         let wanted = [Some(true), Some(false), Some(false), Some(false), None];
         assert_eq!(greater.as_boolean().iter().collect::<Vec<_>>(), wanted);
         let greatest = chosen(&both, Ordering::Greater, 5).unwrap();

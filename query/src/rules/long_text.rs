@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 1 << 30;
 /// `function` with the limit, if `function` is `string_agg`.
 pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "string_agg" => layers::aggregate(function, Bounded),
+        "string_agg" => layers::aggregate(function, BoundedStringAgg),
         _ => function,
     }
 }
@@ -40,9 +40,9 @@ fn check(bytes: usize) -> Result<()> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Bounded;
+struct BoundedStringAgg;
 
-impl AggregateLayer for Bounded {
+impl AggregateLayer for BoundedStringAgg {
     fn accumulator(
         &self,
         inner: &AggregateUDF,

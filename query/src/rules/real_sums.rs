@@ -22,14 +22,14 @@ pub fn of_reals(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
             let signature = Signature::user_defined(Volatility::Immutable);
-            layers::aggregate(function, Reals { signature })
+            layers::aggregate(function, RealSums { signature })
         }
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Reals {
+struct RealSums {
     signature: Signature,
 }
 
@@ -46,7 +46,7 @@ fn all_wide(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     Ok(arrays.iter().map(|array| cast(array, &DataType::Float64)).collect::<Result<_, _>>()?)
 }
 
-impl AggregateLayer for Reals {
+impl AggregateLayer for RealSums {
     fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
         &self.signature
     }

@@ -29,7 +29,7 @@ use datafusion::{
     },
 };
 
-use super::{each_node::EachNode, opaque_casts::Opaque};
+use super::{each_node::EachNode, opaque_casts::OpaqueCast};
 
 /// Splits filters with conditions that can fail.
 pub const STAGED_FILTER: EachNode =
@@ -126,7 +126,7 @@ fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool>
             true
         } else if let Some(cast) = part
             .downcast_ref::<CastExpr>()
-            .or_else(|| part.downcast_ref::<Opaque>().and_then(Opaque::cast))
+            .or_else(|| part.downcast_ref::<OpaqueCast>().and_then(OpaqueCast::cast))
         {
             !widens(&cast.expr().data_type(schema)?, cast.cast_type())
         } else if let Some(binary) = part.downcast_ref::<BinaryExpr>() {

@@ -241,15 +241,15 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
 /// The function that subtracts timestamps.
 fn times_apart() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(TimesApart { signature }))
+    Arc::new(ScalarUDF::new_from_impl(TimeDifference { signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct TimesApart {
+struct TimeDifference {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for TimesApart {
+impl ScalarUDFImpl for TimeDifference {
     fn name(&self) -> &str {
         "timestamp_minus"
     }
@@ -303,15 +303,15 @@ fn apart(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
 /// The function that turns a difference of times into an interval.
 pub fn as_interval() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(AsInterval { signature }))
+    Arc::new(ScalarUDF::new_from_impl(TimeToInterval { signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AsInterval {
+struct TimeToInterval {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for AsInterval {
+impl ScalarUDFImpl for TimeToInterval {
     fn name(&self) -> &str {
         "as_interval"
     }

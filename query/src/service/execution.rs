@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::{running::Running, short::is_short};
 use crate::{
     errors::from_datafusion,
-    rules::{guarded::guard, sliced::slice},
+    rules::{sliced_batches::slice, stoppable_joins::guard},
     session::{planner::start, work::Work},
 };
 

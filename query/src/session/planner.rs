@@ -34,7 +34,7 @@ use stratalog_text::TextStyle;
 use super::catalog::Scope;
 use crate::{
     errors::{from_arrow, from_datafusion},
-    rules::{cases, common_types::check_recursion, grouping_sets, written_arrays},
+    rules::{array_calls, cases, common_types::check_recursion, grouping_sets},
     statement::{
         dialect::merged::{self, Which},
         parameters,
@@ -158,7 +158,7 @@ impl Planner {
     /// matters.
     async fn typed_plan(&self, statement: &Statement) -> Result<LogicalPlan> {
         let mut statement = statement.clone();
-        written_arrays::as_calls(&mut statement);
+        array_calls::as_calls(&mut statement);
         if !cases::has_case(&statement) {
             return self.first_plan(statement).await;
         }

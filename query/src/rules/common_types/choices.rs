@@ -18,7 +18,7 @@ use stratalog_model::{ColumnType, Error};
 
 use super::{
     ValueType, common_type, in_type,
-    typed::{is_typed_twice, typed},
+    sql_typed::{is_typed_twice, typed},
 };
 use crate::{
     errors::to_datafusion,
@@ -35,7 +35,7 @@ pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         return function;
     }
     let signature = Signature::variadic_any(Volatility::Immutable);
-    layers::scalar(function, Unified { signature })
+    layers::scalar(function, UnifiedFunction { signature })
 }
 
 /// Whether the function `name` returns one of its arguments.
@@ -63,7 +63,7 @@ impl FunctionRewrite for CommonTypes {
                 Ok(Transformed::yes(call.args.swap_remove(0)))
             }
             Expr::ScalarFunction(mut call) => {
-                let Some(inner) = layers::below::<Unified>(&call.func) else {
+                let Some(inner) = layers::below::<UnifiedFunction>(&call.func) else {
                     return Ok(Transformed::no(Expr::ScalarFunction(call)));
                 };
                 call.func = inner;
@@ -206,11 +206,11 @@ fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
 
 /// A function during planning: the result type is the common type of the arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Unified {
+struct UnifiedFunction {
     signature: Signature,
 }
 
-impl ScalarLayer for Unified {
+impl ScalarLayer for UnifiedFunction {
     fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }

@@ -26,7 +26,7 @@ use crate::{
     rules::common_types::{
         ValueType, columns_of, common_type, gives_an_argument, is_set_operation, sides, unaliased,
     },
-    rules::{calls::wanted_types, cases, written_arrays},
+    rules::{array_calls, calls::wanted_types, cases},
 };
 
 /// The types to try for an argument of a function, in order.
@@ -123,7 +123,7 @@ fn of_expression(
             of_case(parts.base, &choices, Some(parts.otherwise), schema, found)
         }
         Expr::ScalarFunction(call)
-            if gives_an_argument(call.name()) || written_arrays::is_array(call) =>
+            if gives_an_argument(call.name()) || array_calls::is_array(call) =>
         {
             let arguments: Vec<_> = call.args.iter().map(|argument| (argument, schema)).collect();
             of_values(&arguments, found)

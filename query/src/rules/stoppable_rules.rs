@@ -9,23 +9,23 @@ use datafusion::{
 };
 use stratalog_functions::governor;
 
-type Analyzing = Arc<dyn AnalyzerRule + Send + Sync>;
-type Optimizing = Arc<dyn OptimizerRule + Send + Sync>;
+type AnalyzerRuleRef = Arc<dyn AnalyzerRule + Send + Sync>;
+type OptimizerRuleRef = Arc<dyn OptimizerRule + Send + Sync>;
 
 /// A stoppable rule of the analyzer.
-pub fn analyzing(rule: Analyzing) -> Analyzing {
-    Arc::new(Analysis(rule))
+pub fn analyzer_rule(rule: AnalyzerRuleRef) -> AnalyzerRuleRef {
+    Arc::new(StoppableAnalyzerRule(rule))
 }
 
 /// A stoppable rule of the optimizer.
-pub fn optimizing(rule: Optimizing) -> Optimizing {
-    Arc::new(Optimization(rule))
+pub fn optimizer_rule(rule: OptimizerRuleRef) -> OptimizerRuleRef {
+    Arc::new(StoppableOptimizerRule(rule))
 }
 
 #[derive(Debug)]
-struct Analysis(Analyzing);
+struct StoppableAnalyzerRule(AnalyzerRuleRef);
 
-impl AnalyzerRule for Analysis {
+impl AnalyzerRule for StoppableAnalyzerRule {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -37,9 +37,9 @@ impl AnalyzerRule for Analysis {
 }
 
 #[derive(Debug)]
-struct Optimization(Optimizing);
+struct StoppableOptimizerRule(OptimizerRuleRef);
 
-impl OptimizerRule for Optimization {
+impl OptimizerRule for StoppableOptimizerRule {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -60,9 +60,9 @@ impl OptimizerRule for Optimization {
 
 /// Checks for a stop at every expression, and changes no expression.
 #[derive(Debug)]
-pub struct EachExpression;
+pub struct ExpressionStopCheck;
 
-impl FunctionRewrite for EachExpression {
+impl FunctionRewrite for ExpressionStopCheck {
     fn name(&self) -> &str {
         "stops"
     }

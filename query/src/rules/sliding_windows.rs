@@ -27,23 +27,23 @@ use super::layers::{self, AggregateLayer};
 
 pub(super) mod floats;
 mod frame;
-mod parts;
+mod partial_results;
 
 /// `function` with sliding windows, if `function` subtracts floats or cannot subtract.
 pub fn without_subtraction(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "corr" | "covar_samp"
         | "covar_pop" | "bool_and" | "bool_or" | "string_agg" | "bit_and" | "bit_or"
-        | "any_value" => layers::aggregate(function, Moving),
-        name if name.starts_with("regr_") => layers::aggregate(function, Moving),
+        | "any_value" => layers::aggregate(function, SlidingAggregate),
+        name if name.starts_with("regr_") => layers::aggregate(function, SlidingAggregate),
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Moving;
+struct SlidingAggregate;
 
-impl AggregateLayer for Moving {
+impl AggregateLayer for SlidingAggregate {
     fn sliding_accumulator(
         &self,
         inner: &AggregateUDF,
@@ -62,13 +62,15 @@ impl AggregateLayer for Moving {
                 let result = arguments.return_field.data_type().clone();
                 Ok(Box::new(floats::Floats::new(kind, result)))
             }
-            _ => Ok(Box::new(parts::PartialResults::new(Maker::new(inner, &arguments))?)),
+            _ => Ok(Box::new(partial_results::PartialResults::new(AccumulatorFactory::new(
+                inner, &arguments,
+            ))?)),
         }
     }
 }
 
 /// Creates accumulators, each for some rows of the window.
-struct Maker {
+struct AccumulatorFactory {
     function: AggregateUDF,
     return_field: FieldRef,
     schema: Schema,
@@ -81,13 +83,13 @@ struct Maker {
     expr_fields: Vec<FieldRef>,
 }
 
-impl std::fmt::Debug for Maker {
+impl std::fmt::Debug for AccumulatorFactory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Maker").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("AccumulatorFactory").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Maker {
+impl AccumulatorFactory {
     fn new(function: &AggregateUDF, arguments: &AccumulatorArgs<'_>) -> Self {
         Self {
             function: function.clone(),

@@ -93,7 +93,7 @@ fn a_short_result_of_long_values_is_one_array() {
     let column: arrow::array::ArrayRef =
         Arc::new(Int64Array::from_iter_values((0..1000).map(|n| n % 100)));
     let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
-    let lengths = Sliced::of(&length).evaluate(&batch).unwrap().into_array(1000).unwrap();
+    let lengths = SlicedExpr::of(&length).evaluate(&batch).unwrap().into_array(1000).unwrap();
     let lengths = lengths.as_primitive::<Int32Type>();
     assert_eq!((lengths.len(), lengths.value(0), lengths.value(99)), (1000, 0, 99 << 16));
 }

@@ -22,24 +22,24 @@ use crate::errors::to_datafusion;
 /// `function` with a single NaN, if `function` computes floats.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "sum" | "avg" => layers::aggregate(function, OneNan { overflows: true }),
+        "sum" | "avg" => layers::aggregate(function, CanonicalNan { overflows: true }),
         "corr" | "covar_samp" | "covar_pop" => {
-            layers::aggregate(function, OneNan { overflows: false })
+            layers::aggregate(function, CanonicalNan { overflows: false })
         }
         name if name.starts_with("regr_") => {
-            layers::aggregate(function, OneNan { overflows: false })
+            layers::aggregate(function, CanonicalNan { overflows: false })
         }
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct OneNan {
+struct CanonicalNan {
     /// Whether an infinite result of finite values is an error.
     overflows: bool,
 }
 
-impl AggregateLayer for OneNan {
+impl AggregateLayer for CanonicalNan {
     fn accumulator(
         &self,
         inner: &AggregateUDF,
@@ -48,7 +48,9 @@ impl AggregateLayer for OneNan {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.accumulator(arguments)?;
         Ok(match is_floating {
-            true => Box::new(OneNanAccumulator { inner: of_inner, infinite: !self.overflows }),
+            true => {
+                Box::new(CanonicalNanAccumulator { inner: of_inner, infinite: !self.overflows })
+            }
             false => of_inner,
         })
     }
@@ -61,7 +63,9 @@ impl AggregateLayer for OneNan {
         let is_floating = arguments.return_field.data_type().is_floating();
         let of_inner = inner.create_sliding_accumulator(arguments)?;
         Ok(match is_floating {
-            true => Box::new(OneNanAccumulator { inner: of_inner, infinite: !self.overflows }),
+            true => {
+                Box::new(CanonicalNanAccumulator { inner: of_inner, infinite: !self.overflows })
+            }
             false => of_inner,
         })
     }
@@ -75,7 +79,9 @@ impl AggregateLayer for OneNan {
         let of_inner = inner.create_groups_accumulator(arguments)?;
         let overflows = self.overflows;
         Ok(match is_floating {
-            true => Box::new(OneNanGroups { inner: of_inner, overflows, infinite: Vec::new() }),
+            true => {
+                Box::new(CanonicalNanGroups { inner: of_inner, overflows, infinite: Vec::new() })
+            }
             false => of_inner,
         })
     }
@@ -124,19 +130,19 @@ fn is_infinite(value: &ScalarValue) -> bool {
 
 /// The result of one group.
 #[derive(Debug)]
-struct OneNanAccumulator {
+struct CanonicalNanAccumulator {
     inner: Box<dyn Accumulator>,
     /// Whether a value is infinite; the result may then be infinite, too.
     infinite: bool,
 }
 
-impl OneNanAccumulator {
+impl CanonicalNanAccumulator {
     fn note(&mut self, values: &[ArrayRef]) {
         self.infinite = self.infinite || values.iter().any(|array| !infinite(array).is_empty());
     }
 }
 
-impl Accumulator for OneNanAccumulator {
+impl Accumulator for CanonicalNanAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.note(values);
         self.inner.update_batch(values)
@@ -171,14 +177,14 @@ impl Accumulator for OneNanAccumulator {
 }
 
 /// The results of many groups.
-struct OneNanGroups {
+struct CanonicalNanGroups {
     inner: Box<dyn GroupsAccumulator>,
     overflows: bool,
     /// For each group: whether a value is infinite. Groups beyond the end have only finite values.
     infinite: Vec<bool>,
 }
 
-impl OneNanGroups {
+impl CanonicalNanGroups {
     fn note(&mut self, values: &[ArrayRef], groups: &[usize]) {
         if !self.overflows {
             return;
@@ -210,7 +216,7 @@ impl OneNanGroups {
     }
 }
 
-impl GroupsAccumulator for OneNanGroups {
+impl GroupsAccumulator for CanonicalNanGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

@@ -29,18 +29,18 @@ pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         FUNCTION => {
             let signature = Signature::any(2, Volatility::Immutable);
-            layers::scalar(function, Planned { signature })
+            layers::scalar(function, UntypedMembership { signature })
         }
         _ => function,
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Planned {
+struct UntypedMembership {
     signature: Signature,
 }
 
-impl ScalarLayer for Planned {
+impl ScalarLayer for UntypedMembership {
     fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }
@@ -56,9 +56,9 @@ impl ScalarLayer for Planned {
 
 /// Casts the elements and the value to a common type. Runs before type coercion.
 #[derive(Debug)]
-pub struct Members;
+pub struct ArrayMembership;
 
-impl FunctionRewrite for Members {
+impl FunctionRewrite for ArrayMembership {
     fn name(&self) -> &str {
         "members"
     }
@@ -74,7 +74,7 @@ impl FunctionRewrite for Members {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         }
         // The planner also makes calls of the function below the layer.
-        let below = layers::below::<Planned>(&call.func);
+        let below = layers::below::<UntypedMembership>(&call.func);
         let mut changed = below.is_some();
         if let Some(below) = below {
             call.func = below;

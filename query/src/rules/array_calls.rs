@@ -32,25 +32,25 @@ const FUNCTION: &str = "$array";
 /// The function with the name `$array`.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(WrittenArray { signature }))
+    Arc::new(ScalarUDF::new_from_impl(ArrayCall { signature }))
 }
 
 /// Whether `call` is a call of the function.
 pub fn is_array(call: &ScalarFunction) -> bool {
-    call.func.inner().is::<WrittenArray>()
+    call.func.inner().is::<ArrayCall>()
 }
 
 /// Writes arrays with columns, in subqueries, as calls.
 pub fn as_calls(statement: &mut Statement) {
-    let _ = walk::change(statement, &mut Arrays { queries: 0 });
+    let _ = walk::change(statement, &mut ArrayCallRewrite { queries: 0 });
 }
 
-struct Arrays {
+struct ArrayCallRewrite {
     /// Queries around.
     queries: usize,
 }
 
-impl Change for Arrays {
+impl Change for ArrayCallRewrite {
     fn pre_visit_query(&mut self, _: &mut Query) -> Flow {
         self.queries += 1;
         ControlFlow::Continue(())
@@ -110,11 +110,11 @@ impl FunctionRewrite for RestoredArrays {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct WrittenArray {
+struct ArrayCall {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for WrittenArray {
+impl ScalarUDFImpl for ArrayCall {
     fn name(&self) -> &str {
         FUNCTION
     }

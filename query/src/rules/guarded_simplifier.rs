@@ -43,19 +43,19 @@ mod lists;
 
 /// The simplifier, run on guarded expressions.
 #[derive(Debug)]
-pub struct Simplified {
+pub struct GuardedSimplifier {
     inner: SimplifyExpressions,
     guard: Guard,
 }
 
-impl Simplified {
+impl GuardedSimplifier {
     /// The rule, for the list of rules.
     pub fn rule() -> Arc<dyn OptimizerRule + Send + Sync> {
         Arc::new(Self { inner: SimplifyExpressions::new(), guard: Guard::default() })
     }
 }
 
-impl OptimizerRule for Simplified {
+impl OptimizerRule for GuardedSimplifier {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -88,7 +88,7 @@ struct Guard {
 impl Default for Guard {
     fn default() -> Self {
         Self {
-            as_written: Arc::new(ScalarUDF::new_from_impl(AsWritten::default())),
+            as_written: Arc::new(ScalarUDF::new_from_impl(SimplifierBarrier::default())),
             float_keys: FloatKeys::default(),
         }
     }
@@ -218,17 +218,17 @@ fn has_pattern(expr: &Expr) -> Result<bool> {
 
 /// Returns its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AsWritten {
+struct SimplifierBarrier {
     signature: Signature,
 }
 
-impl Default for AsWritten {
+impl Default for SimplifierBarrier {
     fn default() -> Self {
         Self { signature: Signature::any(1, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for AsWritten {
+impl ScalarUDFImpl for SimplifierBarrier {
     fn name(&self) -> &str {
         "as_written"
     }

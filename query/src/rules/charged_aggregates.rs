@@ -32,15 +32,15 @@ const RESULTS_KEPT: usize = 8_192;
 pub fn charged(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" | "array_agg" | "min" | "max" | "count" | "first_value" | "last_value"
-        | "nth_value" => layers::aggregate(function, Charged),
+        | "nth_value" => layers::aggregate(function, ChargedLayer),
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Charged;
+struct ChargedLayer;
 
-impl AggregateLayer for Charged {
+impl AggregateLayer for ChargedLayer {
     fn accumulator(
         &self,
         inner: &AggregateUDF,

@@ -21,9 +21,9 @@ use crate::errors::to_datafusion;
 /// Turns shifts of a smallint into calls. Runs before type coercion, which turns the operands into
 /// integers.
 #[derive(Debug)]
-pub struct SmallShifts;
+pub struct SmallintShifts;
 
-impl FunctionRewrite for SmallShifts {
+impl FunctionRewrite for SmallintShifts {
     fn name(&self) -> &str {
         "small_shifts"
     }
@@ -49,19 +49,19 @@ impl FunctionRewrite for SmallShifts {
             return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
         }
         let signature = Signature::any(2, Volatility::Immutable);
-        let shift = ScalarUDF::new_from_impl(Shift { name, to_left, signature });
+        let shift = ScalarUDF::new_from_impl(SmallintShift { name, to_left, signature });
         Ok(Transformed::yes(Arc::new(shift).call(vec![*left, *right])))
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Shift {
+struct SmallintShift {
     name: &'static str,
     to_left: bool,
     signature: Signature,
 }
 
-impl Shift {
+impl SmallintShift {
     /// The number with shifted bits. The shift uses the last five bits of the count, like
     /// PostgreSQL on x86.
     fn of(&self, number: i16, by: i64) -> i16 {
@@ -73,7 +73,7 @@ impl Shift {
     }
 }
 
-impl ScalarUDFImpl for Shift {
+impl ScalarUDFImpl for SmallintShift {
     fn name(&self) -> &str {
         self.name
     }
@@ -106,7 +106,7 @@ mod tests {
     fn bits_leave_sixteen() {
         let shift = |to_left, number, by| {
             let signature = Signature::any(2, Volatility::Immutable);
-            Shift { name: "", to_left, signature }.of(number, by)
+            SmallintShift { name: "", to_left, signature }.of(number, by)
         };
         for (number, by, left, right) in [
             (32_767, 1, -2, 16_383),

@@ -39,12 +39,12 @@ use stratalog_functions::governor::{SPLIT_BYTES, value_bytes};
 use stratalog_model::{Error, ErrorKind};
 
 mod expression;
-mod held;
+mod held_input;
 mod input;
 mod projection;
 
-use expression::Sliced;
-use held::{Count, HeldInput};
+use expression::SlicedExpr;
+use held_input::{ChargeRule, HeldInput};
 use input::{BatchLimit, SlicedInput};
 use projection::SlicedProjection;
 
@@ -77,21 +77,21 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(filter) = node.downcast_ref::<FilterExec>()
             && can_be_long(filter.predicate())
         {
-            let predicate = Sliced::of(filter.predicate());
+            let predicate = SlicedExpr::of(filter.predicate());
             let sliced = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
             return Ok(Transformed::yes(Arc::new(sliced)));
         }
         if let Some(window) = node.downcast_ref::<WindowAggExec>() {
-            let count = Count::WholeWindow(window.window_expr().len() * WINDOW_VALUE_BYTES);
+            let count = ChargeRule::WholeWindow(window.window_expr().len() * WINDOW_VALUE_BYTES);
             return hold(node, count, false);
         }
         if node.downcast_ref::<BoundedWindowAggExec>().is_some() {
-            return hold(node, Count::Window, false);
+            return hold(node, ChargeRule::Window, false);
         }
         if node.downcast_ref::<HashJoinExec>().is_some()
             || node.downcast_ref::<CrossJoinExec>().is_some()
         {
-            return hold(node, Count::Copy, true);
+            return hold(node, ChargeRule::Copy, true);
         }
         if let Some(unnest) = node.downcast_ref::<UnnestExec>() {
             let columns = unnest.list_column_indices().iter();
@@ -126,7 +126,7 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 /// The node, with charges for the batches of its inputs, or of the first input only.
 fn hold(
     node: Arc<dyn ExecutionPlan>,
-    count: Count,
+    count: ChargeRule,
     first_only: bool,
 ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let children = node.children().into_iter().enumerate().map(|(at, child)| match at {
@@ -151,7 +151,7 @@ fn arguments(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>
             let arguments =
                 arguments.iter().map(|argument| match argument.downcast_ref::<Literal>() {
                     Some(_) => Arc::clone(argument),
-                    None => Sliced::of(argument),
+                    None => SlicedExpr::of(argument),
                 });
             call.with_new_expressions(arguments.collect(), order)
         });

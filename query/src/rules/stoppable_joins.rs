@@ -69,7 +69,7 @@ fn cooperative(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 
 fn stoppable(filter: &JoinFilter, work: &Arc<Work>) -> JoinFilter {
     JoinFilter::new(
-        Arc::new(Stoppable { inner: Arc::clone(filter.expression()), work: Arc::clone(work) }),
+        Arc::new(StoppableExpr { inner: Arc::clone(filter.expression()), work: Arc::clone(work) }),
         filter.column_indices().to_vec(),
         Arc::clone(filter.schema()),
     )
@@ -77,32 +77,32 @@ fn stoppable(filter: &JoinFilter, work: &Arc<Work>) -> JoinFilter {
 
 /// An expression that fails after the stop of its statement.
 #[derive(Debug)]
-struct Stoppable {
+struct StoppableExpr {
     inner: Arc<dyn PhysicalExpr>,
     work: Arc<Work>,
 }
 
-impl PartialEq for Stoppable {
+impl PartialEq for StoppableExpr {
     fn eq(&self, other: &Self) -> bool {
         self.inner.eq(&other.inner) && Arc::ptr_eq(&self.work, &other.work)
     }
 }
 
-impl Eq for Stoppable {}
+impl Eq for StoppableExpr {}
 
-impl Hash for Stoppable {
+impl Hash for StoppableExpr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
     }
 }
 
-impl fmt::Display for Stoppable {
+impl fmt::Display for StoppableExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl PhysicalExpr for Stoppable {
+impl PhysicalExpr for StoppableExpr {
     fn data_type(&self, schema: &Schema) -> Result<DataType> {
         self.inner.data_type(schema)
     }

@@ -53,7 +53,8 @@ pub struct CheckedArithmetic {
 
 impl Default for CheckedArithmetic {
     fn default() -> Self {
-        let function = |operation| Arc::new(ScalarUDF::new_from_impl(Checked::new(operation)));
+        let function =
+            |operation| Arc::new(ScalarUDF::new_from_impl(CheckedOperation::new(operation)));
         Self {
             add: function(Operation::Add),
             subtract: function(Operation::Subtract),
@@ -168,18 +169,18 @@ enum Operation {
 
 /// A checked operation.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
+struct CheckedOperation {
     operation: Operation,
     signature: Signature,
 }
 
-impl Checked {
+impl CheckedOperation {
     fn new(operation: Operation) -> Self {
         Self { operation, signature: Signature::any(2, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Checked {
+impl ScalarUDFImpl for CheckedOperation {
     fn name(&self) -> &str {
         match self.operation {
             Operation::Add => "add_checked",
@@ -249,7 +250,7 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
-impl Checked {
+impl CheckedOperation {
     fn compute(&self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
         match self.operation {
             Operation::Add => numeric::add(left, right),

@@ -26,7 +26,7 @@ use crate::errors::{from_arrow, to_datafusion};
 
 /// Aggregates rows of keys and arguments, in the order of the keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ordered {
+pub(super) struct OrderedAggregate {
     function: Arc<AggregateUDF>,
     /// For each key, whether it ascends, and whether NULL comes first.
     keys: Vec<(bool, bool)>,
@@ -37,7 +37,7 @@ pub(super) struct Ordered {
     signature: Signature,
 }
 
-impl Ordered {
+impl OrderedAggregate {
     pub(super) fn new(
         function: Arc<AggregateUDF>,
         keys: Vec<(bool, bool)>,
@@ -118,7 +118,7 @@ fn pieces(values: &ArrayRef, delimiters: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(pieces.collect::<StringArray>()))
 }
 
-impl ScalarUDFImpl for Ordered {
+impl ScalarUDFImpl for OrderedAggregate {
     fn name(&self) -> &str {
         "\u{1}ordered"
     }

@@ -116,13 +116,13 @@ fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Logica
     let names = NamePreserver::new(&node);
     match node {
         LogicalPlan::Projection(projection) => {
-            let mut join = Join::of(&projection.input, numbers);
+            let mut join = MarkJoinInput::of(&projection.input, numbers);
             let exprs = join.all(projection.expr, Some(&names))?;
             let projection = Projection::try_new(exprs, Arc::new(join.plan))?;
             Ok(Transformed::yes(LogicalPlan::Projection(projection)))
         }
         LogicalPlan::Aggregate(aggregate) => {
-            let mut join = Join::of(&aggregate.input, numbers);
+            let mut join = MarkJoinInput::of(&aggregate.input, numbers);
             let groups = join.all(aggregate.group_expr, Some(&names))?;
             let aggregates = join.all(aggregate.aggr_expr, Some(&names))?;
             let aggregate = Aggregate::try_new(Arc::new(join.plan), groups, aggregates)?;
@@ -130,7 +130,7 @@ fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Logica
         }
         LogicalPlan::Filter(filter) => {
             let columns = filter.input.schema().columns().into_iter().map(Expr::Column);
-            let mut join = Join::of(&filter.input, numbers);
+            let mut join = MarkJoinInput::of(&filter.input, numbers);
             let conditions = split_conjunction_owned(filter.predicate)
                 .into_iter()
                 .map(|condition| match is_within(&condition)? {
@@ -144,7 +144,7 @@ fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Logica
         }
         LogicalPlan::Sort(mut sort) => {
             let columns = sort.input.schema().columns().into_iter().map(Expr::Column);
-            let mut join = Join::of(&sort.input, numbers);
+            let mut join = MarkJoinInput::of(&sort.input, numbers);
             for by in &mut sort.expr {
                 by.expr = join.one(by.expr.clone())?;
             }
@@ -156,12 +156,12 @@ fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Logica
 }
 
 /// An input, joined with the answers of subqueries.
-struct Join<'a> {
+struct MarkJoinInput<'a> {
     plan: LogicalPlan,
     numbers: &'a Cell<usize>,
 }
 
-impl<'a> Join<'a> {
+impl<'a> MarkJoinInput<'a> {
     fn of(input: &Arc<LogicalPlan>, numbers: &'a Cell<usize>) -> Self {
         Self { plan: LogicalPlan::clone(input), numbers }
     }

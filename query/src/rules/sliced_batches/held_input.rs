@@ -32,7 +32,7 @@ const COLUMN_BYTES_MIN: usize = 8 << 10;
 
 /// How to charge the batches.
 #[derive(Debug, Clone, Copy)]
-pub enum Count {
+pub enum ChargeRule {
     /// Each batch separately: the node releases earlier batches.
     Window,
     /// Like `Window`, and this number of bytes for each row until the end: the node computes values
@@ -46,12 +46,12 @@ pub enum Count {
 #[derive(Debug)]
 pub struct HeldInput {
     input: Arc<dyn ExecutionPlan>,
-    count: Count,
+    count: ChargeRule,
 }
 
 impl HeldInput {
     /// `input`, with charged batches.
-    pub fn new(input: Arc<dyn ExecutionPlan>, count: Count) -> Self {
+    pub fn new(input: Arc<dyn ExecutionPlan>, count: ChargeRule) -> Self {
         Self { input, count }
     }
 }
@@ -102,11 +102,11 @@ impl ExecutionPlan for HeldInput {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let pool = Arc::new(Pool(match self.count {
-            Count::Copy => {
+            ChargeRule::Copy => {
                 let consumer = MemoryConsumer::new(format!("copy of a join's rows[{partition}]"));
                 Some(consumer.register(context.memory_pool()))
             }
-            Count::Window | Count::WholeWindow(_) => None,
+            ChargeRule::Window | ChargeRule::WholeWindow(_) => None,
         })) as Arc<dyn Governor>;
         let input = self.input.execute(partition, context)?;
         let (schema, count) = (input.schema(), self.count);
@@ -114,8 +114,8 @@ impl ExecutionPlan for HeldInput {
         let batches = input.map(move |batch| {
             let batch = batch?;
             match count {
-                Count::Window => held(&batch),
-                Count::WholeWindow(row_bytes) => {
+                ChargeRule::Window => held(&batch),
+                ChargeRule::WholeWindow(row_bytes) => {
                     rows = rows.saturating_add(batch.num_rows());
                     let bytes = rows.saturating_mul(row_bytes);
                     match &mut computed {
@@ -124,7 +124,7 @@ impl ExecutionPlan for HeldInput {
                     }
                     held(&batch)
                 }
-                Count::Copy => copied(&batch, &pool),
+                ChargeRule::Copy => copied(&batch, &pool),
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))

@@ -21,12 +21,12 @@ use super::{constants, halves, is_out_of_memory, rows_max};
 
 /// Evaluates an expression for a whole batch, or for parts of a batch too large for memory.
 #[derive(Debug)]
-pub struct Sliced {
+pub struct SlicedExpr {
     inner: Arc<dyn PhysicalExpr>,
     rows_max: usize,
 }
 
-impl Sliced {
+impl SlicedExpr {
     /// `inner`, evaluated in parts.
     pub fn of(inner: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         let rows_max = rows_max(constants(inner).unwrap_or(0));
@@ -60,27 +60,27 @@ impl Sliced {
     }
 }
 
-impl PartialEq for Sliced {
+impl PartialEq for SlicedExpr {
     fn eq(&self, other: &Self) -> bool {
         self.inner.eq(&other.inner)
     }
 }
 
-impl Eq for Sliced {}
+impl Eq for SlicedExpr {}
 
-impl Hash for Sliced {
+impl Hash for SlicedExpr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
     }
 }
 
-impl fmt::Display for Sliced {
+impl fmt::Display for SlicedExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl PhysicalExpr for Sliced {
+impl PhysicalExpr for SlicedExpr {
     fn data_type(&self, schema: &Schema) -> Result<DataType> {
         self.inner.data_type(schema)
     }

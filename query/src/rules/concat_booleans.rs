@@ -8,9 +8,9 @@ use datafusion::{
 
 /// Gives `concat` the text of booleans. Runs before type coercion.
 #[derive(Debug)]
-pub struct ConcatenatedTruths;
+pub struct ConcatBooleans;
 
-impl FunctionRewrite for ConcatenatedTruths {
+impl FunctionRewrite for ConcatBooleans {
     fn name(&self) -> &str {
         "concatenated_truths"
     }

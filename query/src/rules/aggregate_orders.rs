@@ -27,21 +27,21 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use self::ordered::Ordered;
+use self::ordered_aggregate::OrderedAggregate;
 use crate::errors::to_datafusion;
 
-mod ordered;
+mod ordered_aggregate;
 
 /// Aggregates with a result in the order of the rows, and with input sorted by DataFusion.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
 /// Lets aggregates sort for themselves. Runs when the keys of all orders are settled.
 #[derive(Debug)]
-pub struct OwnOrders {
+pub struct AggregateOrders {
     collect: Arc<AggregateUDF>,
 }
 
-impl OwnOrders {
+impl AggregateOrders {
     /// The rule; `collect` is `array_agg`.
     pub fn new(collect: Arc<AggregateUDF>) -> Self {
         Self { collect }
@@ -150,14 +150,14 @@ impl OwnOrders {
         &self,
         call: &AggregateFunction,
         schema: &DFSchema,
-    ) -> Result<(Ordered, AggregateFunction)> {
+    ) -> Result<(OrderedAggregate, AggregateFunction)> {
         let params = &call.params;
         let mut fields = Vec::with_capacity(params.args.len());
         for argument in &params.args {
             fields.push(argument.to_field(schema)?.1);
         }
         let result = Expr::AggregateFunction(call.clone()).to_field(schema)?.1;
-        let order = Ordered::new(
+        let order = OrderedAggregate::new(
             Arc::clone(&call.func),
             params.order_by.iter().map(|sort| (sort.asc, sort.nulls_first)).collect(),
             fields,
@@ -182,14 +182,14 @@ impl OwnOrders {
     }
 }
 
-impl Ordered {
+impl OrderedAggregate {
     fn of(self, rows: Expr) -> Expr {
         let function = Arc::new(ScalarUDF::new_from_impl(self));
         Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![rows]))
     }
 }
 
-impl AnalyzerRule for OwnOrders {
+impl AnalyzerRule for AggregateOrders {
     fn name(&self) -> &str {
         "own_orders"
     }

@@ -105,7 +105,7 @@ impl ExecutionPlan for SlicedProjection {
             row_bytes = row_bytes.saturating_add(constant_list_bytes(column));
         }
         let schema = self.projection.schema();
-        let slices = Slices {
+        let slices = ProjectionSlices {
             input: projection.input().execute(partition, context)?,
             columns,
             schema: Arc::clone(&schema),
@@ -122,7 +122,7 @@ impl ExecutionPlan for SlicedProjection {
     }
 }
 
-struct Slices {
+struct ProjectionSlices {
     input: SendableRecordBatchStream,
     columns: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
@@ -134,7 +134,7 @@ struct Slices {
     rows_limit: usize,
 }
 
-impl Slices {
+impl ProjectionSlices {
     async fn next(&mut self, metrics: &BaselineMetrics) -> Result<Option<RecordBatch>> {
         loop {
             let Some(batch) = self.pending.pop() else {

@@ -48,7 +48,7 @@ use crate::table::{
 };
 
 /// Asks storage for the aggregates that storage can compute.
-pub const TOLD_AGGREGATES: EachNode = EachNode::new("told_aggregates", told);
+pub const AGGREGATE_PUSHDOWN: EachNode = EachNode::new("told_aggregates", push_down);
 
 /// Asks storage for only the newest windows, if a LIMIT needs no other windows.
 pub const NEWEST_WINDOWS: EachNode = EachNode::new("newest_windows", newest);
@@ -56,7 +56,7 @@ pub const NEWEST_WINDOWS: EachNode = EachNode::new("newest_windows", newest);
 /// Nanoseconds of a day.
 const DAY_NS: i64 = 86_400_000_000_000;
 
-fn told(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn push_down(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(None) };
     let single = match aggregate.mode() {
         AggregateMode::Partial => false,
@@ -134,9 +134,9 @@ pub fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
 }
 
 /// The request to storage, the columns made from the answer, and the schema of the columns.
-type Told = (AggregateRequest, Vec<Output>, SchemaRef);
+type PushedAggregate = (AggregateRequest, Vec<Output>, SchemaRef);
 
-fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Told>> {
+fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<PushedAggregate>> {
     let groups = aggregate.group_expr();
     if !groups.is_single()
         || aggregate.filter_expr().iter().any(Option::is_some)
@@ -181,7 +181,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
     let mut wanted: Vec<Wanted> = Vec::new();
     for function in aggregate.aggr_expr() {
         let states = function.state_fields()?;
-        let Some(needed) = wanted_by(function, read, &states) else { return Ok(None) };
+        let Some(needed) = statistics_of(function, read, &states) else { return Ok(None) };
         for one in needed {
             let place = wanted.iter().position(|known| *known == one).unwrap_or_else(|| {
                 wanted.push(one);
@@ -207,7 +207,7 @@ pub fn column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize>
 }
 
 /// The statistics for the state of a function.
-fn wanted_by(
+fn statistics_of(
     function: &AggregateFunctionExpr,
     read: &ScanRequest,
     states: &[Arc<Field>],
@@ -280,7 +280,7 @@ fn windows_of(expr: &Arc<dyn PhysicalExpr>, scan: &ChronicleScan) -> Result<Opti
         }
         // Only in UTC do all days have the same length.
         ("date_trunc", width) if is_utc(call) && third.is_none() => {
-            width.try_as_str().flatten().and_then(truncated)
+            width.try_as_str().flatten().and_then(truncation_ns)
         }
         _ => None,
     };
@@ -304,7 +304,7 @@ fn is_utc(call: &ScalarFunctionExpr) -> bool {
 }
 
 /// Nanoseconds of the units of `date_trunc`, if the unit has a constant length.
-fn truncated(unit: &str) -> Option<i64> {
+fn truncation_ns(unit: &str) -> Option<i64> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "second" => 1_000_000_000,
         "minute" => 60_000_000_000,

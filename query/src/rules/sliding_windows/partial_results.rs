@@ -7,13 +7,13 @@ use datafusion::{
 };
 
 use super::{
-    Maker,
+    AccumulatorFactory,
     frame::{Fold, Frame, no_partial_results},
 };
 /// The arguments in a row.
 type Row = Vec<ScalarValue>;
 
-impl Fold for Maker {
+impl Fold for AccumulatorFactory {
     type Row = Row;
     /// The function's own partial state; empty for no rows.
     type Part = Vec<ScalarValue>;
@@ -43,10 +43,10 @@ impl Fold for Maker {
 
 /// The rows of the window.
 #[derive(Debug)]
-pub(super) struct PartialResults(Frame<Maker>);
+pub(super) struct PartialResults(Frame<AccumulatorFactory>);
 
 impl PartialResults {
-    pub(super) fn new(maker: Maker) -> Result<Self> {
+    pub(super) fn new(maker: AccumulatorFactory) -> Result<Self> {
         // Report an unsupported aggregate at once.
         maker.make()?;
         Ok(Self(Frame::new(maker)))

@@ -23,7 +23,7 @@ pub(super) fn typed(expr: Expr, column_type: &ColumnType) -> Expr {
         _ => return expr,
     };
     let signature = Signature::any(1, Volatility::Immutable);
-    let function = Typed { name, column_type: column_type.clone(), signature };
+    let function = SqlTyped { name, column_type: column_type.clone(), signature };
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
@@ -33,17 +33,17 @@ pub(super) fn is_typed_twice(call: &ScalarFunction) -> bool {
         [Expr::ScalarFunction(inner)] => inner,
         _ => return false,
     };
-    call.func.inner().is::<Typed>() && inner.func.inner().is::<Typed>()
+    call.func.inner().is::<SqlTyped>() && inner.func.inner().is::<SqlTyped>()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Typed {
+struct SqlTyped {
     name: &'static str,
     column_type: ColumnType,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Typed {
+impl ScalarUDFImpl for SqlTyped {
     fn name(&self) -> &str {
         self.name
     }

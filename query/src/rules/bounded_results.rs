@@ -22,17 +22,17 @@ const RESULT_BYTES_MAX: i64 = 256 << 20;
 
 /// The argument with the length of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Growth {
+enum ResultLength {
     /// The second argument.
     Second,
     /// The first argument.
     First,
 }
 
-fn growth_of(name: &str) -> Option<Growth> {
+fn growth_of(name: &str) -> Option<ResultLength> {
     match name {
-        "array_repeat" | "array_resize" => Some(Growth::Second),
-        "space" => Some(Growth::First),
+        "array_repeat" | "array_resize" => Some(ResultLength::Second),
+        "space" => Some(ResultLength::First),
         _ => None,
     }
 }
@@ -45,12 +45,12 @@ pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     }
 }
 
-impl Growth {
+impl ResultLength {
     /// Checks the length of the results of the function `name`.
     fn check(self, name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
         let count_at = match self {
-            Growth::First => 0,
-            Growth::Second => 1,
+            ResultLength::First => 0,
+            ResultLength::Second => 1,
         };
         let Some(count) = arguments.get(count_at) else { return Ok(()) };
         let count = cast(&count.to_array(rows)?, &DataType::Int64)?;
@@ -69,7 +69,7 @@ impl Growth {
     }
 }
 
-impl ScalarLayer for Growth {
+impl ScalarLayer for ResultLength {
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.check(inner.name(), &arguments.args, arguments.number_rows)?;
         inner.invoke_with_args(arguments)

@@ -21,27 +21,29 @@ use stratalog_model::Error;
 
 use super::{
     layers::{self, AggregateLayer},
-    moving::floats::{FloatAggregate, FloatMoments},
+    sliding_windows::floats::{FloatAggregate, FloatMoments},
 };
 use crate::errors::to_datafusion;
 
 /// `function` in PostgreSQL's steps, if `function` is a variance or a standard deviation.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match FloatAggregate::of(function.name()) {
-        Some(kind @ FloatAggregate::Spread { .. }) => layers::aggregate(function, Spreads { kind }),
+        Some(kind @ FloatAggregate::Spread { .. }) => {
+            layers::aggregate(function, Variances { kind })
+        }
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Spreads {
+struct Variances {
     kind: FloatAggregate,
 }
 
 /// Names of the columns of a partial result.
 const STATE: [&str; 3] = ["count", "sum", "squares"];
 
-impl AggregateLayer for Spreads {
+impl AggregateLayer for Variances {
     fn state_fields(
         &self,
         inner: &AggregateUDF,
@@ -65,7 +67,7 @@ impl AggregateLayer for Spreads {
         match arguments.is_distinct {
             true => inner.accumulator(arguments),
             false => {
-                Ok(Box::new(SpreadAccumulator { kind: self.kind, part: FloatMoments::default() }))
+                Ok(Box::new(VarianceAccumulator { kind: self.kind, part: FloatMoments::default() }))
             }
         }
     }
@@ -75,7 +77,7 @@ impl AggregateLayer for Spreads {
         _: &AggregateUDF,
         _: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(SpreadGroups { kind: self.kind, parts: Vec::new() }))
+        Ok(Box::new(VarianceGroups { kind: self.kind, parts: Vec::new() }))
     }
 }
 
@@ -100,12 +102,12 @@ fn parts(states: &[ArrayRef]) -> Result<Vec<FloatMoments>> {
 
 /// The spread of one group.
 #[derive(Debug)]
-struct SpreadAccumulator {
+struct VarianceAccumulator {
     kind: FloatAggregate,
     part: FloatMoments,
 }
 
-impl Accumulator for SpreadAccumulator {
+impl Accumulator for VarianceAccumulator {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let values = doubles(arrays.first())?;
         self.part = values.iter().flatten().fold(self.part, FloatMoments::and);
@@ -133,12 +135,12 @@ impl Accumulator for SpreadAccumulator {
 
 /// The spreads of many groups.
 #[derive(Debug)]
-struct SpreadGroups {
+struct VarianceGroups {
     kind: FloatAggregate,
     parts: Vec<FloatMoments>,
 }
 
-impl SpreadGroups {
+impl VarianceGroups {
     fn columns(parts: &[FloatMoments]) -> Vec<ArrayRef> {
         let column = |of: fn(&FloatMoments) -> f64| -> ArrayRef {
             Arc::new(Float64Array::from_iter_values(parts.iter().map(of)))
@@ -152,7 +154,7 @@ fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-impl GroupsAccumulator for SpreadGroups {
+impl GroupsAccumulator for VarianceGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
