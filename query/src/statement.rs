@@ -1,6 +1,7 @@
 //! Statements: parsed, prepared, executed.
 
 pub(crate) mod acquire;
+pub(crate) mod as_of_sealed;
 pub(crate) mod call;
 pub(crate) mod complexity;
 pub mod copy;
@@ -9,29 +10,28 @@ pub(crate) mod ddl;
 pub(crate) mod delete;
 pub(crate) mod dialect;
 pub(crate) mod explain;
+pub(crate) mod ignored_clauses;
 pub(crate) mod insert;
 pub(crate) mod lock;
 pub(crate) mod names;
 mod one_row;
-pub(crate) mod ordered;
 pub(crate) mod origin;
-pub(crate) mod overlooked;
 pub(crate) mod parameters;
 pub(crate) mod parse;
 pub(crate) mod point;
+pub(crate) mod preserved_orders;
 pub(crate) mod query;
 pub(crate) mod recursion;
-pub(crate) mod refused;
 pub(crate) mod replays;
-pub(crate) mod sealed;
 pub(crate) mod setting;
 pub(crate) mod shape;
 pub(crate) mod subscribe;
 pub(crate) mod system_columns;
 pub(crate) mod template;
 pub(crate) mod transaction;
+pub(crate) mod unsupported_statements;
 pub(crate) mod walk;
-pub(crate) mod zoned;
+pub(crate) mod zoned_constants;
 
 use std::sync::Arc;
 
@@ -85,8 +85,12 @@ enum Body {
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
         let kind = match tree.own {
-            Some(parse::Own::Acquire(_) | parse::Own::Release(_)) => StatementKind::Session,
-            Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => kind_of(&tree.statement),
+            Some(parse::OwnStatement::Acquire(_) | parse::OwnStatement::Release(_)) => {
+                StatementKind::Session
+            }
+            Some(parse::OwnStatement::Subscribe(_) | parse::OwnStatement::Trim) | None => {
+                kind_of(&tree.statement)
+            }
         };
         Self { kind, body: Body::Whole(Box::new(tree)), _held: None }
     }
@@ -162,7 +166,7 @@ impl Parsed {
 
     pub(crate) fn subscribes(&self) -> Option<parse::position::Beginning> {
         match self.own() {
-            Some(parse::Own::Subscribe(beginning)) => Some(*beginning),
+            Some(parse::OwnStatement::Subscribe(beginning)) => Some(*beginning),
             _ => None,
         }
     }
@@ -180,12 +184,12 @@ impl Parsed {
     }
 
     /// The form of the statement, if the parser's tree cannot express the form.
-    pub(crate) fn own(&self) -> Option<&parse::Own> {
+    pub(crate) fn own(&self) -> Option<&parse::OwnStatement> {
         self.tree().own.as_ref()
     }
 
     /// The behavior of a DROP TABLE if other sessions have acquired the table.
-    pub(crate) fn dropping(&self) -> parse::Dropping {
+    pub(crate) fn dropping(&self) -> parse::DropMode {
         self.tree().dropping
     }
 
@@ -209,7 +213,7 @@ impl Parsed {
 pub struct Prepared {
     pub(crate) parsed: Arc<Parsed>,
     /// The types from the client.
-    pub(crate) told: Vec<Option<ColumnType>>,
+    pub(crate) declared_types: Vec<Option<ColumnType>>,
     pub(crate) parameter_types: Vec<ColumnType>,
     /// Names of the parameters' PostgreSQL types, where a type of ours stands for a PostgreSQL
     /// type.
@@ -287,7 +291,7 @@ impl Prepared {
             _ => None,
         };
         let Some(plan) = plan else { return Ok(None) };
-        parameters::exact(plan, &self.parameter_types, values, &self.told)
+        parameters::exact(plan, &self.parameter_types, values, &self.declared_types)
     }
 
     pub(crate) fn settle(&mut self, types: Vec<Option<ColumnType>>) {

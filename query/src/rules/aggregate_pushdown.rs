@@ -175,7 +175,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Pus
     }
     let mut outputs: Vec<Output> = group_places
         .into_iter()
-        .map(|place| place.map_or(Output::Window(keys.len()), Output::Told))
+        .map(|place| place.map_or(Output::Window(keys.len()), Output::Answer))
         .collect();
     let first = keys.len() + usize::from(windows.is_some());
     let mut wanted: Vec<Wanted> = Vec::new();
@@ -189,8 +189,8 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Pus
             });
             // The first of an average's two parts is the number of values.
             outputs.push(match one.statistic == Statistic::Count && states.len() == 2 {
-                true => Output::Seen(first + place),
-                false => Output::Told(first + place),
+                true => Output::NonzeroCount(first + place),
+                false => Output::Answer(first + place),
             });
         }
         fields.extend(states);

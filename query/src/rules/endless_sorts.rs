@@ -27,7 +27,7 @@ use datafusion::{
 };
 
 use super::each_node::EachNode;
-use crate::statement::ordered::ENDLESS;
+use crate::statement::preserved_orders::ENDLESS;
 
 /// Leaves out sorts below aggregates that give the same result in any order. Runs before DataFusion
 /// plans orders.

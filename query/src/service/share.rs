@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::real;
+use super::resident_memory;
 
 /// The memory of one statement or client.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Share {
                     ));
             }
         }
-        if !real::has_memory(bytes) {
+        if !resident_memory::has_memory(bytes) {
             let detail = format!("{bytes} bytes are needed, and the server has no memory for them");
             return Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
                 .with_detail(detail)

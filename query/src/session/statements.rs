@@ -93,7 +93,7 @@ impl PreparedView for Statements {
             },
             prepared_us: kept.prepared_ns.div_euclid(1_000),
             parameter_types: match &kept.by {
-                PreparedBy::Protocol(told) => told.iter().map(|oid| i64::from(*oid)).collect(),
+                PreparedBy::Protocol(oids) => oids.iter().map(|oid| i64::from(*oid)).collect(),
                 PreparedBy::Sql(_) => {
                     kept.prepared.parameter_types().iter().map(|of| type_oid(of).into()).collect()
                 }

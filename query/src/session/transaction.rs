@@ -11,8 +11,8 @@
 //! definitions and rows (RFC 0023). After ADD COLUMN to an existing table, the block inserts no row
 //! into the table: another block may give the same schema version to other columns.
 
-mod defining;
-mod lost;
+mod definitions;
+mod lost_rows;
 mod modes;
 mod uses;
 
@@ -27,9 +27,9 @@ use stratalog_model::{
 };
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
-use self::lost::missing;
+use self::lost_rows::missing;
 pub use self::modes::{Isolation, Modes};
-use super::{TransactionState, definition::Definition, variables::Marked};
+use super::{TransactionState, definition::Definition, variables::SettingsMark};
 
 /// Maximum number of savepoints of a block at a time.
 const SAVEPOINTS_MAX: usize = 1 << 16;
@@ -81,10 +81,10 @@ struct Savepoint {
 }
 
 /// The settings at a savepoint, and the number of cursors declared before.
-pub type SavepointState = (Marked, u64);
+pub type SavepointState = (SettingsMark, u64);
 
 /// The contents of a block at its end: carried out by COMMIT, dropped by ROLLBACK.
-pub struct Ended {
+pub struct EndedBlock {
     /// The transaction state before the end.
     pub state: TransactionState,
     /// Whether rows were written or deleted: the append exists, or the rows are lost.
@@ -101,7 +101,7 @@ pub struct Ended {
 
 /// The append of a block, lent to one statement; or the append of a statement outside of a block. A
 /// drop without `finish` fails the block.
-pub struct Lent {
+pub struct LentAppend {
     append: Option<Box<dyn Append>>,
     home: Option<Arc<Transaction>>,
 }
@@ -186,9 +186,9 @@ impl Transaction {
     }
 
     /// Ends the block.
-    pub fn end(&self) -> Ended {
+    pub fn end(&self) -> EndedBlock {
         let block = std::mem::take(&mut *self.0.lock());
-        Ended {
+        EndedBlock {
             state: block.state,
             wrote: !block.written.is_empty(),
             append: block.append,
@@ -227,7 +227,7 @@ impl Transaction {
             let Some(append) = block.append.take() else {
                 return Err(missing(block.lost.as_ref()));
             };
-            (base, Lent { append: Some(append), home: Some(Arc::clone(self)) })
+            (base, LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
         };
         let own = lent.append()?.over(&base).await;
         let mut block = self.0.lock();
@@ -314,10 +314,10 @@ impl Transaction {
         self: &Arc<Self>,
         numbered: bool,
         begin: impl FnOnce() -> Result<Box<dyn Append>>,
-    ) -> Result<Lent> {
+    ) -> Result<LentAppend> {
         let mut block = self.0.lock();
         if block.state == TransactionState::Idle {
-            return Ok(Lent { append: Some(begin()?), home: None });
+            return Ok(LentAppend { append: Some(begin()?), home: None });
         }
         if block.lost.is_some() {
             return Err(missing(block.lost.as_ref()));
@@ -342,9 +342,9 @@ impl Transaction {
                 block.numbered = numbered;
                 begin()?
             }
-            None => return Err(lent_out()),
+            None => return Err(append_is_lent()),
         };
-        Ok(Lent { append: Some(append), home: Some(Arc::clone(self)) })
+        Ok(LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
     }
 
     /// SAVEPOINT.
@@ -455,13 +455,13 @@ impl Block {
     }
 }
 
-impl Lent {
+impl LentAppend {
     /// The append.
     ///
     /// # Errors
     /// `Internal` if the append was given back.
     pub fn append(&mut self) -> Result<&mut Box<dyn Append>> {
-        self.append.as_mut().ok_or_else(lent_out)
+        self.append.as_mut().ok_or_else(append_is_lent)
     }
 
     /// Ends a statement that has written all its rows to a chronicle: the rows belong to the block.
@@ -474,7 +474,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentAppend {
     fn drop(&mut self) {
         let (Some(append), Some(home)) = (self.append.take(), &self.home) else { return };
         home.fail();
@@ -483,7 +483,7 @@ impl Drop for Lent {
 }
 
 /// The error for an append lent to another statement: a defect.
-pub fn lent_out() -> Error {
+pub fn append_is_lent() -> Error {
     Error::internal("another statement of the block is writing")
 }
 

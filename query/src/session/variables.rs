@@ -30,11 +30,11 @@ type SettingValues = BTreeMap<Cow<'static, str>, String>;
 /// The settings of a session, shared with the functions that read settings.
 #[derive(Debug)]
 pub struct Variables {
-    inner: Mutex<Inner>,
+    inner: Mutex<VariablesState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct VariablesState {
     /// Holds the modes of an open block, shown by `transaction_read_only` and
     /// `transaction_isolation`.
     transaction: Arc<Transaction>,
@@ -43,7 +43,7 @@ struct Inner {
     /// The client's own settings.
     custom: custom::CustomNames,
     /// Notices about settings without effect.
-    told: Vec<Notice>,
+    pending_notices: Vec<Notice>,
     /// Values of SET.
     session: Arc<SettingValues>,
     /// Values of SET LOCAL, until the end of the block.
@@ -61,7 +61,7 @@ struct Inner {
 
 /// The settings at a savepoint.
 #[derive(Debug, Clone)]
-pub struct Marked {
+pub struct SettingsMark {
     session: Arc<SettingValues>,
     local: Arc<SettingValues>,
 }
@@ -118,7 +118,7 @@ impl Variables {
         initial: &[(String, String)],
         transaction: Arc<Transaction>,
     ) -> Result<Self> {
-        let mut inner = Inner { transaction, ..Inner::default() };
+        let mut inner = VariablesState { transaction, ..VariablesState::default() };
         inner.initial.insert("session_authorization".into(), user.to_string());
         inner.initial.insert("role".into(), "none".to_string());
         for (name, value) in initial {
@@ -140,9 +140,9 @@ impl Variables {
     }
 
     /// All settings, by name; the client's own settings come last.
-    pub fn all(&self) -> Vec<Listed> {
+    pub fn all(&self) -> Vec<ListedSetting> {
         let inner = self.inner.lock();
-        let listed = |name: &str, page: Option<&'static SettingPage>| Listed {
+        let listed = |name: &str, page: Option<&'static SettingPage>| ListedSetting {
             name: name.to_string(),
             value: inner.value(name).to_string(),
             initial: inner.initial_value(name).to_string(),
@@ -219,7 +219,7 @@ impl Variables {
 
     /// Notices since the last call.
     pub fn take_notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.inner.lock().told)
+        std::mem::take(&mut self.inner.lock().pending_notices)
     }
 
     /// RESET ALL.
@@ -236,13 +236,13 @@ impl Variables {
     }
 
     /// The current settings, for a savepoint.
-    pub fn mark(&self) -> Marked {
+    pub fn mark(&self) -> SettingsMark {
         let inner = self.inner.lock();
-        Marked { session: Arc::clone(&inner.session), local: Arc::clone(&inner.local) }
+        SettingsMark { session: Arc::clone(&inner.session), local: Arc::clone(&inner.local) }
     }
 
     /// Returns to the settings of a savepoint.
-    pub fn go_back(&self, marked: Marked) {
+    pub fn go_back(&self, marked: SettingsMark) {
         let mut inner = self.inner.lock();
         (inner.session, inner.local) = (marked.session, marked.local);
         inner.parse_again("a savepoint");
@@ -318,7 +318,7 @@ impl BlockMode {
 
 /// A setting for SHOW ALL and `pg_settings`.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedSetting {
     /// The name.
     pub name: String,
     /// The value.
@@ -329,14 +329,14 @@ pub struct Listed {
     pub page: Option<&'static SettingPage>,
 }
 
-impl Listed {
+impl ListedSetting {
     /// A description of the setting.
     pub fn does(&self) -> &'static str {
         self.page.map_or("a setting of the client's own", |page| page.does)
     }
 }
 
-impl Inner {
+impl VariablesState {
     fn default_modes(&self) -> Modes {
         Modes {
             read_only: self.value("default_transaction_read_only") == "on",
@@ -403,7 +403,7 @@ impl Inner {
         if matches!(setting.rule, Rule::Hint(_)) && value != setting.default {
             let message =
                 format!("\"{}\" has no effect on how queries are planned here", setting.name);
-            self.told.push(Notice::new(message));
+            self.pending_notices.push(Notice::new(message));
         }
         Ok((setting.name.into(), value))
     }

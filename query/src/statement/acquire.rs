@@ -23,7 +23,7 @@ use stratalog_visor_core::acquisition::{Claim, Mode, Waiting};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    insert::compute::{Computed, Computing},
+    insert::compute::{ComputeContext, ComputedValues},
     parse::AcquireSyntax,
     query,
 };
@@ -31,7 +31,7 @@ use crate::{
     Outcome, Parsed, Session,
     errors::from_datafusion,
     session::{
-        acquired::{Wait, passed},
+        acquisitions::{Wait, passed},
         work::Work,
     },
     table::pushdown::time::axis_of_tick,
@@ -58,7 +58,7 @@ pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
     asked: &AcquireSyntax,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Acquire, Vec<Option<ColumnType>>)> {
     let chronicle = chronicle(session, &asked.name)?;
     let planned = |expressions| Acquire {
@@ -66,7 +66,7 @@ pub async fn plan(
         asked: asked.clone(),
         expressions,
     };
-    let wanted = wanted(&chronicle, asked)?;
+    let wanted = operand_types(&chronicle, asked)?;
     if wanted.is_empty() {
         return Ok((planned(None), Vec::new()));
     }
@@ -74,10 +74,10 @@ pub async fn plan(
         return Err(Error::internal("the expressions of an ACQUIRE are no query"));
     };
     let mut tree = tree.as_ref().clone();
-    let untyped = |expr: &Expr, _: usize| is_untyped(expr, told);
+    let untyped = |expr: &Expr, _: usize| is_untyped(expr, declared_types);
     cast(&mut tree, &wanted, untyped);
     let planner = session.enter_planner(parsed.system_columns()).await?;
-    let mut known = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    let mut known = query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     let fields = Arc::clone(&known.0.schema);
     let is_other = |at: usize| {
         fields.fields().get(at).zip(wanted.get(at)).is_some_and(|(field, wanted)| {
@@ -87,7 +87,7 @@ pub async fn plan(
     };
     if (0..wanted.len()).any(is_other) {
         cast(&mut tree, &wanted, |_, at| is_other(at));
-        known = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+        known = query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     }
     let (query, types) = known;
     if !query.chronicles.is_empty() {
@@ -114,14 +114,17 @@ fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefini
 
 /// The wanted type of an expression.
 #[derive(Debug)]
-struct Wanted {
+struct OperandType {
     written: Written,
     data_type: DataType,
     takes_ticks: bool,
 }
 
 /// The types of the expressions, in their order.
-fn wanted(chronicle: &ChronicleDefinition, asked: &AcquireSyntax) -> Result<Vec<Wanted>> {
+fn operand_types(
+    chronicle: &ChronicleDefinition,
+    asked: &AcquireSyntax,
+) -> Result<Vec<OperandType>> {
     let tick = chronicle.tick().ok_or_else(|| Error::internal("a table without a tick column"))?;
     let zone = match tick.column_type {
         ColumnType::TimestampTz { .. } => TimezoneInfo::Tz,
@@ -129,12 +132,12 @@ fn wanted(chronicle: &ChronicleDefinition, asked: &AcquireSyntax) -> Result<Vec<
         ref other => return Err(Error::internal(format!("{other} is no type of a tick column"))),
     };
     // All digits, as in WHERE: a bound rounded to the digits of the column is another time.
-    let time = || Wanted {
+    let time = || OperandType {
         written: Written::Timestamp(None, zone),
         data_type: tick.column_type.arrow_field("time", false).data_type().clone(),
         takes_ticks: true,
     };
-    let lease = || Wanted {
+    let lease = || OperandType {
         written: Written::Interval { fields: None, precision: None },
         data_type: DataType::Interval(IntervalUnit::MonthDayNano),
         takes_ticks: false,
@@ -157,24 +160,25 @@ fn is_like(found: &DataType, wanted: &DataType) -> bool {
 }
 
 /// True for a text, a NULL or a parameter without a type: the context determines the type.
-pub(super) fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
+pub(super) fn is_untyped(expr: &Expr, declared_types: &[Option<ColumnType>]) -> bool {
     match expr {
         Expr::Value(ValueWithSpan { value, .. }) => match value {
             Value::SingleQuotedString(_) | Value::Null => true,
             Value::Placeholder(name) => {
                 let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
-                let told = number.and_then(|number| told.get(number.checked_sub(1)?)?.as_ref());
-                told.is_none()
+                let declared_type =
+                    number.and_then(|number| declared_types.get(number.checked_sub(1)?)?.as_ref());
+                declared_type.is_none()
             }
             _ => false,
         },
-        Expr::Nested(inner) => is_untyped(inner, told),
+        Expr::Nested(inner) => is_untyped(inner, declared_types),
         _ => false,
     }
 }
 
 /// Casts the expressions for which `applies` is true.
-fn cast(tree: &mut Tree, wanted: &[Wanted], applies: impl Fn(&Expr, usize) -> bool) {
+fn cast(tree: &mut Tree, wanted: &[OperandType], applies: impl Fn(&Expr, usize) -> bool) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     for (at, (item, wanted)) in select.projection.iter_mut().zip(wanted).enumerate() {
         if let SelectItem::UnnamedExpr(expr) = item
@@ -205,7 +209,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     let Acquire { chronicle, asked, expressions } = acquire;
-    if session.gone(chronicle).is_some() {
+    if session.missing_error(chronicle).is_some() {
         return Err(Error::not_yet("ACQUIRE of a table that the open block has made")
             .with_hint("COMMIT first"));
     }
@@ -243,8 +247,8 @@ async fn computed(
     work: &Arc<Work>,
 ) -> Result<Vec<ScalarValue>> {
     // Not on the snapshot of a block: reads after the wait must see new data.
-    let columns = Computing::new(session, work, types, values).run(&query.plan).await?;
-    let value = |column: &Computed| match column.array.len() {
+    let columns = ComputeContext::new(session, work, types, values).run(&query.plan).await?;
+    let value = |column: &ComputedValues| match column.array.len() {
         1 => ScalarValue::try_from_array(&column.array, 0).map_err(from_datafusion),
         _ => Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -313,7 +317,7 @@ pub async fn wait_for(
     };
     tokio::pin!(timed_out);
     loop {
-        let look = waiting.look().map_err(|refusal| match session.gone(chronicle) {
+        let look = waiting.look().map_err(|refusal| match session.missing_error(chronicle) {
             Some(gone) => gone,
             None => session.refused(chronicle.id, refusal),
         });

@@ -123,7 +123,7 @@ pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
     function: &Function,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Call, Vec<Option<ColumnType>>)> {
     let arguments = arguments(function)?;
     let named = procedure(session, function)?;
@@ -137,7 +137,8 @@ pub async fn plan(
     }
     let tree = selected(arguments)?;
     let planner = session.enter_planner(parsed.system_columns()).await?;
-    let (argument, types) = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    let (argument, types) =
+        query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     let columns = argument.schema.fields().iter();
     let given: Vec<Option<ColumnType>> = columns
         .map(|field| match field.data_type() {
@@ -345,8 +346,9 @@ async fn text(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<String> {
-    let rows = query::run(session, argument, types, values, query::Run::now(work, RowsTag::Select))
-        .await?;
+    let rows =
+        query::run(session, argument, types, values, query::QueryRun::now(work, RowsTag::Select))
+            .await?;
     let batches: Vec<RecordBatch> = rows.try_collect().await?;
     let mut filled = batches.iter().filter(|batch| batch.num_rows() > 0);
     let (Some(batch), None) = (filled.next(), filled.next()) else { return Err(set()) };

@@ -33,13 +33,14 @@ use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
 
 use self::{
-    cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::ValuesClause,
+    cells::Cell, columns::Targets, compute::ComputeContext, returning::Returning,
+    values::ValuesClause,
 };
 use super::{names, parameters, parse::position, query, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     rules::float_keys::stored,
-    session::{acquired::Entered, transaction::Lent, work::Work},
+    session::{acquisitions::EnteredChronicle, transaction::LentAppend, work::Work},
     table::projection,
 };
 
@@ -109,13 +110,13 @@ pub async fn plan(
     session: &Session,
     parsed: &Parsed,
     tree: &Tree,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Insert, Vec<Option<ColumnType>>)> {
     let chronicle = target(session, tree)?;
     let on_conflict = on_conflict(tree.on.as_ref(), &chronicle)?;
     let listed: Vec<String> = tree.columns.iter().map(names::single).collect::<Result<_>>()?;
-    let count = parameters::count(&Statement::Insert(tree.clone()))?.max(told.len());
-    let mut types = told.to_vec();
+    let count = parameters::count(&Statement::Insert(tree.clone()))?.max(declared_types.len());
+    let mut types = declared_types.to_vec();
     types.resize(count, None);
     let after = match position::after(tree) {
         Some(expr) => {
@@ -195,12 +196,15 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
             let is_whole = !number.contains(['.', 'e', 'E']) || number.starts_with("0x");
             (!is_whole).then(|| number.clone())
         }
-        Cell::Parameter(at) => types.get(*at).cloned().flatten().and_then(|told| match told {
-            ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt | ColumnType::Text => {
-                None
-            }
-            other => Some(other.to_string()),
-        }),
+        Cell::Parameter(at) => {
+            types.get(*at).cloned().flatten().and_then(|column_type| match column_type {
+                ColumnType::SmallInt
+                | ColumnType::Integer
+                | ColumnType::BigInt
+                | ColumnType::Text => None,
+                other => Some(other.to_string()),
+            })
+        }
         _ => None,
     };
     match other {
@@ -346,7 +350,7 @@ impl Insert {
     /// All columns of some rows of VALUES.
     async fn batch_of(
         &self,
-        computing: &Computing<'_>,
+        computing: &ComputeContext<'_>,
         source: &ValuesClause,
         piece: &[Vec<Cell>],
     ) -> Result<arrow::array::RecordBatch> {
@@ -367,7 +371,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
-    let computing = Computing::new(session, work, types, values);
+    let computing = ComputeContext::new(session, work, types, values);
     // Waits before any read or computation: an omitted time is the time of storage.
     if let Some(after) = &insert.after {
         come_after(session, &computing, after.clone()).await?;
@@ -391,8 +395,14 @@ pub async fn run(
         }
         InsertSource::Query(source) => {
             rows = Some(
-                query::run(session, source, types, values, query::Run::now(work, RowsTag::Insert))
-                    .await?,
+                query::run(
+                    session,
+                    source,
+                    types,
+                    values,
+                    query::QueryRun::now(work, RowsTag::Insert),
+                )
+                .await?,
             );
         }
     }
@@ -428,7 +438,7 @@ pub async fn run(
 }
 
 /// Waits until a position of the log is ordered: later commits get a higher position.
-async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -> Result<()> {
+async fn come_after(session: &Session, computing: &ComputeContext<'_>, after: Cell) -> Result<()> {
     let value = values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN").await?;
     let gsn = ScalarValue::try_from_array(&value, 0).map_err(crate::errors::from_datafusion)?;
     match gsn {
@@ -444,10 +454,10 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
 /// One writing statement: takes rows, and then commits all rows or leaves the rows to the block.
 pub struct Writer {
     session: Weak<Session>,
-    append: Lent,
+    append: LentAppend,
     chronicle: Arc<ChronicleDefinition>,
     /// The use of the chronicle. An open block keeps the use.
-    entered: Entered,
+    entered: EnteredChronicle,
     on_conflict: OnConflict,
     /// True to keep the admitted rows, for RETURNING.
     pub keep: bool,
@@ -469,7 +479,7 @@ impl std::fmt::Debug for Writer {
 
 /// The result of a writing statement.
 #[derive(Debug)]
-pub struct Finished {
+pub struct WriteResult {
     /// The number of stored rows.
     pub rows: u64,
     /// The admitted rows, if kept.
@@ -527,13 +537,13 @@ impl Writer {
         projection::check_rows(&self.chronicle, within, &rows)?;
         let rows = stored(rows)?;
         let append = self.append.append()?;
-        self.entered.tell(append.as_mut(), &self.chronicle);
+        self.entered.announce(append.as_mut(), &self.chronicle);
         if self.chronicle.time_source.is_clocked() {
             append.restores(self.chronicle.id, self.restores);
         }
         let pushed = append.push(&self.chronicle, rows, self.on_conflict);
         let admitted = match self.session.upgrade() {
-            Some(session) => session.beside(self.chronicle.id, pushed).await?,
+            Some(session) => session.with_lost_writes_dropped(self.chronicle.id, pushed).await?,
             None => pushed.await?,
         };
         projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
@@ -549,12 +559,12 @@ impl Writer {
     /// # Errors
     /// See `Append::commit`; the error of a statement that stops before the commit; `LeaseLost`
     /// when the session's lease on the table has run out.
-    pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
+    pub async fn finish(self, session: &Session, work: &Work) -> Result<WriteResult> {
         let appended = match self.append.finish(self.chronicle.id) {
             Some(append) => {
                 work.commit()?;
                 let uses = self.entered.using.into_iter().collect();
-                Some(session.committing(uses, append.commit())?.await?)
+                Some(session.commit_task(uses, append.commit())?.await?)
             }
             None => None,
         };
@@ -562,7 +572,7 @@ impl Writer {
         if duplicate {
             session.say(super::transaction::already_stored());
         }
-        Ok(Finished {
+        Ok(WriteResult {
             rows: if duplicate { 0 } else { self.rows },
             admitted: if duplicate { Vec::new() } else { self.admitted },
             appended,
@@ -626,7 +636,7 @@ pub async fn constants(
     expressions: &[datafusion::sql::sqlparser::ast::Expr],
     types: &[ColumnType],
 ) -> Result<Vec<ScalarValue>> {
-    let computing = Computing::constants(session);
+    let computing = ComputeContext::constants(session);
     let mut values = Vec::with_capacity(types.len());
     for (expr, column_type) in expressions.iter().zip(types) {
         let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;

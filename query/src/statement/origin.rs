@@ -10,10 +10,10 @@ use stratalog_visor_core::catalog::oid_of;
 
 use crate::table::ChronicleTable;
 
-mod known;
+mod origin_type;
 mod source;
 
-use known::{OriginType, fits};
+use origin_type::{OriginType, fits};
 use source::{ColumnSource, source};
 
 /// The schema of a result. The metadata of each field has the origin of the column, and the
@@ -24,7 +24,7 @@ pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
         if let Some((table, column)) = origin(plan, at) {
             metadata.insert(ORIGIN_METADATA.to_string(), format!("{table}.{column}"));
         }
-        let known = match known::of_column(plan, at) {
+        let known = match origin_type::of_column(plan, at) {
             OriginType::Named(known) if fits(&known, field) => Some(known),
             _ => None,
         };

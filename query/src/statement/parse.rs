@@ -25,21 +25,21 @@ mod copy_options;
 mod depth;
 mod dialect;
 mod distinct;
-mod dropping;
+mod drop_mode;
 mod escape;
 mod expansion;
 mod fetch;
 pub(super) mod forms;
-mod inside;
 mod lexical;
+mod nested_statements;
 mod parentheses;
 pub(crate) mod position;
 mod rewrite;
 mod words;
 
-pub use acquire::{AcquireSyntax, Own};
+pub use acquire::{AcquireSyntax, OwnStatement};
 pub(super) use balance::joined;
-pub use dropping::Dropping;
+pub use drop_mode::DropMode;
 pub(super) use rewrite::{is_keyword, significant};
 
 /// The message for a statement that ends too early.
@@ -59,9 +59,9 @@ pub struct Tree {
     /// Positions in [`SYSTEM_COLUMNS`] of the names in the text.
     pub system_columns: Vec<usize>,
     /// A form without a place in the parser's tree.
-    pub own: Option<Own>,
+    pub own: Option<OwnStatement>,
     /// The behavior of a DROP TABLE if other sessions have acquired the table.
-    pub dropping: Dropping,
+    pub dropping: DropMode,
 }
 
 /// The statements of `sql`, in order.
@@ -105,7 +105,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
         let chained = depth::check(part)?;
-        if let Some((at, error)) = rewrite::refused(part).or_else(|| inside::refused(part)) {
+        if let Some((at, error)) =
+            rewrite::refused(part).or_else(|| nested_statements::refused(part))
+        {
             return Err(placed(sql, at, error));
         }
         let compares_distinct = rewrite::compares_distinct(part);
@@ -121,7 +123,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         };
         let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
         let mut positions = Positions::cut(&mut tokens).map_err(wrong)?;
-        let dropping = dropping::cut(&mut tokens).unwrap_or_default();
+        let dropping = drop_mode::cut(&mut tokens).unwrap_or_default();
         let system_columns = mentioned_system_columns(&tokens);
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))

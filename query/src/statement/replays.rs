@@ -372,13 +372,13 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
 /// A range in the written form: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.
 #[derive(Debug, PartialEq, Eq)]
 struct Range<'a> {
-    by: By,
+    by: RangeAxis,
     start: Option<&'a str>,
     end: Option<&'a str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum RangeAxis {
     Time,
     Tick,
     Gsn,
@@ -398,9 +398,9 @@ impl<'a> Range<'a> {
         };
         let (word, range) = text.split_once('[').ok_or_else(wrong)?;
         let by = match word.trim().to_ascii_lowercase().as_str() {
-            "" | "time" => By::Time,
-            "tick" => By::Tick,
-            "gsn" => By::Gsn,
+            "" | "time" => RangeAxis::Time,
+            "tick" => RangeAxis::Tick,
+            "gsn" => RangeAxis::Gsn,
             _ => return Err(wrong()),
         };
         let ends = range.trim_end().strip_suffix(')').ok_or_else(wrong)?;
@@ -408,19 +408,19 @@ impl<'a> Range<'a> {
         let part = |text: &'a str| Some(text.trim()).filter(|text| !text.is_empty());
         let (start, end) = (part(start), part(end));
         let is_number = |text: &str| text.parse::<i64>().is_ok();
-        let fits = by == By::Time || [start, end].into_iter().flatten().all(is_number);
+        let fits = by == RangeAxis::Time || [start, end].into_iter().flatten().all(is_number);
         if fits { Ok(Self { by, start, end }) } else { Err(wrong()) }
     }
 
     fn condition(&self, time: &str) -> String {
         let column = match self.by {
-            By::Time => time,
-            By::Tick => "_tick",
-            By::Gsn => "_gsn",
+            RangeAxis::Time => time,
+            RangeAxis::Tick => "_tick",
+            RangeAxis::Gsn => "_gsn",
         };
         let value = |text: &str| match self.by {
-            By::Time => format!("'{}'", text.replace('\'', "''")),
-            By::Tick | By::Gsn => text.to_string(),
+            RangeAxis::Time => format!("'{}'", text.replace('\'', "''")),
+            RangeAxis::Tick | RangeAxis::Gsn => text.to_string(),
         };
         let start = self.start.map(|start| format!("{column} >= {}", value(start)));
         let end = self.end.map(|end| format!("{column} < {}", value(end)));

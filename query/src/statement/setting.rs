@@ -279,7 +279,7 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.name))),
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.value))),
             Arc::new(StringArray::from_iter_values(
-                all.iter().map(crate::session::variables::Listed::does),
+                all.iter().map(crate::session::variables::ListedSetting::does),
             )),
         ],
     )

@@ -41,10 +41,9 @@ use stratalog_model::{
 };
 
 use super::{
-    acquire, parameters,
+    acquire, as_of_sealed, parameters,
     parse::position::Beginning,
     query::{self, conform},
-    sealed,
 };
 use crate::{
     Rows, RowsTag, Session,
@@ -82,11 +81,11 @@ pub async fn plan(
     planner: &Planner,
     tree: &Tree,
     beginning: Beginning,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
-    if sealed::take(&mut tree)? {
+    if as_of_sealed::take(&mut tree)? {
         return Err(never_sealed());
     }
     if !has_condition_only(&tree) {
@@ -112,9 +111,9 @@ pub async fn plan(
         }
     }
     if beginning == Beginning::Gsn {
-        keep_type(&mut tree, told);
+        keep_type(&mut tree, declared_types);
     }
-    let (query, types) = query::plan(planner, &tree, told, mentioned).await?;
+    let (query, types) = query::plan(planner, &tree, declared_types, mentioned).await?;
     let mut fields: Vec<Arc<Field>> = query.schema.fields().iter().cloned().collect();
     let start = if has_value(beginning) { fields.pop() } else { None };
     if beginning == Beginning::Gsn
@@ -128,14 +127,16 @@ pub async fn plan(
 }
 
 /// Removes the cast of a position with a type: the cast must not round a fraction.
-fn keep_type(tree: &mut Tree, told: &[Option<ColumnType>]) {
+fn keep_type(tree: &mut Tree, declared_types: &[Option<ColumnType>]) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     let Some(SelectItem::UnnamedExpr(value)) = select.projection.last_mut() else { return };
     let Cast { expr, .. } = &*value else { return };
     // A text parameter is read as a number.
-    let told: Vec<Option<ColumnType>> =
-        told.iter().map(|told| told.clone().filter(|told| *told != ColumnType::Text)).collect();
-    if !acquire::is_untyped(expr, &told) {
+    let declared_types: Vec<Option<ColumnType>> = declared_types
+        .iter()
+        .map(|declared| declared.clone().filter(|declared| *declared != ColumnType::Text))
+        .collect();
+    if !acquire::is_untyped(expr, &declared_types) {
         *value = expr.as_ref().clone();
     }
 }
@@ -195,12 +196,12 @@ pub async fn run(
     let updates = session.store().subscribe(request)?;
     let schema = Arc::clone(&subscribe.schema);
     let service = Arc::clone(session.service());
-    let shape = service.told.shape(&schema);
+    let shape = service.subscription_batches.shape(&schema);
     let rows = updates.filter_map(move |update| {
         let update = update.and_then(|update| followed.check().map(|()| update));
         let rows = update.and_then(|update| match update {
             Update::Events(events) if given.is_plain() => {
-                service.told.get(&events, &shape, || given.rows(&events, &shape))
+                service.subscription_batches.get(&events, &shape, || given.rows(&events, &shape))
             }
             Update::Events(events) => given.rows(&events, &shape),
             Update::Gap(gap) => gap_row(&gap, &shape).map(Some),
@@ -209,8 +210,8 @@ pub async fn run(
     });
     // The stream itself ends only with an error.
     let ended = session.service().subscriptions_end();
-    let told = stream::once(session.service().subscriptions_end()).map(Err);
-    let rows = rows.take_until(ended).chain(told);
+    let end = stream::once(session.service().subscriptions_end()).map(Err);
+    let rows = rows.take_until(ended).chain(end);
     let stream = work.guard_stream(session.watch(rows.boxed(), None));
     Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
 }
@@ -291,13 +292,13 @@ impl SubscriptionScan {
 /// The row for a gap: the first position of the gap, and a description of the missing events.
 fn gap_row(gap: &Gap, schema: &SchemaRef) -> Result<RecordBatch> {
     let first = i64::try_from(gap.gsns.start.0).unwrap_or(i64::MAX);
-    let told: [ArrayRef; OWN_COLUMNS] = [
+    let own_columns: [ArrayRef; OWN_COLUMNS] = [
         Arc::new(Int64Array::from(vec![first])),
         Arc::new(StringViewArray::from(vec![gap.to_string()])),
     ];
     let nothing = schema.fields().iter().skip(OWN_COLUMNS);
     let nothing = nothing.map(|field| new_null_array(field.data_type(), 1));
-    shaped(told.into_iter().chain(nothing).collect(), schema)
+    shaped(own_columns.into_iter().chain(nothing).collect(), schema)
 }
 
 fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {

@@ -34,7 +34,7 @@ use crate::{
         aggregate::ChronicleAggregate,
         few_rows,
         lookup::request_of,
-        pushdown::{self, Pushed},
+        pushdown::{self, PushedFilters},
         scan::partitions_for,
     },
 };
@@ -127,7 +127,7 @@ impl Template {
     }
 
     /// The ticks and keys of each scan for some values; `None` if a scan cannot apply all filters.
-    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<Pushed>> {
+    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<PushedFilters>> {
         let computed = self.constants.compute(values, now_ns)?;
         let bind = |scan: &Scan| {
             let mut bound = Vec::with_capacity(scan.filters.len());
@@ -148,7 +148,7 @@ impl Template {
     pub fn plan(
         &self,
         snapshot: &Arc<dyn Snapshot>,
-        pushed: &[Pushed],
+        pushed: &[PushedFilters],
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let candidates: Vec<Arc<TemplatePlan>> = self.kept.lock().clone();
         for kept in &candidates {
@@ -220,7 +220,7 @@ impl TemplateLeaf {
     fn of(
         &self,
         snapshot: &Arc<dyn Snapshot>,
-        pushed: &[Pushed],
+        pushed: &[PushedFilters],
     ) -> Option<Arc<dyn ExecutionPlan>> {
         let pushed = pushed.get(self.scan)?;
         let request = ScanRequest {

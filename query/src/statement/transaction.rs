@@ -9,7 +9,7 @@ use super::{ddl, names};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{
-        transaction::{Ended, Isolation, Modes, lent_out},
+        transaction::{EndedBlock, Isolation, Modes, append_is_lent},
         work::Work,
     },
 };
@@ -94,7 +94,7 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// An error of the commit.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, wrote, append, definition, uses, lost } = session.transaction.end();
+    let EndedBlock { state, wrote, append, definition, uses, lost } = session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -106,12 +106,12 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             let lost = lost.filter(|_| wrote || definition.is_some());
             let committed = match (lost, append, definition) {
                 (Some(lost), ..) => Err(lost),
-                (None, None, _) if wrote => Err(lent_out()),
+                (None, None, _) if wrote => Err(append_is_lent()),
                 // The definitions reported their notices when the statements ran.
                 (None, append, Some(definition)) => {
                     ddl::commit(session, definition, append, uses).await
                 }
-                (None, Some(append), None) => match session.committing(uses, append.commit()) {
+                (None, Some(append), None) => match session.commit_task(uses, append.commit()) {
                     Ok(committing) => committing.await.map(Some),
                     Err(lost) => Err(lost),
                 },
@@ -184,14 +184,14 @@ pub fn is_on(session: &Session, name: &str) -> bool {
 
 /// The modes in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Named {
+pub struct NamedModes {
     /// READ ONLY or READ WRITE.
     pub read_only: Option<bool>,
     /// The isolation level.
     pub isolation: Option<Isolation>,
 }
 
-impl Named {
+impl NamedModes {
     /// The named modes, and the modes of `others` for the rest.
     pub fn over(self, others: Modes) -> Modes {
         Modes {
@@ -205,8 +205,8 @@ impl Named {
 ///
 /// # Errors
 /// `FeatureNotSupported` for SERIALIZABLE.
-pub fn modes(modes: &[TransactionMode]) -> Result<Named> {
-    let mut named = Named::default();
+pub fn modes(modes: &[TransactionMode]) -> Result<NamedModes> {
+    let mut named = NamedModes::default();
     for mode in modes {
         match mode {
             TransactionMode::AccessMode(access) => {

@@ -286,7 +286,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let told_now = statement.round == self.rounds;
                 self.watched(async move {
                     match told_now {
-                        true => session.execute_as_told(&prepared, values).await,
+                        true => session.execute_with_reported_columns(&prepared, values).await,
                         false => session.execute(&prepared, values).await,
                     }
                 })

@@ -14,7 +14,7 @@ use crate::{
     Session,
     statement::{
         insert,
-        insert::{cells::Cell, compute::Computing},
+        insert::{cells::Cell, compute::ComputeContext},
         names, walk,
     },
     types::column_type,
@@ -236,7 +236,7 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
             return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is no constant")
                 .with_hint("older rows show the default: it must be one value"));
         }
-        let computing = Computing::constants(session);
+        let computing = ComputeContext::constants(session);
         let array =
             insert::values::one_value(&computing, cell, &column.column_type, &column.name).await?;
         let field = column.column_type.arrow_field(&column.name, true);
@@ -266,7 +266,7 @@ async fn default(
         }
         _ => {}
     }
-    insert::values::one_value(&Computing::constants(session), cell, column_type, name).await?;
+    insert::values::one_value(&ComputeContext::constants(session), cell, column_type, name).await?;
     Ok(Some(expr.to_string()))
 }
 

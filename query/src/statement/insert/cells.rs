@@ -13,7 +13,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::ColumnBuilder;
 
 use super::{
-    compute::{Computed, Computing},
+    compute::{ComputeContext, ComputedValues},
     parameters,
 };
 use crate::{
@@ -41,7 +41,7 @@ pub enum Cell {
     /// Any other expression.
     Expression(Box<Expr>),
     /// The value of an expression.
-    Computed(Computed),
+    Computed(ComputedValues),
 }
 
 impl Cell {
@@ -115,7 +115,7 @@ impl Cell {
 /// # Errors
 /// An error in a value.
 pub fn one_column(
-    computing: &Computing<'_>,
+    computing: &ComputeContext<'_>,
     cells: &[&Cell],
     column_type: &ColumnType,
     name: &str,

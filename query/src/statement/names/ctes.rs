@@ -17,7 +17,7 @@ use crate::statement::walk::{self, Change, Flow, Look};
 
 /// Gives new names to WITH queries that hide outer WITH queries.
 pub fn tell_apart(query: &mut Query) {
-    let mut repeated = Repeated::default();
+    let mut repeated = RepeatedName::default();
     if walk::look(&*query, &mut repeated).is_break() {
         let _ = walk::change(query, &mut Renamer { levels: Vec::new(), renamed: 0 });
     }
@@ -25,9 +25,9 @@ pub fn tell_apart(query: &mut Query) {
 
 /// Breaks at the second WITH query with the same name.
 #[derive(Default)]
-struct Repeated(HashSet<String>);
+struct RepeatedName(HashSet<String>);
 
-impl Look for Repeated {
+impl Look for RepeatedName {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
         let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
         match ctes.all(|cte| self.0.insert(fold(&cte.alias.name))) {

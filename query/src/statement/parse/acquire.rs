@@ -19,7 +19,7 @@ use super::{position::Beginning, rewrite::is_keyword};
 
 /// A statement of ours without a place in the parser's tree.
 #[derive(Debug, Clone)]
-pub enum Own {
+pub enum OwnStatement {
     /// ACQUIRE; the tree is a query with the expressions as columns.
     Acquire(AcquireSyntax),
     /// RELEASE of a chronicle.
@@ -117,7 +117,7 @@ pub fn separate(tokens: &mut [TokenWithSpan]) {
 ///
 /// # Errors
 /// An error of the parser.
-pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
+pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, OwnStatement), ParserError> {
     let acquires = is(&parser.next_token().token, "acquire");
     if !names_chronicle(&parser.peek_token_ref().token) {
         return parser.expected_ref("CHRONICLE or TABLE", parser.peek_token_ref());
@@ -125,7 +125,7 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
     parser.next_token();
     let name = parser.parse_object_name(false)?;
     if !acquires {
-        return Ok((selected(Vec::new())?, Own::Release(name)));
+        return Ok((selected(Vec::new())?, OwnStatement::Release(name)));
     }
     let exclusive = parser.parse_keyword(Keyword::EXCLUSIVE);
     if !exclusive {
@@ -154,7 +154,7 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
     }
     let nowait = parser.parse_keyword(Keyword::NOWAIT);
     let acquire = AcquireSyntax { name, exclusive, begins, ends, expires, nowait };
-    Ok((selected(expressions)?, Own::Acquire(acquire)))
+    Ok((selected(expressions)?, OwnStatement::Acquire(acquire)))
 }
 
 /// Takes a word outside of the parser's keywords, if the next token is the word.

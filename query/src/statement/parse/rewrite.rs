@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::Error;
 
-use crate::statement::{refused, sealed};
+use crate::statement::{as_of_sealed, unsupported_statements};
 
 /// The tokens of a statement, in words of the parser.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
@@ -25,7 +25,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     digits_of_intervals(&mut rewritten);
     frames_of_intervals(&mut rewritten);
     super::forms::rewrite(&mut rewritten);
-    sealed::as_a_lock(&mut rewritten);
+    as_of_sealed::as_a_lock(&mut rewritten);
     rewritten
 }
 
@@ -254,11 +254,11 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
             if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
     };
     if is(first, "create") && is(second, "unlogged") {
-        return Some((second, refused::unlogged()));
+        return Some((second, unsupported_statements::unlogged()));
     }
     let of_two_phases = is(first, "prepare") && is(second, "transaction")
         || (is(first, "commit") || is(first, "rollback")) && is(second, "prepared");
-    of_two_phases.then(|| (first, refused::two_phases()))
+    of_two_phases.then(|| (first, unsupported_statements::two_phases()))
 }
 
 /// `RESET TIME ZONE` and similar forms, each as a single name.
@@ -387,7 +387,8 @@ fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
         let word = |text: &str| token(Token::make_keyword(text));
         match begins {
             true => {
-                let select = [word("SELECT"), token(Token::Mul), word("FROM"), token(Token::LParen)];
+                let select =
+                    [word("SELECT"), token(Token::Mul), word("FROM"), token(Token::LParen)];
                 tokens.splice(at..at, select);
             }
             false => tokens.insert(at, token(Token::RParen)),

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr_iter};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{
-    CopyEncoding, CopyFormat, CopyHeader, CopyOptions, Skipped, UNTERMINATED_HINT,
+    CopyEncoding, CopyFormat, CopyHeader, CopyOptions, SkippedRows, UNTERMINATED_HINT,
     encoding::from_latin1,
     record::{Boundary, Field, Fields, has_stray_return, invalid_encoding, stray},
     unterminated_detail,
@@ -89,7 +89,7 @@ pub struct CopyParser {
     batch_bytes: usize,
     /// The skipped rows of the batch.
     batch_skipped: Vec<usize>,
-    skipped: Skipped,
+    skipped: SkippedRows,
     scratch: Vec<u8>,
 }
 
@@ -152,7 +152,7 @@ impl CopyParser {
             batch_rows: 0,
             batch_bytes: 0,
             batch_skipped: Vec::new(),
-            skipped: Skipped::default(),
+            skipped: SkippedRows::default(),
             scratch: Vec::new(),
         })
     }
@@ -204,7 +204,7 @@ impl CopyParser {
     }
 
     /// The skipped rows so far.
-    pub fn skipped(&self) -> &Skipped {
+    pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 

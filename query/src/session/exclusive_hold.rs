@@ -13,7 +13,7 @@ use crate::statement::acquire::wait_for;
 
 /// The hold. Until the drop, other sessions can read the chronicle, but cannot write.
 #[derive(Debug)]
-pub struct Alone {
+pub struct ExclusiveHold {
     chronicle: ChronicleId,
     holder: HolderId,
     acquisitions: Arc<Acquisitions>,
@@ -26,7 +26,10 @@ impl Session {
     /// `LockNotAvailable` after `lock_timeout`; `ObjectInUse` if this session has acquired the
     /// chronicle; `FeatureNotSupported` if the open block has changed the chronicle; the errors of
     /// ACQUIRE.
-    pub(crate) async fn alone(&self, chronicle: &ChronicleDefinition) -> Result<Alone> {
+    pub(crate) async fn hold_exclusively(
+        &self,
+        chronicle: &ChronicleDefinition,
+    ) -> Result<ExclusiveHold> {
         let id = chronicle.id;
         self.check_lease(id)?;
         if self.transaction.is_writing(id) {
@@ -54,13 +57,13 @@ impl Session {
         if let Some(waiting) = waiting {
             self.waits().wait(wait_for(self, chronicle, waiting)).await?;
         }
-        let alone = Alone { chronicle: id, holder, acquisitions };
-        self.rid(id);
-        Ok(alone)
+        let hold = ExclusiveHold { chronicle: id, holder, acquisitions };
+        self.drop_lost_writes(id);
+        Ok(hold)
     }
 }
 
-impl Drop for Alone {
+impl Drop for ExclusiveHold {
     fn drop(&mut self) {
         self.acquisitions.release(self.chronicle, self.holder);
     }

@@ -15,8 +15,8 @@ use stratalog_visor_core::catalog::Command;
 use super::carry_out;
 use crate::{
     Notice, QueryService, Session,
-    session::{acquired::passed, work::Work},
-    statement::parse::Dropping,
+    session::{acquisitions::passed, work::Work},
+    statement::parse::DropMode,
 };
 
 /// Drops the unacquired tables now, and the other tables later. Returns the notices.
@@ -35,10 +35,10 @@ pub async fn drop_tables(
     let (found, missing): (Vec<Command>, Vec<Command>) = commands.into_iter().partition(is_there);
     let found: Vec<ChronicleId> = found.iter().flat_map(|command| command.drops(&state)).collect();
     found.iter().try_for_each(|chronicle| session.check_lease(*chronicle))?;
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     if !missing.is_empty() {
         // Under IF EXISTS, a missing table causes only a notice.
-        told.extend(carry_out(session, missing, Dropping::Released, work).await?);
+        notices.extend(carry_out(session, missing, DropMode::IfReleased, work).await?);
     }
     let acquisitions = session.acquisitions();
     let mut free = Vec::new();
@@ -49,7 +49,7 @@ pub async fn drop_tables(
             continue;
         }
         if is_first {
-            later(session, chronicle);
+            drop_later(session, chronicle);
         }
         let name = state.chronicle_by_id(chronicle).map_or("", |known| known.name.as_str());
         session.say(Notice::new(format!(
@@ -57,19 +57,19 @@ pub async fn drop_tables(
         )));
     }
     if free.is_empty() {
-        return Ok(told);
+        return Ok(notices);
     }
     let commands = free.iter().map(|id| Command::DropKnown { id: *id }).collect();
-    let dropped = carry_out(session, commands, Dropping::Released, work).await;
+    let dropped = carry_out(session, commands, DropMode::IfReleased, work).await;
     if dropped.is_err() {
         free.iter().for_each(|chronicle| acquisitions.unmark(*chronicle));
     }
-    told.extend(dropped?);
-    Ok(told)
+    notices.extend(dropped?);
+    Ok(notices)
 }
 
 /// Drops a chronicle after the last release, unless the server ends before.
-fn later(session: &Session, chronicle: ChronicleId) {
+fn drop_later(session: &Session, chronicle: ChronicleId) {
     let (service, ends) =
         (Arc::downgrade(session.service()), session.service().subscriptions_end());
     tokio::spawn(async move {

@@ -20,17 +20,17 @@ impl Session {
         stream: BoxStream<'static, Result<RecordBatch>>,
         uses: Option<Arc<[Using]>>,
     ) -> BoxStream<'static, Result<RecordBatch>> {
-        Box::pin(Watched { stream, transaction: Arc::clone(&self.transaction), _uses: uses })
+        Box::pin(WatchedRows { stream, transaction: Arc::clone(&self.transaction), _uses: uses })
     }
 }
 
-struct Watched {
+struct WatchedRows {
     stream: BoxStream<'static, Result<RecordBatch>>,
     transaction: Arc<Transaction>,
     _uses: Option<Arc<[Using]>>,
 }
 
-impl Stream for Watched {
+impl Stream for WatchedRows {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

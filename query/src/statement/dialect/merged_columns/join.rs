@@ -9,7 +9,7 @@ use super::{
     Columns, MergedSide,
     columns::Column,
     constraint,
-    scope::{Names, ambiguous},
+    scope::{MergedNames, ambiguous},
 };
 use crate::statement::{dialect::operators::call, names::fold};
 
@@ -70,7 +70,7 @@ fn joined(
         JoinConstraint::Natural => common(&left, &right),
         JoinConstraint::On(condition) => {
             let both: Columns = left.into_iter().chain(right).collect();
-            let mut names = Names::new(&both);
+            let mut names = MergedNames::new(&both);
             names.replace_in(condition);
             return names.checked().map(|()| both);
         }

@@ -19,13 +19,13 @@ pub fn ambiguous(message: String) -> Error {
 }
 
 /// Replaces the names of merged columns with expressions, outside of subqueries.
-pub struct Names<'a> {
+pub struct MergedNames<'a> {
     columns: &'a [Column],
     replaced: usize,
     error: Option<Error>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> MergedNames<'a> {
     /// A replacer for the names of `columns`.
     pub fn new(columns: &'a [Column]) -> Self {
         Self { columns, replaced: 0, error: None }
@@ -87,7 +87,7 @@ pub fn replace(
     }
     let columns: Columns = items.into_iter().flatten().flatten().collect();
     let names_before: Vec<String> = select.projection.iter().map(name_of_item).collect();
-    let mut names = Names::new(&columns);
+    let mut names = MergedNames::new(&columns);
     for item in &mut select.projection {
         let name = name_of_item(item);
         let before = names.replaced;

@@ -26,15 +26,15 @@ const DOCUMENTS: &[&str] = &["jsonb_agg", "json_agg", "jsonb_object_agg", "json_
 /// an OFFSET or DISTINCT, of subqueries with rows that pass through unchanged, and of
 /// `array_agg(DISTINCT v)`. `is_aggregate` is true for the name of an aggregate.
 pub fn keep(query: &mut Query, is_aggregate: impl Fn(&str) -> bool) {
-    let _ = walk::change(query, &mut Orders { depth: 0, is_aggregate: &is_aggregate });
+    let _ = walk::change(query, &mut PreservedOrders { depth: 0, is_aggregate: &is_aggregate });
 }
 
-struct Orders<'a> {
+struct PreservedOrders<'a> {
     depth: usize,
     is_aggregate: &'a dyn Fn(&str) -> bool,
 }
 
-impl Change for Orders<'_> {
+impl Change for PreservedOrders<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if self.depth > 0 {
             let distinct = matches!(
@@ -67,7 +67,7 @@ impl Change for Orders<'_> {
     }
 }
 
-impl Orders<'_> {
+impl PreservedOrders<'_> {
     /// Keeps the order of the single subquery that `query` reads row by row.
     fn keep_source(&self, query: &mut Query) {
         let SetExpr::Select(select) = query.body.as_ref() else { return };

@@ -9,36 +9,36 @@ use stratalog_model::tier::BatchStream;
 
 /// The distributed streams of the partitions that have not started yet.
 #[derive(Default)]
-pub struct Dealt(Mutex<Vec<Option<Vec<BatchStream>>>>);
+pub struct PartitionStreams(Mutex<Vec<Option<Vec<BatchStream>>>>);
 
-impl Dealt {
+impl PartitionStreams {
     /// The streams of `partition`, read in sequence. `open` opens the streams of all `partitions`,
     /// and always the same streams, because a partition may be read more than once.
     ///
     /// # Errors
     /// The errors of `open`.
-    pub fn hand(
+    pub fn take(
         &self,
         partition: usize,
         partitions: usize,
         metrics: &ExecutionPlanMetricsSet,
         open: impl FnOnce() -> Result<Vec<BatchStream>>,
     ) -> Result<Vec<BatchStream>> {
-        let mut dealt = self.0.lock();
-        if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
-            return Ok(hand);
+        let mut undelivered = self.0.lock();
+        if let Some(partition_streams) = undelivered.get_mut(partition).and_then(Option::take) {
+            return Ok(partition_streams);
         }
         let time = MetricBuilder::new(metrics).subset_time("open_time", partition);
         let timer = time.timer();
         let streams = open()?;
         timer.done();
         MetricBuilder::new(metrics).global_counter("streams").add(streams.len());
-        *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
+        *undelivered = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
         for (at, stream) in streams.into_iter().enumerate() {
-            if let Some(Some(hand)) = dealt.get_mut(at % partitions) {
-                hand.push(stream);
+            if let Some(Some(partition_streams)) = undelivered.get_mut(at % partitions) {
+                partition_streams.push(stream);
             }
         }
-        Ok(dealt.get_mut(partition).and_then(Option::take).unwrap_or_default())
+        Ok(undelivered.get_mut(partition).and_then(Option::take).unwrap_or_default())
     }
 }

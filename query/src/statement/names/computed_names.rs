@@ -13,7 +13,7 @@ use crate::statement::walk::{self, Change};
 
 /// Gives aliases to computed columns, wherever a query uses their names.
 pub fn make_reachable(query: &mut Query) {
-    let _ = walk::change(query, &mut Reach);
+    let _ = walk::change(query, &mut ComputedNames);
 }
 
 /// In an expression of ORDER BY, a name denotes a column of the tables, even if a column of the
@@ -60,9 +60,9 @@ fn mentioned(expr: &Expr) -> Vec<String> {
     names
 }
 
-struct Reach;
+struct ComputedNames;
 
-impl Change for Reach {
+impl Change for ComputedNames {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         order_by_output(query);
         name_ordered(query);

@@ -20,12 +20,12 @@ use stratalog_visor_core::{
 use super::Session;
 use crate::{
     errors::times::shown_time,
-    statement::{parse::Dropping, sealed},
+    statement::{as_of_sealed, parse::DropMode},
     table::projection::confined,
 };
 
 /// Maximum number of other holders described in an error.
-const TOLD_MAX: usize = 5;
+const OTHERS_SHOWN_MAX: usize = 5;
 
 /// Waits for a change, or until the pause is over.
 pub async fn passed(pause: Pause) {
@@ -52,7 +52,7 @@ pub enum Wait {
 
 /// A chronicle in use by a statement.
 #[derive(Debug)]
-pub struct Entered {
+pub struct EnteredChronicle {
     /// The ticks that the statement sees and may write.
     pub ticks: TickRange,
     /// The acquisition time of the session: nanoseconds since 1970; `None` without an ACQUIRE.
@@ -61,9 +61,9 @@ pub struct Entered {
     pub using: Option<Using>,
 }
 
-impl Entered {
+impl EnteredChronicle {
     /// Tells an append, before any events, the start of the accepted events.
-    pub fn tell(&self, append: &mut dyn Append, chronicle: &ChronicleDefinition) {
+    pub fn announce(&self, append: &mut dyn Append, chronicle: &ChronicleDefinition) {
         if chronicle.time_source.is_clocked() {
             append.acquired(chronicle.id, self.since_ns);
         }
@@ -72,7 +72,7 @@ impl Entered {
 
 /// The snapshot of a statement, and the uses of chronicles during the read.
 #[derive(Debug, Clone)]
-pub struct Pinned {
+pub struct PinnedSnapshot {
     /// The events. A chronicle acquired in part shows only this part, and a chronicle read AS OF
     /// SEALED shows only events that can no longer change.
     pub snapshot: Arc<dyn Snapshot>,
@@ -86,12 +86,12 @@ struct ReadAccess {
 }
 
 impl ReadAccess {
-    fn of(self, snapshot: Arc<dyn Snapshot>) -> Pinned {
-        Pinned { snapshot: confined(snapshot, self.within), uses: self.uses }
+    fn of(self, snapshot: Arc<dyn Snapshot>) -> PinnedSnapshot {
+        PinnedSnapshot { snapshot: confined(snapshot, self.within), uses: self.uses }
     }
 }
 
-impl Pinned {
+impl PinnedSnapshot {
     /// The uses to hold while rows are read.
     pub fn uses(&self) -> Option<Arc<[Using]>> {
         self.uses.clone()
@@ -101,14 +101,14 @@ impl Pinned {
 /// A chronicle followed without an end: in use until the drop, even after the end of the block in
 /// which the statement began.
 #[derive(Debug)]
-pub struct Followed {
+pub struct FollowedChronicle {
     /// A weak reference: the session's cursors keep results, and a result must not keep its
     /// session.
     session: Weak<Session>,
     using: Using,
 }
 
-impl Followed {
+impl FollowedChronicle {
     /// The visible events: the acquired ticks at the start.
     pub fn ticks(&self) -> TickRange {
         self.using.ticks()
@@ -145,14 +145,14 @@ impl Session {
         &self,
         reads: &[ChronicleId],
         sealed: &[Arc<ChronicleDefinition>],
-    ) -> Result<Pinned> {
+    ) -> Result<PinnedSnapshot> {
         let store = self.store().as_ref();
         // Check the leases first: data read through an expired lease must not be used.
         let mut reading = self.enter_all(reads)?;
-        sealed.iter().for_each(|chronicle| self.rid(chronicle.id));
-        sealed::seal(store, sealed)?;
+        sealed.iter().for_each(|chronicle| self.drop_lost_writes(chronicle.id));
+        as_of_sealed::seal(store, sealed)?;
         let snapshot = self.transaction.snapshot(store, reads).await?;
-        reading.within.extend(sealed::parts(snapshot.as_ref(), sealed));
+        reading.within.extend(as_of_sealed::parts(snapshot.as_ref(), sealed));
         Ok(reading.of(snapshot))
     }
 
@@ -164,7 +164,7 @@ impl Session {
         &self,
         snapshot: Arc<dyn Snapshot>,
         reads: &[ChronicleId],
-    ) -> Result<Pinned> {
+    ) -> Result<PinnedSnapshot> {
         Ok(self.enter_all(reads)?.of(snapshot))
     }
 
@@ -187,9 +187,9 @@ impl Session {
     ///
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
-    pub(crate) fn follow(&self, chronicle: ChronicleId) -> Result<Followed> {
-        let using = self.enter_apart(chronicle)?;
-        Ok(Followed { session: Weak::clone(&self.itself), using })
+    pub(crate) fn follow(&self, chronicle: ChronicleId) -> Result<FollowedChronicle> {
+        let using = self.enter_outside_block(chronicle)?;
+        Ok(FollowedChronicle { session: Weak::clone(&self.itself), using })
     }
 
     /// Begins to read chronicles, for a reader that outlives the block.
@@ -197,10 +197,10 @@ impl Session {
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
     pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[Using]>> {
-        reads.iter().map(|chronicle| self.enter_apart(*chronicle)).collect()
+        reads.iter().map(|chronicle| self.enter_outside_block(*chronicle)).collect()
     }
 
-    fn enter_apart(&self, chronicle: ChronicleId) -> Result<Using> {
+    fn enter_outside_block(&self, chronicle: ChronicleId) -> Result<Using> {
         let entered = self.acquisitions().enter(chronicle, self.holder, Use::Read);
         entered.map_err(|refusal| self.refused(chronicle, refusal))
     }
@@ -211,7 +211,7 @@ impl Session {
     /// `LeaseLost` if the session's lease on the chronicle has run out. For a write:
     /// `ObjectNotInPrerequisiteState` during a drop of the chronicle, and `LockNotAvailable` if
     /// another session has acquired the chronicle EXCLUSIVE, or waits for an EXCLUSIVE acquisition.
-    pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<Entered> {
+    pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<EnteredChronicle> {
         let what = match what {
             Use::Write if self.transaction.is_writing(chronicle) => Use::WriteOn,
             other => other,
@@ -219,15 +219,15 @@ impl Session {
         let entered = self.acquisitions().enter(chronicle, self.holder, what);
         let using = entered.map_err(|refusal| self.refused(chronicle, refusal))?;
         if what.writes() {
-            self.rid(chronicle);
+            self.drop_lost_writes(chronicle);
         }
         let (ticks, since_ns) = (using.ticks(), using.since_ns());
-        Ok(Entered { ticks, since_ns, using: self.transaction.hold(using) })
+        Ok(EnteredChronicle { ticks, since_ns, using: self.transaction.hold(using) })
     }
 
     /// Removes writes of other, still open blocks to a chronicle, if their leases have run out. The
     /// writes can never be committed, and no session may wait for their keys and times.
-    pub(super) fn rid(&self, chronicle: ChronicleId) {
+    pub(super) fn drop_lost_writes(&self, chronicle: ChronicleId) {
         let holders = self.acquisitions().void(chronicle);
         if holders.is_empty() {
             return;
@@ -244,7 +244,7 @@ impl Session {
 
     /// Runs work that may wait for other writers of a chronicle. Writers whose leases run out
     /// meanwhile are no longer in the way.
-    pub(crate) async fn beside<T>(
+    pub(crate) async fn with_lost_writes_dropped<T>(
         &self,
         chronicle: ChronicleId,
         work: impl Future<Output = T>,
@@ -254,7 +254,7 @@ impl Session {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep(end) => self.rid(chronicle),
+                () = tokio::time::sleep(end) => self.drop_lost_writes(chronicle),
             }
         }
         work.await
@@ -291,11 +291,11 @@ impl Session {
             self.acquisitions().release(chronicle.id, self.holder);
             return Err(closed());
         }
-        if let Some(gone) = self.gone(chronicle) {
+        if let Some(gone) = self.missing_error(chronicle) {
             self.acquisitions().forget(chronicle.id);
             return Err(gone);
         }
-        self.rid(chronicle.id);
+        self.drop_lost_writes(chronicle.id);
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl Session {
 
     /// The error for a missing chronicle. A chronicle that exists only for the block that made it
     /// is also missing.
-    pub(crate) fn gone(&self, chronicle: &ChronicleDefinition) -> Option<Error> {
+    pub(crate) fn missing_error(&self, chronicle: &ChronicleDefinition) -> Option<Error> {
         if self.parts().catalog.state().chronicle_by_id(chronicle.id).is_some() {
             return None;
         }
@@ -327,8 +327,8 @@ impl Session {
     /// # Errors
     /// `ObjectInUse` if other sessions have acquired the chronicle, `LeaseLost` if the session's
     /// lease on the chronicle has run out. No errors with FORCE.
-    pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: Dropping) -> Result<Door> {
-        if dropping == Dropping::Anyhow {
+    pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: DropMode) -> Result<Door> {
+        if dropping == DropMode::Force {
             return Ok(self.acquisitions().close(chronicle, self.holder));
         }
         self.check_lease(chronicle)?;
@@ -369,12 +369,12 @@ impl Session {
     pub(crate) fn refused(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
         let (name, subject) = self.named(chronicle);
         let error = match refusal {
-            Refusal::Taken(others) => taken(
+            Refusal::Taken(others) => not_available(
                 format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
                 self.all(&others),
             )
             .with_hint("leave NOWAIT out to wait for it, or acquire a part that nobody else has"),
-            Refusal::LockedOut(other) if other.standing == Standing::Waiting => taken(
+            Refusal::LockedOut(other) if other.standing == Standing::Waiting => not_available(
                 format!(
                     "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",
                     other.holder.session()
@@ -382,7 +382,7 @@ impl Session {
                 self.all(&[other]),
             )
             .with_hint("send it again a little later: it waits for those who write already"),
-            Refusal::LockedOut(other) => taken(
+            Refusal::LockedOut(other) => not_available(
                 format!("chronicle \"{name}\" cannot be written to: {}", self.first(&[other])),
                 self.all(&[other]),
             )
@@ -433,7 +433,7 @@ impl Session {
         chronicle: &ChronicleDefinition,
         others: &[Acquisition],
     ) -> Error {
-        taken("canceling statement due to lock timeout".to_string(), self.all(others))
+        not_available("canceling statement due to lock timeout".to_string(), self.all(others))
             .with_hint("raise lock_timeout, or try again later")
             .with_subject(chronicle.subject())
     }
@@ -472,7 +472,7 @@ impl Session {
     /// The sessions in the way, by name.
     fn all(&self, others: &[Acquisition]) -> String {
         let open = self.service.sessions().open();
-        let told = others.iter().take(TOLD_MAX).map(|other| {
+        let lines = others.iter().take(OTHERS_SHOWN_MAX).map(|other| {
             let session =
                 open.iter().find(|session| session.process_id() == other.holder.session());
             let who = session.map_or_else(String::new, |session| {
@@ -501,7 +501,7 @@ impl Session {
                 self.until(other.until)
             )
         });
-        told.collect::<Vec<_>>().join("\n")
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     fn until(&self, until: Option<Moment>) -> String {
@@ -522,7 +522,7 @@ fn closed() -> Error {
 }
 
 /// The error for a chronicle acquired by other sessions.
-fn taken(message: String, others: String) -> Error {
+fn not_available(message: String, others: String) -> Error {
     Error::new(ErrorKind::LockNotAvailable, message).with_detail(others)
 }
 

@@ -1,22 +1,22 @@
 //! The rows that COPY … FROM skips with `ON_ERROR ignore`.
 
 /// The maximum number of messages about skipped rows.
-const TOLD_MAX: usize = 1_000;
+const MESSAGES_MAX: usize = 1_000;
 
 /// The rows skipped because of invalid values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedRows {
     /// The number of skipped rows.
     pub rows: u64,
     /// The messages about the first thousand skipped rows, for `LOG_VERBOSITY verbose`.
-    pub told: Vec<String>,
+    pub messages: Vec<String>,
 }
 
-impl Skipped {
+impl SkippedRows {
     pub(super) fn add(&mut self, verbose: bool, line: u64, column: &str, value: &str) {
         self.rows += 1;
-        if verbose && self.told.len() < TOLD_MAX {
-            self.told.push(format!(
+        if verbose && self.messages.len() < MESSAGES_MAX {
+            self.messages.push(format!(
                 "skipping row due to data type incompatibility at line {line} for column \"{column}\": \"{value}\""
             ));
         }

@@ -14,7 +14,7 @@ use super::rewrite::{is_keyword, significant};
 
 /// The behavior of a DROP if other sessions have acquired the table (F7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dropping {
+pub enum DropMode {
     /// The DROP fails.
     #[default]
     Released,
@@ -25,7 +25,7 @@ pub enum Dropping {
 }
 
 /// Cuts the word off, unless the word is a name.
-pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<Dropping> {
+pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<DropMode> {
     let places: Vec<usize> = significant(tokens)
         .into_iter()
         .filter(|at| tokens.get(*at).is_some_and(|token| token.token != Token::EOF))
@@ -39,8 +39,8 @@ pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<Dropping> {
     let Some(Token::Word(word)) = token(last) else { return None };
     let dropping = match word.value.to_ascii_lowercase().as_str() {
         _ if word.quote_style.is_some() => return None,
-        "async" => Dropping::Later,
-        "force" => Dropping::Anyhow,
+        "async" => DropMode::Async,
+        "force" => DropMode::Force,
         _ => return None,
     };
     // A name follows TABLE and EXISTS.

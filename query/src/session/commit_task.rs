@@ -14,7 +14,7 @@ use super::Session;
 /// A commit that continues to its end, even if nobody waits for the result. Before the end, the
 /// written rows may become visible, and no other session may hold the written chronicles
 /// exclusively.
-pub struct Committing<T: Send + 'static> {
+pub struct CommitTask<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     began: bool,
     uses: Vec<Using>,
@@ -25,20 +25,20 @@ impl Session {
     ///
     /// # Errors
     /// `LeaseLost` if a lease used for the writes has run out: then nothing is committed.
-    pub(crate) fn committing<T: Send + 'static>(
+    pub(crate) fn commit_task<T: Send + 'static>(
         &self,
         mut uses: Vec<Using>,
         work: BoxFuture<'static, T>,
-    ) -> Result<Committing<T>> {
+    ) -> Result<CommitTask<T>> {
         for using in &mut uses {
             let chronicle = using.chronicle();
             using.commit().map_err(|refusal| self.refused(chronicle, refusal))?;
         }
-        Ok(Committing { work: Some(work), began: false, uses })
+        Ok(CommitTask { work: Some(work), began: false, uses })
     }
 }
 
-impl<T: Send + 'static> Future for Committing<T> {
+impl<T: Send + 'static> Future for CommitTask<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Future for Committing<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Committing<T> {
+impl<T: Send + 'static> Drop for CommitTask<T> {
     fn drop(&mut self) {
         let (Some(work), true) = (self.work.take(), self.began) else { return };
         let uses = std::mem::take(&mut self.uses);

@@ -31,7 +31,7 @@ pub use columns::Columns;
 
 /// The joins to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum JoinSelection {
     /// RIGHT and FULL.
     Right,
     /// All joins.
@@ -42,24 +42,28 @@ pub enum Which {
 ///
 /// # Errors
 /// An error in the joined tables, or in the merged names.
-pub async fn write_out(planner: &Planner, statement: &mut Statement, which: Which) -> Result<()> {
+pub async fn write_out(
+    planner: &Planner,
+    statement: &mut Statement,
+    which: JoinSelection,
+) -> Result<()> {
     let _ = walk::change(statement, &mut NestedAliases(which));
     // Inner selects first: each step then sees the correct columns.
     loop {
-        let mut finder = Finder::of(which);
+        let mut finder = JoinFinder::of(which);
         let _ = walk::change(statement, &mut finder);
         let Some((with, factors)) = finder.found else { return Ok(()) };
         let columns = columns::of_factors(planner, with, factors).await?;
-        let mut writer = Finder { columns: Some(columns), ..Finder::of(which) };
+        let mut writer = JoinFinder { columns: Some(columns), ..JoinFinder::of(which) };
         let _ = walk::change(statement, &mut writer);
         writer.written?;
     }
 }
 
 /// True if a statement has a join of the kind `which`.
-pub fn mentions(statement: &Statement, which: Which) -> bool {
-    struct Any(Which);
-    impl Look for Any {
+pub fn mentions(statement: &Statement, which: JoinSelection) -> bool {
+    struct JoinSearch(JoinSelection);
+    impl Look for JoinSearch {
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
             if select.from.iter().any(|item| merges(item, self.0)) {
                 return ControlFlow::Break(());
@@ -67,23 +71,23 @@ pub fn mentions(statement: &Statement, which: Which) -> bool {
             ControlFlow::Continue(())
         }
     }
-    walk::look(statement, &mut Any(which)).is_break()
+    walk::look(statement, &mut JoinSearch(which)).is_break()
 }
 
 /// True if a statement has a `*` over a merging join. The merged columns of the join come first.
 pub fn shows_all(statement: &Statement) -> bool {
-    struct Starred;
-    impl Look for Starred {
+    struct WildcardSearch;
+    impl Look for WildcardSearch {
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
             let has_star =
                 select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
-            match has_star && select.from.iter().any(|item| merges(item, Which::All)) {
+            match has_star && select.from.iter().any(|item| merges(item, JoinSelection::All)) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
         }
     }
-    walk::look(statement, &mut Starred).is_break()
+    walk::look(statement, &mut WildcardSearch).is_break()
 }
 
 /// The constraint of a join, if the kind of join allows merged columns.
@@ -111,7 +115,7 @@ pub(super) enum MergedSide {
 }
 
 /// True if the item has a join to rewrite.
-fn merges(item: &TableWithJoins, which: Which) -> bool {
+fn merges(item: &TableWithJoins, which: JoinSelection) -> bool {
     let by_itself = item.joins.iter().any(|join| match &join.join_operator {
         JoinOperator::Right(constraint)
         | JoinOperator::RightOuter(constraint)
@@ -119,7 +123,9 @@ fn merges(item: &TableWithJoins, which: Which) -> bool {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
         | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint) => which == Which::All && is_merging(constraint),
+        | JoinOperator::LeftOuter(constraint) => {
+            which == JoinSelection::All && is_merging(constraint)
+        }
         _ => false,
     });
     let nested = |factor: &TableFactor| match factor {
@@ -134,7 +140,7 @@ fn is_merging(constraint: &JoinConstraint) -> bool {
 }
 
 /// `(a FULL JOIN b USING (x)) AS j` means `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
-struct NestedAliases(Which);
+struct NestedAliases(JoinSelection);
 
 impl Change for NestedAliases {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -158,21 +164,21 @@ struct WithScope {
 }
 
 /// Finds the first select to rewrite. With the columns of the select's tables, rewrites the select.
-struct Finder {
-    which: Which,
+struct JoinFinder {
+    which: JoinSelection,
     frames: Vec<WithScope>,
     found: Option<(Option<With>, Vec<TableFactor>)>,
     columns: Option<Vec<Option<Columns>>>,
     written: Result<()>,
 }
 
-impl Finder {
-    fn of(which: Which) -> Self {
+impl JoinFinder {
+    fn of(which: JoinSelection) -> Self {
         Self { which, frames: Vec::new(), found: None, columns: None, written: Ok(()) }
     }
 }
 
-impl Change for Finder {
+impl Change for JoinFinder {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.frames.push(WithScope { with: query.with.clone(), visited: 0 });
         ControlFlow::Continue(())
@@ -199,7 +205,7 @@ impl Change for Finder {
     }
 }
 
-impl Finder {
+impl JoinFinder {
     /// The CTEs in scope of the visited query.
     fn visible(&self) -> Option<With> {
         let mut ctes: Vec<Cte> = Vec::new();
@@ -219,7 +225,7 @@ impl Finder {
 }
 
 /// The first select of a body with a join to rewrite.
-fn first_select(body: &mut SetExpr, which: Which) -> Option<&mut Select> {
+fn first_select(body: &mut SetExpr, which: JoinSelection) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => {
             select.from.iter().any(|item| merges(item, which)).then_some(&mut **select)

@@ -29,7 +29,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::short::TURNS;
+use super::short_plans::TURNS;
 use crate::{
     errors::from_datafusion,
     session::work::{Stop, Work},
@@ -46,32 +46,32 @@ const BYTES_AHEAD: usize = 4 << 20;
 const PERMIT_BYTES: usize = 4 << 10;
 
 /// A batch on the way to the reader.
-struct Waiting {
+struct QueuedBatch {
     batch: Result<RecordBatch>,
     charge: Option<Charge>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 /// The place of a batch in the queue. A stopped statement empties the places.
-type Slot = Mutex<Option<Waiting>>;
+type Slot = Mutex<Option<QueuedBatch>>;
 
 /// The batch that the reader has.
-struct Read {
+struct ReaderBatch {
     bytes: usize,
     _charge: Option<Charge>,
 }
 
-impl Read {
+impl ReaderBatch {
     fn new(batch: &RecordBatch, charge: Option<Charge>) -> Self {
         Self { bytes: batch_bytes(batch), _charge: charge }
     }
 }
 
 /// The batches of a plan. A drop stops the plan.
-pub struct Running {
+pub struct RunningPlan {
     place: ExecutionPlace,
     own: Arc<Work>,
-    read: Option<Read>,
+    read: Option<ReaderBatch>,
 }
 
 /// Where a plan runs.
@@ -86,7 +86,7 @@ enum ExecutionPlace {
     Ended,
 }
 
-impl Running {
+impl RunningPlan {
     /// Starts a short plan here; the rest of a longer plan moves to `threads`.
     pub fn here(
         start: impl FnOnce() -> Result<SendableRecordBatchStream>,
@@ -172,10 +172,10 @@ async fn send_all(
         let Some(batch) = rows.next().await.filter(|_| room.is_ok()) else { return };
         let waiting = match batch.map_err(from_datafusion) {
             Ok(batch) => tokio::select! {
-                waiting = Waiting::of(batch, &places) => waiting,
+                waiting = QueuedBatch::of(batch, &places) => waiting,
                 () = sender.closed() => return,
             },
-            Err(error) => Waiting::failed(error),
+            Err(error) => QueuedBatch::failed(error),
         };
         let failed = waiting.batch.is_err();
         let slot = waiting.slot();
@@ -196,7 +196,7 @@ fn charged(batch: &RecordBatch) -> Result<Option<Charge>> {
     (bytes >= CHARGED_BYTES_MIN).then(|| governor::charge(bytes)).transpose()
 }
 
-impl Waiting {
+impl QueuedBatch {
     fn failed(error: Error) -> Self {
         Self { batch: Err(error), charge: None, _place: None }
     }
@@ -240,7 +240,7 @@ fn failed_unexpectedly(panic: &str) -> Error {
     Error::internal("the statement failed unexpectedly")
 }
 
-impl Stream for Running {
+impl Stream for RunningPlan {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -267,7 +267,7 @@ impl Stream for Running {
             };
             return Poll::Ready(match next {
                 Some(Ok((batch, charge))) => {
-                    this.read = Some(Read::new(&batch, charge));
+                    this.read = Some(ReaderBatch::new(&batch, charge));
                     Some(Ok(batch))
                 }
                 end => {
@@ -288,11 +288,11 @@ impl Stream for Running {
                         Poll::Pending => return Poll::Pending,
                     },
                     Poll::Ready(Some(slot)) => match slot.lock().take() {
-                        Some(Waiting { batch: Ok(batch), charge, .. }) => {
-                            this.read = Some(Read::new(&batch, charge));
+                        Some(QueuedBatch { batch: Ok(batch), charge, .. }) => {
+                            this.read = Some(ReaderBatch::new(&batch, charge));
                             return Poll::Ready(Some(Ok(batch)));
                         }
-                        Some(Waiting { batch: Err(error), .. }) => {
+                        Some(QueuedBatch { batch: Err(error), .. }) => {
                             return Poll::Ready(Some(Err(error)));
                         }
                         // The statement was stopped; the task returns the error.
@@ -311,7 +311,7 @@ impl Stream for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningPlan {
     fn drop(&mut self) {
         self.take_back();
         self.own.stop(Stop::Closed);

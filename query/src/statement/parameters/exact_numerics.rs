@@ -34,9 +34,9 @@ const COMPARISONS: [Operator; 8] = [
 
 /// The places of parameters in a plan, by number from 0.
 #[derive(Debug)]
-struct Places<'a> {
+struct ParameterPlaces<'a> {
     /// The types from the client. The plan has parameters with these types under a cast.
-    told: &'a [Option<ColumnType>],
+    declared_types: &'a [Option<ColumnType>],
     compared: BTreeSet<usize>,
     /// Compared parameters under a cast. The cast rounds.
     cast: BTreeSet<usize>,
@@ -44,7 +44,7 @@ struct Places<'a> {
 }
 
 /// The types under which `plan` loses no digit of the values: new types for computed numerics, and
-/// the types that the client `told`. `None` if all values fit.
+/// the `declared_types` of the client. `None` if all values fit.
 ///
 /// # Errors
 /// When the plan cannot be walked.
@@ -52,7 +52,7 @@ pub fn exact(
     plan: &LogicalPlan,
     types: &[ColumnType],
     values: &[ScalarValue],
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<Option<Vec<Option<ColumnType>>>> {
     let unfit: BTreeMap<usize, ColumnType> = types
         .iter()
@@ -63,8 +63,8 @@ pub fn exact(
     if unfit.is_empty() {
         return Ok(None);
     }
-    let places = Places::of(plan, told).map_err(from_datafusion)?;
-    let mut exact: Vec<Option<ColumnType>> = told.to_vec();
+    let places = ParameterPlaces::of(plan, declared_types).map_err(from_datafusion)?;
+    let mut exact: Vec<Option<ColumnType>> = declared_types.to_vec();
     exact.resize(types.len(), None);
     let mut changed = false;
     for (at, own) in unfit {
@@ -125,10 +125,10 @@ fn with_room(own: ColumnType) -> ColumnType {
     }
 }
 
-impl<'a> Places<'a> {
-    fn of(plan: &LogicalPlan, told: &'a [Option<ColumnType>]) -> PlanResult<Self> {
-        let mut places = Places {
-            told,
+impl<'a> ParameterPlaces<'a> {
+    fn of(plan: &LogicalPlan, declared_types: &'a [Option<ColumnType>]) -> PlanResult<Self> {
+        let mut places = ParameterPlaces {
+            declared_types,
             compared: BTreeSet::new(),
             cast: BTreeSet::new(),
             computed: BTreeSet::new(),
@@ -210,7 +210,7 @@ impl<'a> Places<'a> {
                     return None;
                 };
                 let at = super::number(id)? - 1;
-                self.told.get(at)?.is_some().then_some(at)
+                self.declared_types.get(at)?.is_some().then_some(at)
             }
             _ => None,
         }

@@ -3,7 +3,7 @@
 use stratalog_model::{ChronicleId, Error};
 use stratalog_visor_core::acquisition::Refusal;
 
-use super::{Block, Transaction, lent_out};
+use super::{Block, Transaction, append_is_lent};
 
 impl Transaction {
     /// A chronicle written by the open block through an expired lease, and the reason of the loss.
@@ -40,5 +40,5 @@ impl Block {
 
 /// The error of a statement whose block has no append.
 pub fn missing(lost: Option<&Error>) -> Error {
-    lost.map_or_else(lent_out, Error::duplicate)
+    lost.map_or_else(append_is_lent, Error::duplicate)
 }

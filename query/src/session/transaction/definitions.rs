@@ -63,8 +63,8 @@ impl Transaction {
     pub fn check_new_key(&self, chronicle: ChronicleId) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
-        let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
-        match made(&chronicle) || block.touched.keys().all(made) {
+        let created = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.created(*id));
+        match created(&chronicle) || block.touched.keys().all(created) {
             true => Ok(()),
             false => Err(commit_first(
                 "ADD PRIMARY KEY to an existing table in a block that has written to existing tables",
