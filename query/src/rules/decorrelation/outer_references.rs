@@ -42,7 +42,7 @@ struct OuterKey {
 }
 
 impl OuterKey {
-    fn here(&self) -> Expr {
+    fn column_expr(&self) -> Expr {
         column_named(&self.name)
     }
 }
@@ -96,7 +96,7 @@ impl<'a> OuterKeys<'a> {
         Ok(Self { state, rows, keys })
     }
 
-    fn here(&self) -> Vec<Expr> {
+    fn key_columns(&self) -> Vec<Expr> {
         self.keys.iter().map(OuterKey::column_expr).collect()
     }
 
