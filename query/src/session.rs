@@ -367,7 +367,7 @@ impl Session {
     }
 
     /// The prepared statement stored under a name.
-    pub fn kept(&self, name: &str) -> Option<Arc<Prepared>> {
+    pub fn prepared_statement(&self, name: &str) -> Option<Arc<Prepared>> {
         self.statements.find(name)
     }
 

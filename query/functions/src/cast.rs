@@ -112,7 +112,11 @@ fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
             if rounded::loses_digits(*from, *unit) =>
         {
             let value = rounded::in_unit(*unit, inner.clone());
-            Some(if zone == wanted { named(value, Arc::clone(to)) } else { cast_to(value) })
+            Some(if zone == wanted {
+                with_type_name(value, Arc::clone(to))
+            } else {
+                cast_to(value)
+            })
         }
         (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Time64(_)) => {
             Some(cast_to(rounded::in_unit(TimeUnit::Microsecond, inner.clone())))
@@ -166,7 +170,7 @@ impl FunctionRewrite for Casts {
             && from.is_list()
             && from == *field.data_type()
         {
-            return Ok(Transformed::yes(named(*inner, field)));
+            return Ok(Transformed::yes(with_type_name(*inner, field)));
         }
         if !literal && let Some(rounding) = rounding(&inner, &field, schema) {
             return Ok(Transformed::yes(rounding));
@@ -180,14 +184,14 @@ impl FunctionRewrite for Casts {
             _ => None,
         };
         Ok(match function {
-            Some(function) => Transformed::yes(named(function.call(vec![*inner]), field)),
+            Some(function) => Transformed::yes(with_type_name(function.call(vec![*inner]), field)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),
         })
     }
 }
 
 /// The value of a cast, with PostgreSQL's type name if PostgreSQL has another type.
-fn named(value: Expr, field: FieldRef) -> Expr {
+fn with_type_name(value: Expr, field: FieldRef) -> Expr {
     match field.metadata().contains_key(PG_TYPE_METADATA) {
         true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
         false => value,

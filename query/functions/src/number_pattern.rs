@@ -178,7 +178,7 @@ struct Pattern {
     multiplies: bool,
 }
 
-fn wrong(message: &str) -> Error {
+fn pattern_error(message: &str) -> Error {
     Error::new(ErrorKind::SyntaxError, message)
 }
 
@@ -245,11 +245,11 @@ impl Pattern {
 
     fn keyword(&mut self, keyword: Keyword, upper: bool) -> Result<(), Error> {
         if self.exponent && keyword != Keyword::Exponent {
-            return Err(wrong("\"EEEE\" must be the last pattern used"));
+            return Err(pattern_error("\"EEEE\" must be the last pattern used"));
         }
         match keyword {
             Keyword::Nine | Keyword::Zero if self.brackets => {
-                return Err(wrong("\"9\" must be ahead of \"PR\""));
+                return Err(pattern_error("\"9\" must be ahead of \"PR\""));
             }
             Keyword::Nine if self.multiplies => self.multiplied += 1,
             Keyword::Nine if self.point => self.behind += 1,
@@ -266,18 +266,20 @@ impl Pattern {
                 }
                 self.zeros = Some((first, self.before + self.behind));
             }
-            Keyword::Point if self.point => return Err(wrong("multiple decimal points")),
+            Keyword::Point if self.point => return Err(pattern_error("multiple decimal points")),
             Keyword::Point if self.multiplies => {
-                return Err(wrong("cannot use \"V\" and decimal point together"));
+                return Err(pattern_error("cannot use \"V\" and decimal point together"));
             }
             Keyword::Point => self.point = true,
             Keyword::Filled => self.filled = true,
             Keyword::Locale => {
                 if self.sign != Locale::None {
-                    return Err(wrong("cannot use \"S\" twice"));
+                    return Err(pattern_error("cannot use \"S\" twice"));
                 }
                 if self.plus || self.minus || self.brackets {
-                    return Err(wrong("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                    return Err(pattern_error(
+                        "cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together",
+                    ));
                 }
                 match self.point {
                     true => self.sign = Locale::Behind,
@@ -288,7 +290,7 @@ impl Pattern {
                 }
             }
             Keyword::Minus | Keyword::Plus | Keyword::Sign if self.sign != Locale::None => {
-                return Err(wrong(match keyword {
+                return Err(pattern_error(match keyword {
                     Keyword::Minus => "cannot use \"S\" and \"MI\" together",
                     Keyword::Plus => "cannot use \"S\" and \"PL\" together",
                     _ => "cannot use \"S\" and \"SG\" together",
@@ -299,18 +301,20 @@ impl Pattern {
             Keyword::Sign => (self.minus, self.plus) = (true, true),
             Keyword::Brackets => {
                 if self.sign != Locale::None || self.plus || self.minus {
-                    return Err(wrong("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                    return Err(pattern_error(
+                        "cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together",
+                    ));
                 }
                 self.brackets = true;
             }
             Keyword::Roman => self.roman = Some(upper),
             Keyword::Multiplied if self.point => {
-                return Err(wrong("cannot use \"V\" and decimal point together"));
+                return Err(pattern_error("cannot use \"V\" and decimal point together"));
             }
             Keyword::Multiplied => self.multiplies = true,
             Keyword::Exponent => {
                 if self.exponent {
-                    return Err(wrong("cannot use \"EEEE\" twice"));
+                    return Err(pattern_error("cannot use \"EEEE\" twice"));
                 }
                 let others = self.filled
                     || self.sign != Locale::None
@@ -320,7 +324,7 @@ impl Pattern {
                     || self.roman.is_some()
                     || self.multiplies;
                 if others {
-                    return Err(wrong("\"EEEE\" is incompatible with other formats"));
+                    return Err(pattern_error("\"EEEE\" is incompatible with other formats"));
                 }
                 self.exponent = true;
             }

@@ -209,7 +209,7 @@ impl Counts {
         Ok(())
     }
 
-    fn found(&self) -> Option<&OwnedRow> {
+    fn result_row(&self) -> Option<&OwnedRow> {
         match self.takes {
             Takes::Mode => {
                 let mut best: Option<(&OwnedRow, i64)> = None;
@@ -276,7 +276,9 @@ impl Accumulator for Counts {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let Some(row) = self.found() else { return ScalarValue::try_new_null(&self.data_type) };
+        let Some(row) = self.result_row() else {
+            return ScalarValue::try_new_null(&self.data_type);
+        };
         let values = self.converter.convert_rows([row.row()])?;
         match values.first() {
             Some(values) => ScalarValue::try_from_array(values, 0),

@@ -161,14 +161,14 @@ impl FunctionRewrite for RestoredCases {
 
     fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
         let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
-        Ok(match restored(call) {
+        Ok(match restored_case(call) {
             Some(case) => Transformed::yes(case),
             None => Transformed::no(expr),
         })
     }
 }
 
-fn restored(call: &ScalarFunction) -> Option<Expr> {
+fn restored_case(call: &ScalarFunction) -> Option<Expr> {
     let CaseParts { base, choices, otherwise } = parts(call)?;
     let boxed = |expr: &Expr| Box::new(expr.clone());
     let choices = choices.iter().map(|[when, then]| (boxed(when), boxed(then))).collect();
@@ -226,7 +226,7 @@ impl ScalarUDFImpl for CaseCall {
     // Arguments of functions in FROM are computed during planning.
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let call = ScalarFunction::new_udf(function(), arguments);
-        Ok(match restored(&call) {
+        Ok(match restored_case(&call) {
             Some(case) => ExprSimplifyResult::Simplified(case),
             None => ExprSimplifyResult::Original(call.args),
         })

@@ -29,7 +29,7 @@ const ROWS_BETWEEN_LOOKS: usize = 1 << 20;
 const RESULTS_KEPT: usize = 8_192;
 
 /// `function`, charged, if results or memory can be large.
-pub fn charged(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+pub fn with_memory_charge(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" | "array_agg" | "min" | "max" | "count" | "first_value" | "last_value"
         | "nth_value" => layers::aggregate(function, ChargedLayer),
@@ -46,7 +46,7 @@ impl AggregateLayer for ChargedLayer {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        Ok(ChargedAccumulator::over(inner.accumulator(arguments)?))
+        Ok(ChargedAccumulator::charged_accumulator(inner.accumulator(arguments)?))
     }
 
     fn sliding_accumulator(
@@ -54,7 +54,7 @@ impl AggregateLayer for ChargedLayer {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        Ok(ChargedAccumulator::over(inner.create_sliding_accumulator(arguments)?))
+        Ok(ChargedAccumulator::charged_accumulator(inner.create_sliding_accumulator(arguments)?))
     }
 }
 
@@ -71,7 +71,7 @@ struct ChargedAccumulator {
 }
 
 impl ChargedAccumulator {
-    fn over(inner: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+    fn charged_accumulator(inner: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
         let results = VecDeque::new();
         Box::new(Self { inner, rows: 0, headroom: None, results, evaluated: 0 })
     }

@@ -124,7 +124,7 @@ impl Guard {
     }
 
     /// The expression behind `as_written`.
-    fn kept(&self, expr: Expr) -> Expr {
+    fn behind_barrier(&self, expr: Expr) -> Expr {
         let function = Arc::clone(&self.as_written);
         Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
     }
@@ -135,7 +135,7 @@ impl Guard {
                 if !(self.is_kept(&right) || is_constant(&left) || is_constant(&right)) =>
             {
                 // Operands that differ now can be equal after another simplification.
-                let right = Box::new(self.kept(*right));
+                let right = Box::new(self.behind_barrier(*right));
                 let op = Operator::BitwiseXor;
                 Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
             }

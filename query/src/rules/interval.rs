@@ -50,7 +50,7 @@ impl ExprPlanner for IntervalOperators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         if let Some(op) = comparison(&expr.op) {
-            return Ok(compared(expr, op, schema));
+            return Ok(time_of_day_comparison(expr, op, schema));
         }
         if !matches!(expr.op, BinaryOperator::Multiply | BinaryOperator::Divide) {
             return Ok(PlannerResult::Original(expr));
@@ -94,7 +94,11 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
 }
 
 /// Compares a time of day with an interval: the time counts as the interval since midnight.
-fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResult<RawBinaryExpr> {
+fn time_of_day_comparison(
+    expr: RawBinaryExpr,
+    op: Operator,
+    schema: &DFSchema,
+) -> PlannerResult<RawBinaryExpr> {
     let types = (expr.left.get_type(schema), expr.right.get_type(schema));
     match types {
         (Ok(DataType::Time64(_)), Ok(DataType::Interval(_)))

@@ -67,7 +67,7 @@ fn semi_join(node: &PlanRef) -> Result<Option<PlanRef>> {
     if join.filter().is_some() || join.fetch().is_some() || nulls_are_equal(join) {
         return Ok(None);
     }
-    let Some(values) = only(values, value)? else { return Ok(None) };
+    let Some(values) = key_values(values, value)? else { return Ok(None) };
     let Some(mut looked_up) = narrowed(kept, key, &values)? else { return Ok(None) };
     if let Some(columns) = join.projection.as_ref() {
         looked_up = projected(&looked_up, columns)?;
@@ -123,11 +123,12 @@ fn join(node: &PlanRef) -> Result<Option<PlanRef>> {
         JoinType::Full => return Ok(None),
     };
     for (left, right) in join.on() {
-        if of_right && let Some(changed) = looked_up(join.right(), right, join.left(), left)? {
+        if of_right && let Some(changed) = with_key_lookup(join.right(), right, join.left(), left)?
+        {
             let children = vec![Arc::clone(join.left()), changed];
             return replace_children_if_necessary(Arc::clone(node), children).map(Some);
         }
-        if of_left && let Some(changed) = looked_up(join.left(), left, join.right(), right)? {
+        if of_left && let Some(changed) = with_key_lookup(join.left(), left, join.right(), right)? {
             let children = vec![changed, Arc::clone(join.right())];
             return replace_children_if_necessary(Arc::clone(node), children).map(Some);
         }
@@ -140,7 +141,7 @@ fn nulls_are_equal(join: &HashJoinExec) -> bool {
 }
 
 /// The large side of a join, narrowed to the series that the small side names.
-fn looked_up(
+fn with_key_lookup(
     large: &PlanRef,
     key: &Arc<dyn PhysicalExpr>,
     small: &PlanRef,
@@ -152,13 +153,13 @@ fn looked_up(
     if rows > SMALL_ROWS_MAX || many < rows.saturating_mul(TIMES_LARGER) {
         return Ok(None);
     }
-    let again = copied(small)?;
-    let Some(values) = only(&again, value)? else { return Ok(None) };
+    let again = plan_copy(small)?;
+    let Some(values) = key_values(&again, value)? else { return Ok(None) };
     narrowed(large, key, &values)
 }
 
 /// A single column of a plan, in a single partition.
-fn only(plan: &PlanRef, value: &Arc<dyn PhysicalExpr>) -> Result<Option<PlanRef>> {
+fn key_values(plan: &PlanRef, value: &Arc<dyn PhysicalExpr>) -> Result<Option<PlanRef>> {
     if value.downcast_ref::<Column>().is_none() {
         return Ok(None);
     }
@@ -233,7 +234,7 @@ fn leaf_rows(plan: &PlanRef) -> Option<u64> {
 }
 
 /// A copy of a plan accepted by [`chosen_rows`], for a separate run in one partition.
-fn copied(plan: &PlanRef) -> Result<PlanRef> {
+fn plan_copy(plan: &PlanRef) -> Result<PlanRef> {
     let plan = Arc::clone(plan).transform_up(|node| {
         let spreads = node.downcast_ref::<RepartitionExec>().is_some()
             || node.downcast_ref::<CoalescePartitionsExec>().is_some();

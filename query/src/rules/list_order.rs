@@ -137,8 +137,8 @@ impl ScalarUDFImpl for ListComparisonFunction {
         let lists: Vec<ArrayRef> =
             arguments.args.iter().map(|list| list.to_array(rows)).collect::<Result<_>>()?;
         let result = match self.call {
-            ListComparison::Test(test) => tested(&lists, test)?,
-            ListComparison::Choice(take) => chosen(&lists, take, rows)?,
+            ListComparison::Test(test) => test_lists(&lists, test)?,
+            ListComparison::Choice(take) => extreme_lists(&lists, take, rows)?,
         };
         Ok(ColumnarValue::Array(result))
     }
@@ -174,7 +174,7 @@ fn order(left: &ArrayRef, right: &ArrayRef) -> Result<impl Fn(usize, usize) -> O
     })
 }
 
-fn tested(lists: &[ArrayRef], test: ListTest) -> Result<ArrayRef> {
+fn test_lists(lists: &[ArrayRef], test: ListTest) -> Result<ArrayRef> {
     let [left, right] = lists else { return Err(no_argument()) };
     let order = order(left, right)?;
     let tested: BooleanArray = (0..left.len())
@@ -184,7 +184,7 @@ fn tested(lists: &[ArrayRef], test: ListTest) -> Result<ArrayRef> {
 }
 
 /// For each row, the list that comes last in an order; NULL only if all lists are NULL.
-fn chosen(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
+fn extreme_lists(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
     let (first, others) = lists.split_first().ok_or_else(no_argument)?;
     let mut places: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();
     for (at, other) in others.iter().enumerate() {
@@ -236,10 +236,10 @@ mod tests {
             Some(vec![]),
         ]);
         let both = [left, right];
-        let greater = tested(&both, ListTest::Gt).unwrap();
+        let greater = test_lists(&both, ListTest::Gt).unwrap();
         let wanted = [Some(true), Some(false), Some(false), Some(false), None];
         assert_eq!(greater.as_boolean().iter().collect::<Vec<_>>(), wanted);
-        let greatest = chosen(&both, Ordering::Greater, 5).unwrap();
+        let greatest = extreme_lists(&both, Ordering::Greater, 5).unwrap();
         let wanted = lists(vec![
             Some(vec![Some(1), None]),
             Some(vec![Some(1), Some(2)]),

@@ -43,7 +43,7 @@ impl AnalyzerRule for MarkJoins {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let numbers = Cell::new(0);
-        plan.transform_up_with_subqueries(|node| marked(node, &numbers)).map(|plan| plan.data)
+        plan.transform_up_with_subqueries(|node| with_marks(node, &numbers)).map(|plan| plan.data)
     }
 }
 
@@ -85,7 +85,7 @@ fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Distinct(Distinct::On(on)))
 }
 
-fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
+fn with_marks(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::Distinct(Distinct::On(mut on)) = node {
         let repeats = on.sort_expr.as_mut().is_some_and(aggregate_inputs::keep_first);
         if repeats {

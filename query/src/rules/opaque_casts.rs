@@ -4,7 +4,7 @@
 //! error if a cast widens the bounds of a column, for example from times to dates ("Selectivity is
 //! out of limit").
 //!
-//! DataFusion analyzes a filter during the creation of the physical node. Therefore [`marked`] adds
+//! DataFusion analyzes a filter during the creation of the physical node. Therefore [`with_opaque_true`] adds
 //! a call to filters with casts in the logical plan; the call switches the analysis off.
 //! [`OPAQUE_CASTS`] removes the call, and hides the casts.
 
@@ -39,9 +39,9 @@ use datafusion::{
 use super::each_node::EachNode;
 
 /// Hides the casts in filters.
-pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hidden);
+pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hide_casts);
 
-fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn hide_casts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(None) };
     let mut conjuncts: Vec<Arc<dyn PhysicalExpr>> =
         split_conjunction(filter.predicate()).into_iter().map(Arc::clone).collect();
@@ -66,7 +66,7 @@ fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
 ///
 /// # Errors
 /// No known errors.
-pub fn marked(plan: &LogicalPlan) -> Result<LogicalPlan> {
+pub fn with_opaque_true(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let casts = |expr: &Expr| {
         expr.exists(|part| match part {
             Expr::Cast(cast) => Ok(!cast.expr.column_refs().is_empty()),

@@ -89,7 +89,7 @@ impl PercentileAccumulator {
     }
 }
 
-fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("a percentile is of values")))
 }
 
@@ -110,11 +110,15 @@ fn interpolated(sorted: &[f64], fraction: f64) -> Option<f64> {
 
 impl Accumulator for PercentileAccumulator {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        only(states)?.as_list::<i32>().iter().flatten().try_for_each(|values| self.add(&values))
+        first_array(states)?
+            .as_list::<i32>()
+            .iter()
+            .flatten()
+            .try_for_each(|values| self.add(&values))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

@@ -15,9 +15,9 @@ use datafusion::{
 use super::each_node::EachNode;
 
 /// Sorts a child that lacks the order required by its reader.
-pub const RESTORED_SORTS: EachNode = EachNode::new("kept_order", restored);
+pub const RESTORED_SORTS: EachNode = EachNode::new("kept_order", restore_sorts);
 
-fn restored(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn restore_sorts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut changed = false;
     let mut children = Vec::new();
     for (child, wanted) in node.children().into_iter().zip(node.required_input_ordering()) {

@@ -123,8 +123,8 @@ impl ExprPlanner for TimeOperators {
             }
             (T::Timestamp(_, _), BinaryOperator::Minus, T::Timestamp(_, _) | T::Date32)
             | (T::Date32, BinaryOperator::Minus, T::Timestamp(_, _)) => {
-                let earlier = beside(expr.right, &right, &left);
-                let later = beside(expr.left, &left, &right);
+                let earlier = in_comparison_type(expr.right, &right, &left);
+                let later = in_comparison_type(expr.left, &left, &right);
                 Ok(PlannerResult::Planned(times_apart().call(vec![later, earlier])))
             }
             (
@@ -202,7 +202,7 @@ fn precise(expr: Expr, data_type: &DataType) -> Expr {
 
 /// An operand in a subtraction of times: a date becomes its midnight, and a local time beside a
 /// `timestamptz` becomes a time in the session's zone.
-fn beside(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
+fn in_comparison_type(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
     let (expr, unit) = match data_type {
         DataType::Date32 => (cast_expr(expr, LOCAL), TimeUnit::Microsecond),
         DataType::Timestamp(unit, None) => (expr, *unit),
@@ -268,7 +268,7 @@ impl ScalarUDFImpl for TimeDifference {
         let [later, earlier] = arrays.as_slice() else {
             return Err(to_datafusion(Error::internal("timestamp_minus needs two arguments")));
         };
-        let apart = apart(later, earlier)?;
+        let apart = time_differences(later, earlier)?;
         Ok(match constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&apart, 0)?),
             false => ColumnarValue::Array(apart),
@@ -277,7 +277,7 @@ impl ScalarUDFImpl for TimeDifference {
 }
 
 /// Differences of timestamps, in days and time.
-fn apart(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
+fn time_differences(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
     let counts = |times: &ArrayRef| -> Result<(Int64Array, i128)> {
         let unit_ns = match times.data_type() {
             DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,

@@ -160,7 +160,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(crate::rules::pairs::in_steps)
                 .map(crate::rules::sliding_windows::without_subtraction)
                 .map(crate::rules::canonical_nan::of_results)
-                .map(crate::rules::charged_aggregates::charged)
+                .map(crate::rules::charged_aggregates::with_memory_charge)
                 .collect(),
         )
         .with_window_functions(

@@ -93,7 +93,8 @@ impl RunningPlan {
         threads: Handle,
         own: Arc<Work>,
     ) -> Self {
-        let place = match caught(|| within(&own.governor(), start)).and_then(|started| started) {
+        let place = match catch_panic(|| within(&own.governor(), start)).and_then(|started| started)
+        {
             Ok(rows) => ExecutionPlace::Here { rows, turns: TURNS, threads },
             Err(error) => ExecutionPlace::Failed(error),
         };
@@ -191,7 +192,7 @@ async fn send_all(
 ///
 /// # Errors
 /// `OutOfMemory`.
-fn charged(batch: &RecordBatch) -> Result<Option<Charge>> {
+fn charge_batch(batch: &RecordBatch) -> Result<Option<Charge>> {
     let bytes = batch_bytes(batch);
     (bytes >= CHARGED_BYTES_MIN).then(|| governor::charge(bytes)).transpose()
 }
@@ -207,7 +208,7 @@ impl QueuedBatch {
 
     /// Waits for a place, and returns the batch with the place.
     async fn of(batch: RecordBatch, places: &Arc<Semaphore>) -> Self {
-        let charge = match charged(&batch) {
+        let charge = match charge_batch(&batch) {
             Ok(charge) => charge,
             Err(error) => return Self::failed(error),
         };
@@ -219,7 +220,7 @@ impl QueuedBatch {
 }
 
 /// The result of `work`, or an error after a panic.
-fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_string());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -252,10 +253,10 @@ impl Stream for RunningPlan {
         let this = &mut *self;
         if let ExecutionPlace::Here { rows, turns, .. } = &mut this.place {
             *turns -= 1;
-            let polled = caught(|| {
+            let polled = catch_panic(|| {
                 within(&own.governor(), || {
                     rows.poll_next_unpin(context).map_err(from_datafusion).map_ok(|batch| {
-                        let charge = charged(&batch)?;
+                        let charge = charge_batch(&batch)?;
                         Ok((batch, charge))
                     })
                 })

@@ -28,7 +28,7 @@ use crate::{
 const OTHERS_SHOWN_MAX: usize = 5;
 
 /// Waits for a change, or until the pause is over.
-pub async fn passed(pause: Pause) {
+pub async fn wait_out(pause: Pause) {
     let Pause { at_most, changed } = pause;
     // A dropped sender also counts as a change.
     match at_most {

@@ -22,7 +22,7 @@ pub fn busy<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `future` to its end, like [`busy`].
-pub async fn aside<T>(future: impl Future<Output = T>) -> T {
+pub async fn block_on<T>(future: impl Future<Output = T>) -> T {
     match runtime() {
         Some(runtime) => {
             let future = pin!(future);

@@ -12,7 +12,7 @@ use stratalog_text::TextStyle;
 
 use super::{
     Session, TransactionState,
-    blocking_work::{aside, busy},
+    blocking_work::{block_on, busy},
     shapes::Shapes,
     work::Work,
 };
@@ -260,7 +260,7 @@ impl Session {
         let work = self.start_work(parsed.text());
         let planned = Box::pin(self.plan_statement(&mut prepared));
         if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
-            aside(work.guard(planned)).await?;
+            block_on(work.guard(planned)).await?;
         } else {
             work.guard(planned).await?;
         }
@@ -340,7 +340,7 @@ impl Session {
             Statement::Execute { name: Some(name), .. } => {
                 let name = crate::statement::names::single(name)?;
                 // A missing prepared statement is an error at execution.
-                prepared.result = self.kept(&name).and_then(|kept| kept.result().cloned());
+                prepared.result = self.prepared_statement(&name).and_then(|kept| kept.result().cloned());
             }
             Statement::Delete(tree) => {
                 prepared.settle(delete::parameter_types(self, tree, &declared_types).await?);

@@ -27,7 +27,7 @@ use stratalog_model::{
 };
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
-use self::lost_rows::missing;
+use self::lost_rows::missing_append_error;
 pub use self::modes::{Isolation, Modes};
 use super::{TransactionState, definition::Definition, variables::SettingsMark};
 
@@ -225,7 +225,7 @@ impl Transaction {
                 return Ok(Arc::clone(own));
             }
             let Some(append) = block.append.take() else {
-                return Err(missing(block.lost.as_ref()));
+                return Err(missing_append_error(block.lost.as_ref()));
             };
             (base, LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
         };
@@ -320,7 +320,7 @@ impl Transaction {
             return Ok(LentAppend { append: Some(begin()?), home: None });
         }
         if block.lost.is_some() {
-            return Err(missing(block.lost.as_ref()));
+            return Err(missing_append_error(block.lost.as_ref()));
         }
         if numbered && block.definition.is_some() {
             return Err(Error::not_yet(
@@ -409,7 +409,7 @@ impl Transaction {
         match (&mut block.append, savepoint.mark) {
             (Some(append), Some(mark)) => append.roll_back_to(mark),
             // Rows written before the savepoint must not be forgotten.
-            (None, Some(_)) => return Err(missing(block.lost.as_ref())),
+            (None, Some(_)) => return Err(missing_append_error(block.lost.as_ref())),
             (append, None) => *append = None,
         }
         block.written = Arc::clone(&savepoint.written);

@@ -31,7 +31,7 @@ use crate::{
     Outcome, Parsed, Session,
     errors::from_datafusion,
     session::{
-        acquisitions::{Wait, passed},
+        acquisitions::{Wait, wait_out},
         work::Work,
     },
     table::pushdown::time::axis_of_tick,
@@ -214,7 +214,7 @@ pub async fn run(
             .with_hint("COMMIT first"));
     }
     let mut found = match expressions {
-        Some(query) => computed(session, query, types, values, work).await?,
+        Some(query) => operand_values(session, query, types, values, work).await?,
         None => Vec::new(),
     }
     .into_iter();
@@ -239,7 +239,7 @@ pub async fn run(
 }
 
 /// The values of the expressions.
-async fn computed(
+async fn operand_values(
     session: &Session,
     query: &query::Query,
     types: &[ColumnType],
@@ -323,7 +323,7 @@ pub async fn wait_for(
         });
         let Some(pause) = look? else { return Ok(()) };
         tokio::select! {
-            () = passed(pause) => {}
+            () = wait_out(pause) => {}
             () = &mut timed_out => {
                 return Err(session.timed_out(chronicle, &waiting.in_the_way()));
             }

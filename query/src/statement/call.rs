@@ -317,7 +317,7 @@ pub async fn run(
         Procedure::Backup => {
             let backups = session.parts().backups.as_ref();
             let backups = backups.ok_or_else(|| Error::not_yet("a backup of this database"))?;
-            made(backups.backup(&text).await?)
+            backup_columns(backups.backup(&text).await?)
         }
     };
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
@@ -381,7 +381,7 @@ fn moved(moved: Moved) -> Vec<ArrayRef> {
     [moved.rows, moved.pieces_added, moved.pieces_removed].map(number).to_vec()
 }
 
-fn made(backup: BackedUp) -> Vec<ArrayRef> {
+fn backup_columns(backup: BackedUp) -> Vec<ArrayRef> {
     let name: ArrayRef = Arc::new(StringViewArray::from(vec![backup.name]));
     let numbers = [backup.files, backup.bytes, backup.stored_files, backup.stored_bytes];
     [name].into_iter().chain(numbers.map(number)).collect()

@@ -82,16 +82,16 @@ pub async fn run(
         || tree.output.is_some()
         || !tree.tables.is_empty()
     {
-        return Err(refused("it names more than one table, or an order or limit"));
+        return Err(unsupported_range("it names more than one table, or an order or limit"));
     }
     let from = match &tree.from {
         FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
     };
     let [table] = from.as_slice() else {
-        return Err(refused("it names more than one table"));
+        return Err(unsupported_range("it names more than one table"));
     };
     let (TableFactor::Table { name, .. }, []) = (&table.relation, table.joins.as_slice()) else {
-        return Err(refused("it does not name a table"));
+        return Err(unsupported_range("it does not name a table"));
     };
     let word =
         if matches!(parsed.own(), Some(parse::OwnStatement::Trim)) { "TRIM" } else { "DELETE" };
@@ -194,7 +194,7 @@ async fn admitted(
         return Ok(RemovedEvents::Nothing);
     }
     if query::chronicles(&plan)? != [chronicle.id] {
-        return Err(refused("its WHERE clause reads a table"));
+        return Err(unsupported_range("its WHERE clause reads a table"));
     }
     let mut conjuncts: Vec<&Expr> = Vec::new();
     let mut node = &plan;
@@ -211,7 +211,7 @@ async fn admitted(
                 break;
             }
             LogicalPlan::EmptyRelation(_) => return Ok(RemovedEvents::Nothing),
-            _ => return Err(refused("its WHERE clause is not a range of time")),
+            _ => return Err(unsupported_range("its WHERE clause is not a range of time")),
         }
     }
     let mut ticks = TickRanges::all();
@@ -225,9 +225,9 @@ async fn admitted(
     match (before, ticks.as_slice()) {
         (_, []) => Ok(RemovedEvents::Nothing),
         (Some(gsn), _) if ticks.is_all() => Ok(RemovedEvents::Before(gsn)),
-        (Some(_), _) => Err(refused("its WHERE clause speaks of time and of _gsn")),
+        (Some(_), _) => Err(unsupported_range("its WHERE clause speaks of time and of _gsn")),
         (None, [range]) => Ok(RemovedEvents::Ticks(*range)),
-        (None, _) => Err(refused("its WHERE clause leaves a gap")),
+        (None, _) => Err(unsupported_range("its WHERE clause leaves a gap")),
     }
 }
 
@@ -290,13 +290,13 @@ fn exact(chronicle: &ChronicleDefinition, conjunct: &Expr) -> Result<TickRanges>
             true => "a condition".to_string(),
             false => format!("the condition on {}", names.join(", ")),
         };
-        refused(&format!(
+        unsupported_range(&format!(
             "{what} is not a comparison of the tick column \"{tick}\" with a constant"
         ))
     })
 }
 
-fn refused(why: &str) -> Error {
+fn unsupported_range(why: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "this DELETE is not supported")
         .with_detail(why.to_string())
         .with_hint("events are deleted by ranges of time at the beginning or the end of a table: DELETE FROM t WHERE time < '2024-01-01'; or by position: TRIM t BEFORE GSN 100")

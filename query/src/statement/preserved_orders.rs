@@ -96,7 +96,7 @@ impl PreservedOrders<'_> {
         }
         let (mut collects, mut aggregates) = (false, false);
         let _ = walk::expressions(&select.projection, |expr| {
-            if let Some(name) = called(expr) {
+            if let Some(name) = called_name(expr) {
                 collects |= COLLECTING.contains(&name.as_str());
                 aggregates |= (self.is_aggregate)(&name);
             }
@@ -113,7 +113,7 @@ impl PreservedOrders<'_> {
 }
 
 /// The name of the called function.
-fn called(expr: &Expr) -> Option<String> {
+fn called_name(expr: &Expr) -> Option<String> {
     let Expr::Function(call) = expr else { return None };
     call.name.0.last()?.as_ident().map(names::fold)
 }

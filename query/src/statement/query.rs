@@ -45,7 +45,7 @@ use crate::{
     service::StoppablePlan,
     session::{
         acquisitions::PinnedSnapshot,
-        blocking_work::aside,
+        blocking_work::block_on,
         planner::{self, Planner},
         work::Work,
     },
@@ -465,7 +465,7 @@ async fn physical(
     plan: &LogicalPlan,
     snapshot: Arc<dyn Snapshot>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
-    aside(async {
+    block_on(async {
         let planner = session.enter_planner(&[]).await?;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
     })

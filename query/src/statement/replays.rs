@@ -241,11 +241,10 @@ impl Expander<'_> {
         let constraint = constraint.map(|constraint| constraint_of(constraint)).transpose()?;
         let constraint = constraint.map(|constraint| without_schema(constraint, chronicle));
         let nested = |condition: Expr| Expr::Nested(Box::new(condition));
-        let both = ranges
-            .into_iter()
-            .chain(constraint)
-            .map(nested)
-            .reduce(|ranges, constraint| either(ranges, BinaryOperator::And, constraint));
+        let both =
+            ranges.into_iter().chain(constraint).map(nested).reduce(|ranges, constraint| {
+                either_operand(ranges, BinaryOperator::And, constraint)
+            });
         if let (SetExpr::Select(select), Some(both)) = (query.body.as_mut(), both) {
             select.selection = Some(both);
         }
@@ -324,7 +323,7 @@ fn without_schema(mut constraint: Expr, chronicle: &ChronicleDefinition) -> Expr
     constraint
 }
 
-fn either(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+fn either_operand(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
@@ -359,7 +358,7 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
         let mut pairs = Vec::with_capacity(all.len().div_ceil(2));
         while let Some(left) = all.next() {
             pairs.push(match all.next() {
-                Some(right) => either(left, BinaryOperator::Or, right),
+                Some(right) => either_operand(left, BinaryOperator::Or, right),
                 None => left,
             });
         }

@@ -181,7 +181,7 @@ pub async fn run(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Rows> {
-    let given = given(session, subscribe, types, values).await?;
+    let given = bound_scan(session, subscribe, types, values).await?;
     let followed = session.follow(given.chronicle.id)?;
     let given = given.within(followed.ticks())?;
     let request = SubscribeRequest {
@@ -310,7 +310,7 @@ fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 /// The request, with the values of the parameters.
-async fn given(
+async fn bound_scan(
     session: &Session,
     subscribe: &Subscribe,
     types: &[ColumnType],
@@ -343,8 +343,8 @@ async fn given(
                 node = &filter.input;
             }
             LogicalPlan::TableScan(scan) => break scan,
-            LogicalPlan::EmptyRelation(_) => return Err(never()),
-            _ => return Err(refused()),
+            LogicalPlan::EmptyRelation(_) => return Err(never_sealed_error()),
+            _ => return Err(unsupported_query()),
         }
     };
     let provider = source_as_provider(&scan.source).map_err(from_datafusion)?;
@@ -355,8 +355,10 @@ async fn given(
     let columns = DFSchema::try_from(schema.as_ref().clone()).map_err(from_datafusion)?;
     let condition = match conjunction(conditions) {
         None => None,
-        Some(condition) if has_subquery(&condition) => return Err(refused()),
-        Some(condition) => Some(planner.compile(condition, &columns).ok_or_else(refused)?),
+        Some(condition) if has_subquery(&condition) => return Err(unsupported_query()),
+        Some(condition) => {
+            Some(planner.compile(condition, &columns).ok_or_else(unsupported_query)?)
+        }
     };
     let chronicle = Arc::clone(table.definition());
     let from = match (subscribe.beginning, start) {
@@ -428,7 +430,7 @@ fn never_sealed() -> Error {
         )
 }
 
-fn refused() -> Error {
+fn unsupported_query() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
         "WHERE of SUBSCRIBE takes conditions on the columns of its table",
@@ -436,7 +438,7 @@ fn refused() -> Error {
     .with_hint("subscribe to the table, and look the rest up for what comes")
 }
 
-fn never() -> Error {
+fn never_sealed_error() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "WHERE of SUBSCRIBE is never true")
 }
 

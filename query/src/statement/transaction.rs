@@ -36,10 +36,10 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             } else {
                 session.say(Notice::warning("25001", "there is already a transaction in progress"));
             }
-            Ok(done(if *begin { "BEGIN" } else { "START TRANSACTION" }))
+            Ok(done_outcome(if *begin { "BEGIN" } else { "START TRANSACTION" }))
         }
         Statement::Commit { chain, .. } => {
-            let next = chained(session, *chain, "COMMIT")?;
+            let next = chained_modes(session, *chain, "COMMIT")?;
             work.commit()?;
             if session.transaction() == TransactionState::Idle || session.transaction.is_implicit()
             {
@@ -47,25 +47,25 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             }
             let tag = commit(session).await?;
             begin_next(session, next);
-            Ok(done(tag))
+            Ok(done_outcome(tag))
         }
         Statement::Rollback { savepoint: Some(name), .. } => {
             let (settings, cursors) = session.transaction.roll_back_to(&names::fold(name))?;
             session.variables().go_back(settings);
             session.cursors().go_back(cursors);
-            Ok(done("ROLLBACK"))
+            Ok(done_outcome("ROLLBACK"))
         }
         Statement::Savepoint { name } => {
             let marks = (session.variables().mark(), session.cursors().mark());
             session.transaction.savepoint(&names::fold(name), marks)?;
-            Ok(done("SAVEPOINT"))
+            Ok(done_outcome("SAVEPOINT"))
         }
         Statement::ReleaseSavepoint { name } => {
             session.transaction.release(&names::fold(name))?;
-            Ok(done("RELEASE"))
+            Ok(done_outcome("RELEASE"))
         }
         Statement::Rollback { chain, savepoint: None } => {
-            let next = chained(session, *chain, "ROLLBACK")?;
+            let next = chained_modes(session, *chain, "ROLLBACK")?;
             let implicit = session.transaction.is_implicit();
             let ended = session.transaction.end();
             if ended.state == TransactionState::Idle || implicit {
@@ -75,7 +75,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
                 session.end_block(false);
             }
             begin_next(session, next);
-            Ok(done("ROLLBACK"))
+            Ok(done_outcome("ROLLBACK"))
         }
         _ => Err(Error::internal("not a transaction command")),
     }
@@ -126,7 +126,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
     }
 }
 
-fn done(tag: &str) -> Outcome {
+fn done_outcome(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
 }
 
@@ -140,7 +140,7 @@ fn no_transaction() -> Notice {
 }
 
 /// The modes of the next block after AND CHAIN.
-fn chained(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
+fn chained_modes(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
     if !chain {
         return Ok(None);
     }

@@ -357,13 +357,13 @@ impl ExecutionPlan for ChronicleAggregate {
     }
 }
 
-fn missing() -> datafusion::error::DataFusionError {
+fn missing_column_error() -> datafusion::error::DataFusionError {
     to_datafusion(Error::internal("an aggregate lacks a column"))
 }
 
 /// The column, cast to the type of the aggregate's state.
 fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
-    let column = column.ok_or_else(missing)?;
+    let column = column.ok_or_else(missing_column_error)?;
     match column.data_type() == data_type {
         true => Ok(Arc::clone(column)),
         false => Ok(cast(column, data_type)?),
@@ -373,7 +373,10 @@ fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
 /// Counts with NULL instead of 0.
 fn nonzero_counts(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let counts = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
-    let counts = counts.ok_or_else(missing)?.iter().map(|count| count.filter(|count| *count > 0));
+    let counts = counts
+        .ok_or_else(missing_column_error)?
+        .iter()
+        .map(|count| count.filter(|count| *count > 0));
     Ok(cast(&counts.collect::<Int64Array>(), data_type)?)
 }
 
@@ -384,7 +387,7 @@ fn times(
     time_ns: &dyn Fn(i64) -> Option<i64>,
 ) -> Result<ArrayRef> {
     let ticks = ticks.and_then(|ticks| ticks.as_primitive_opt::<Int64Type>());
-    let DataType::Timestamp(unit, _) = data_type else { return Err(missing()) };
+    let DataType::Timestamp(unit, _) = data_type else { return Err(missing_column_error()) };
     let unit_ns = match unit {
         arrow::datatypes::TimeUnit::Second => 1_000_000_000,
         arrow::datatypes::TimeUnit::Millisecond => 1_000_000,
@@ -394,7 +397,7 @@ fn times(
     let mut values = Vec::new();
     // Neighbouring ticks are often in the same window.
     let mut last: Option<(i64, i64)> = None;
-    for tick in ticks.ok_or_else(missing)?.values() {
+    for tick in ticks.ok_or_else(missing_column_error)?.values() {
         let value = match last {
             Some((known, value)) if known == *tick => value,
             _ => {

@@ -23,7 +23,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if parse.name.is_empty() {
             self.statements.remove("");
         } else if self.statements.contains_key(&parse.name)
-            || self.session.kept(&parse.name).is_some()
+            || self.session.prepared_statement(&parse.name).is_some()
         {
             return Err(Ending::Error(Error::new(
                 ErrorKind::DuplicatePreparedStatement,

@@ -120,11 +120,11 @@ fn key_of(
         Some(ColumnType::Jsonb | ColumnType::Array(_)) => {
             Err(invalid("key value must be scalar, not array, composite, or json".to_string()))
         }
-        _ => written(key.array, &key.field, row, style),
+        _ => json_text(key.array, &key.field, row, style),
     }
 }
 
-fn written(array: &ArrayRef, field: &Field, row: usize, style: &TextStyle) -> Result<String> {
+fn json_text(array: &ArrayRef, field: &Field, row: usize, style: &TextStyle) -> Result<String> {
     if array.data_type() == &DataType::Boolean {
         return Ok(array.as_boolean().value(row).to_string());
     }
@@ -164,7 +164,7 @@ fn append(
         out.push(']');
         return Ok(());
     }
-    let text = written(array, field, row, style)?;
+    let text = json_text(array, field, row, style)?;
     match ColumnType::from_arrow_field(field) {
         Some(ColumnType::Jsonb | ColumnType::Boolean) => out.push_str(&text),
         Some(

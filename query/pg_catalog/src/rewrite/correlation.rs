@@ -200,12 +200,12 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
     own_columns(item, &own, &mut columns);
     let mut value = item.clone();
     for column in columns {
-        let asked = asked(query, column.clone());
-        let mut put = Put { column: &column, asked: &asked };
+        let subquery = with_output(query, column.clone());
+        let mut put = Put { column: &column, subquery: &subquery };
         let _ = VisitMut::visit(&mut value, &mut put);
     }
     let found = Expr::BinaryOp {
-        left: Box::new(asked(query, build::call("count", vec![build::one()]))),
+        left: Box::new(with_output(query, build::call("count", vec![build::one()]))),
         op: BinaryOperator::GtEq,
         right: Box::new(build::one()),
     };
@@ -213,12 +213,12 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
 }
 
 /// The query with the single output `value`.
-fn asked(query: &Query, value: Expr) -> Expr {
-    let mut asked = query.clone();
-    if let SetExpr::Select(select) = asked.body.as_mut() {
+fn with_output(query: &Query, value: Expr) -> Expr {
+    let mut subquery = query.clone();
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
         select.projection = vec![SelectItem::UnnamedExpr(value)];
     }
-    Expr::Subquery(Box::new(asked))
+    Expr::Subquery(Box::new(subquery))
 }
 
 /// Collects the SELECT's own columns in an expression, each column once.
@@ -239,10 +239,10 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     let _ = expr.visit(&mut Own { own, into });
 }
 
-/// Replaces a column by the subquery `asked`.
+/// Replaces a column by `subquery`.
 struct Put<'a> {
     column: &'a Expr,
-    asked: &'a Expr,
+    subquery: &'a Expr,
 }
 
 impl VisitorMut for Put<'_> {
@@ -250,7 +250,7 @@ impl VisitorMut for Put<'_> {
     // After the inner expressions, because the replacement contains the column itself.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if expr == self.column {
-            *expr = self.asked.clone();
+            *expr = self.subquery.clone();
         }
         ControlFlow::Continue(())
     }

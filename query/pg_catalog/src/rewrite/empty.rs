@@ -176,7 +176,7 @@ fn is_empty(factor: &TableFactor) -> bool {
     let empty_table = table_name(factor)
         .and_then(system_name)
         .is_some_and(|(schema, name)| is_always_empty(schema, name));
-    empty_table || unnested(factor).is_some_and(is_always_null)
+    empty_table || unnest_argument(factor).is_some_and(is_always_null)
 }
 
 /// True if an expression is NULL in every row: a column of [`ALWAYS_NULL`], or the options of a
@@ -259,7 +259,7 @@ fn is_of_nothing(function: &Function) -> bool {
 }
 
 /// The single argument of `unnest` or a similar function in a FROM clause.
-fn unnested(factor: &TableFactor) -> Option<&Expr> {
+fn unnest_argument(factor: &TableFactor) -> Option<&Expr> {
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
         TableFactor::Function { name, args, .. } => (name, args.as_slice()),

@@ -82,7 +82,7 @@ fn merge(select: &mut Select) {
         && matches!(&inner.group_by, GroupByExpr::Expressions(by, _) if by.is_empty())
         && alias.columns.is_empty()
         && select.selection.is_none();
-    let columns: Option<Vec<(String, Expr)>> = inner.projection.iter().map(named).collect();
+    let columns: Option<Vec<(String, Expr)>> = inner.projection.iter().map(named_item).collect();
     let (true, Some(columns)) = (plain, columns) else { return };
     let mut merged = Merged { table: alias.name.value.clone(), columns };
     let (from, selection) = (inner.from.clone(), inner.selection.clone());
@@ -94,7 +94,7 @@ fn merge(select: &mut Select) {
 }
 
 /// The name and the expression of a selected column.
-fn named(item: &SelectItem) -> Option<(String, Expr)> {
+fn named_item(item: &SelectItem) -> Option<(String, Expr)> {
     let (expr, alias) = match item {
         SelectItem::UnnamedExpr(expr) => (expr, None),
         SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),

@@ -58,13 +58,13 @@ enum Fit {
     Open,
 }
 
-fn same(given: &ColumnType, taken: &ColumnType) -> bool {
+fn same_type(given: &ColumnType, taken: &ColumnType) -> bool {
     use ColumnType as T;
     match (given, taken) {
         (T::Numeric { .. }, T::Numeric { .. })
         | (T::Timestamp { .. }, T::Timestamp { .. })
         | (T::TimestampTz { .. }, T::TimestampTz { .. }) => true,
-        (T::Array(given), T::Array(taken)) => same(given, taken),
+        (T::Array(given), T::Array(taken)) => same_type(given, taken),
         _ => given == taken,
     }
 }
@@ -99,7 +99,7 @@ fn fit(given: &ValueType, parameter: &Parameter) -> Option<Fit> {
         (_, Parameter::Any) => Some(Fit::Cast),
         (ValueType::Typed(ColumnType::Array(_), _), Parameter::Array) => Some(Fit::Cast),
         (ValueType::Typed(_, _), Parameter::Element) => Some(Fit::Cast),
-        (ValueType::Typed(given, _), Parameter::Type(taken)) => match same(given, taken) {
+        (ValueType::Typed(given, _), Parameter::Type(taken)) => match same_type(given, taken) {
             true => Some(Fit::Exact),
             false => casts(given, taken).then_some(Fit::Cast),
         },
@@ -145,7 +145,7 @@ pub fn choose(overloads: &[Overload], given: &[ValueType]) -> Option<OverloadCho
         keep_like_the_known(&mut left, given);
     }
     match left.as_slice() {
-        [one] => chosen(one, given),
+        [one] => overload_choice(one, given),
         _ => None,
     }
 }
@@ -194,7 +194,7 @@ fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[ValueType]) {
         _ => None,
     });
     let Some(first) = known.next().cloned() else { return };
-    if !known.all(|other| same(other, &first)) {
+    if !known.all(|other| same_type(other, &first)) {
         return;
     }
     let assumed = ValueType::Typed(first, true);
@@ -207,21 +207,21 @@ fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[ValueType]) {
 }
 
 /// The choice of the last remaining overload.
-fn chosen(overload: &Overload, given: &[ValueType]) -> Option<OverloadChoice> {
+fn overload_choice(overload: &Overload, given: &[ValueType]) -> Option<OverloadChoice> {
     let element = element(overload, given)?;
     let wanted = given.iter().enumerate().map(|(at, given)| {
         match (overload.parameter(at), given) {
             (Parameter::Any, _) => None,
             (Parameter::Type(ColumnType::Numeric { .. }), given) => numeric(given),
             (Parameter::Type(ColumnType::Text), ValueType::Text(_)) => None,
-            (Parameter::Type(taken), ValueType::Typed(given, _)) if same(given, taken) => {
+            (Parameter::Type(taken), ValueType::Typed(given, _)) if same_type(given, taken) => {
                 // The planner holds an integer constant in a bigint: narrow the constant.
                 matches!(given, ColumnType::Integer).then(|| taken.clone())
             }
             (Parameter::Type(taken), _) => Some(taken.clone()),
             (Parameter::Element, ValueType::Text(_)) if element == Some(ColumnType::Text) => None,
             (Parameter::Array, ValueType::Typed(ColumnType::Array(given), _))
-                if element.as_ref().is_none_or(|element| same(given, element)) =>
+                if element.as_ref().is_none_or(|element| same_type(given, element)) =>
             {
                 None
             }

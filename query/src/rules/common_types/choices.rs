@@ -18,7 +18,7 @@ use stratalog_model::{ColumnType, Error};
 
 use super::{
     ValueType, common_type, in_type,
-    sql_typed::{is_typed_twice, typed},
+    sql_typed::{is_typed_twice, with_sql_type},
 };
 use crate::{
     errors::to_datafusion,
@@ -103,7 +103,7 @@ impl FunctionRewrite for CommonTypes {
                 }
                 let call = Expr::ScalarFunction(call);
                 Ok(Transformed::yes(match &wanted {
-                    Some(wanted) => typed(call, wanted),
+                    Some(wanted) => with_sql_type(call, wanted),
                     None => call,
                 }))
             }
@@ -115,7 +115,7 @@ impl FunctionRewrite for CommonTypes {
                 };
                 // The value of a subquery lacks the jsonb metadata of its text.
                 let changed = wanted == ColumnType::Jsonb;
-                let value = if changed { typed(subquery, &wanted) } else { subquery };
+                let value = if changed { with_sql_type(subquery, &wanted) } else { subquery };
                 Ok(Transformed::new_transformed(value, changed))
             }
             Expr::WindowFunction(mut call) if matches!(call.fun.name(), "lag" | "lead") => {
@@ -163,7 +163,7 @@ impl FunctionRewrite for CommonTypes {
                 }
                 let case = Expr::Case(case);
                 Ok(Transformed::yes(match &wanted {
-                    Some(wanted) => typed(case, wanted),
+                    Some(wanted) => with_sql_type(case, wanted),
                     None => case,
                 }))
             }

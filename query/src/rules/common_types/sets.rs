@@ -58,11 +58,11 @@ pub fn is_set_operation(join: &Join) -> bool {
 
 /// The expressions and the input of each side of an INTERSECT or EXCEPT.
 pub fn sides(join: &Join) -> [(Vec<Expr>, Arc<LogicalPlan>); 2] {
-    [columns_of(written(&join.left)), columns_of(written(&join.right))]
+    [columns_of(written_side(&join.left)), columns_of(written_side(&join.right))]
 }
 
 /// A side, below the nodes added by the planner.
-fn written(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
+fn written_side(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     match side.as_ref() {
         LogicalPlan::Distinct(Distinct::All(input)) => match input.as_ref() {
             LogicalPlan::SubqueryAlias(alias) => &alias.input,

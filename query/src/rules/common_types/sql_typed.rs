@@ -16,7 +16,7 @@ use stratalog_model::{ColumnType, Error};
 use crate::errors::to_datafusion;
 
 /// Adds the SQL type to `expr`, a value of this type.
-pub(super) fn typed(expr: Expr, column_type: &ColumnType) -> Expr {
+pub(super) fn with_sql_type(expr: Expr, column_type: &ColumnType) -> Expr {
     let name = match column_type {
         ColumnType::Uuid => "typed_uuid",
         ColumnType::Jsonb => "typed_jsonb",
@@ -27,7 +27,7 @@ pub(super) fn typed(expr: Expr, column_type: &ColumnType) -> Expr {
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
-/// Whether the call and its argument both come from [`typed`].
+/// Whether the call and its argument both come from [`with_sql_type`].
 pub(super) fn is_typed_twice(call: &ScalarFunction) -> bool {
     let inner = match call.args.as_slice() {
         [Expr::ScalarFunction(inner)] => inner,

@@ -30,7 +30,7 @@ impl QuantifiedComparison {
     /// Fails if a column does not exist.
     pub fn is_member(membership: InSubquery, schema: &DFSchema) -> Result<Self> {
         let InSubquery { expr, subquery, negated } = membership;
-        let plan = compared(*expr, Operator::Eq, &subquery, SetQuantifier::Any, schema)?;
+        let plan = comparison_plan(*expr, Operator::Eq, &subquery, SetQuantifier::Any, schema)?;
         Ok(Self { plan, negated })
     }
 
@@ -40,7 +40,7 @@ impl QuantifiedComparison {
     /// Fails if a column does not exist.
     pub fn compares(comparison: SetComparison, schema: &DFSchema) -> Result<Self> {
         let SetComparison { expr, subquery, op, quantifier } = comparison;
-        let plan = compared(*expr, op, &subquery, quantifier, schema)?;
+        let plan = comparison_plan(*expr, op, &subquery, quantifier, schema)?;
         Ok(Self { plan, negated: false })
     }
 
@@ -66,7 +66,7 @@ const COMPARED: &str = "compared";
 const DECIDING: &str = "deciding";
 const UNKNOWN: &str = "unknown";
 
-fn compared(
+fn comparison_plan(
     value: Expr,
     operator: Operator,
     subquery: &Subquery,

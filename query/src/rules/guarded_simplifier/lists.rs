@@ -190,7 +190,7 @@ fn rewrite(
     }
     if list_of(&expr).is_some() {
         return Ok(match stays.next() {
-            Some(true) => Transformed::yes(guard.kept(expr)),
+            Some(true) => Transformed::yes(guard.behind_barrier(expr)),
             _ => Transformed::no(expr),
         });
     }

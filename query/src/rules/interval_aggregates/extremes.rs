@@ -11,7 +11,7 @@ use datafusion::{
     logical_expr::Accumulator,
 };
 
-use super::{super::lengths, null, totals::only};
+use super::{super::lengths, null, totals::first_array};
 
 /// A queue of candidates: no later interval beats a candidate, and no candidate has left the
 /// window. Among intervals of equal length the last wins, like in PostgreSQL.
@@ -67,15 +67,15 @@ impl IntervalExtreme {
 
 impl Accumulator for IntervalExtreme {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        let array = only(arrays)?;
+        let array = first_array(arrays)?;
         self.dropped += (array.len() - array.null_count()) as u64;
         while let Some((number, _)) = self.candidates.front()
             && *number < self.dropped

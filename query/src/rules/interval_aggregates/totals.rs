@@ -25,7 +25,7 @@ const PART: DataType = DataType::Decimal128(38, 0);
 pub(super) const STATE: [DataType; 4] = [PART, PART, PART, PART];
 
 /// The first array, or an error for an empty list.
-pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+pub(super) fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("an aggregate needs an argument")))
 }
 
@@ -84,7 +84,7 @@ impl IntervalTotal {
     }
 
     fn add(&mut self, arrays: &[ArrayRef], times: i128) -> Result<()> {
-        let intervals = lengths::as_intervals(only(arrays)?)?;
+        let intervals = lengths::as_intervals(first_array(arrays)?)?;
         for interval in intervals.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
             self.sum.add(interval, times);
         }
@@ -158,7 +158,7 @@ impl DistinctIntervalSum {
 
 impl Accumulator for DistinctIntervalSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -171,7 +171,7 @@ impl Accumulator for DistinctIntervalSum {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for intervals in only(arrays)?.as_list::<i32>().iter().flatten() {
+        for intervals in first_array(arrays)?.as_list::<i32>().iter().flatten() {
             self.add(&intervals)?;
         }
         Ok(())

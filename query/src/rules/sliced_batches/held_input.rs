@@ -114,7 +114,7 @@ impl ExecutionPlan for HeldInput {
         let batches = input.map(move |batch| {
             let batch = batch?;
             match count {
-                ChargeRule::Window => held(&batch),
+                ChargeRule::Window => charged_batch(&batch),
                 ChargeRule::WholeWindow(row_bytes) => {
                     rows = rows.saturating_add(batch.num_rows());
                     let bytes = rows.saturating_mul(row_bytes);
@@ -122,9 +122,9 @@ impl ExecutionPlan for HeldInput {
                         Some(charge) => charge.resize(bytes).map_err(to_datafusion)?,
                         None => computed = Some(governor::charge(bytes).map_err(to_datafusion)?),
                     }
-                    held(&batch)
+                    charged_batch(&batch)
                 }
-                ChargeRule::Copy => copied(&batch, &pool),
+                ChargeRule::Copy => charged_copy(&batch, &pool),
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
@@ -154,8 +154,8 @@ impl Governor for Pool {
 
 /// The batch, charged to the statement. The charge is double, because a window also copies its
 /// input to the output.
-fn held(batch: &RecordBatch) -> Result<RecordBatch> {
-    charged(batch, |column| {
+fn charged_batch(batch: &RecordBatch) -> Result<RecordBatch> {
+    with_charge(batch, |column| {
         let bytes = governor::value_bytes(column).saturating_mul(2);
         (bytes >= COLUMN_BYTES_MIN)
             .then(|| governor::charge(bytes).map_err(to_datafusion))
@@ -164,8 +164,8 @@ fn held(batch: &RecordBatch) -> Result<RecordBatch> {
 }
 
 /// The batch, charged for a copy. The copy shares the texts of view columns.
-fn copied(batch: &RecordBatch, pool: &Arc<dyn Governor>) -> Result<RecordBatch> {
-    charged(batch, |column| {
+fn charged_copy(batch: &RecordBatch, pool: &Arc<dyn Governor>) -> Result<RecordBatch> {
+    with_charge(batch, |column| {
         let bytes = match column.data_type() {
             DataType::Utf8View | DataType::BinaryView => 0,
             _ => governor::value_bytes(column),
@@ -176,7 +176,7 @@ fn copied(batch: &RecordBatch, pool: &Arc<dyn Governor>) -> Result<RecordBatch> 
     })
 }
 
-fn charged(
+fn with_charge(
     batch: &RecordBatch,
     charge: impl Fn(&ArrayRef) -> Result<Option<Charge>>,
 ) -> Result<RecordBatch> {

@@ -12,7 +12,7 @@ use datafusion::{
     logical_expr::{Accumulator, EmitTo, GroupsAccumulator, utils::format_state_name},
 };
 
-use super::{groups::passes, out_of_range, single::only};
+use super::{groups::passes, out_of_range, single::first_array};
 
 /// The type of a sum of numerics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Decimals {
 }
 
 fn values(arrays: &[ArrayRef]) -> Result<&Decimal128Array> {
-    Ok(only(arrays)?.as_primitive::<Decimal128Type>())
+    Ok(first_array(arrays)?.as_primitive::<Decimal128Type>())
 }
 
 fn total(arrays: &[ArrayRef]) -> Result<(i256, u64)> {
@@ -131,7 +131,7 @@ impl Accumulator for DecimalSum {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for sum in only(arrays)?.as_primitive::<Decimal256Type>().iter().flatten() {
+        for sum in first_array(arrays)?.as_primitive::<Decimal256Type>().iter().flatten() {
             self.sum = self.sum.wrapping_add(sum);
             self.rows += 1;
         }
@@ -201,7 +201,7 @@ impl Accumulator for DistinctDecimalSum {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for values in only(arrays)?.as_list::<i32>().iter().flatten() {
+        for values in first_array(arrays)?.as_list::<i32>().iter().flatten() {
             self.add(values.as_primitive::<Decimal128Type>());
         }
         Ok(())
@@ -292,7 +292,7 @@ impl GroupsAccumulator for DecimalSumGroups {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        let sums = only(arrays)?.as_primitive::<Decimal256Type>();
+        let sums = first_array(arrays)?.as_primitive::<Decimal256Type>();
         self.add(group_indices, total_num_groups, sums.iter());
         Ok(())
     }

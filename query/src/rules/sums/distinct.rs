@@ -13,7 +13,7 @@ use datafusion::{
 
 use super::{
     SumType,
-    single::{integers, only},
+    single::{first_array, integers},
 };
 
 /// The number of occurrences of each value, and the sum of the distinct values.
@@ -69,7 +69,7 @@ impl Accumulator for DistinctIntegerSum {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for values in only(arrays)?.as_list::<i32>().iter().flatten() {
+        for values in first_array(arrays)?.as_list::<i32>().iter().flatten() {
             self.add(values.as_primitive::<Int64Type>());
         }
         Ok(())

@@ -14,7 +14,7 @@ use datafusion::{
 
 use super::{
     SumType,
-    single::{integers, only},
+    single::{first_array, integers},
 };
 
 /// A sum for each group; `seen` marks the groups with values.
@@ -93,7 +93,7 @@ impl GroupsAccumulator for IntegerSumGroups {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        let values = only(values)?.as_primitive::<Decimal128Type>();
+        let values = first_array(values)?.as_primitive::<Decimal128Type>();
         self.add(group_indices, total_num_groups, values.iter());
         Ok(())
     }

@@ -29,13 +29,13 @@ impl IntegerSum {
 }
 
 /// The first array, or an error for an empty list.
-pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+pub(super) fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("sum needs an argument")))
 }
 
 /// The summands as bigints.
 pub(super) fn integers(arrays: &[ArrayRef]) -> Result<Int64Array> {
-    let values = cast(only(arrays)?, &DataType::Int64)?;
+    let values = cast(first_array(arrays)?, &DataType::Int64)?;
     Ok(values.as_primitive::<Int64Type>().clone())
 }
 
@@ -73,7 +73,7 @@ impl Accumulator for IntegerSum {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for sum in only(arrays)?.as_primitive::<Decimal128Type>().iter().flatten() {
+        for sum in first_array(arrays)?.as_primitive::<Decimal128Type>().iter().flatten() {
             self.sum += sum;
             self.rows += 1;
         }

@@ -39,6 +39,6 @@ impl Block {
 }
 
 /// The error of a statement whose block has no append.
-pub fn missing(lost: Option<&Error>) -> Error {
+pub fn missing_append_error(lost: Option<&Error>) -> Error {
     lost.map_or_else(append_is_lent, Error::duplicate)
 }

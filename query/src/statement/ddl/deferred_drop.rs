@@ -15,7 +15,7 @@ use stratalog_visor_core::catalog::Command;
 use super::carry_out;
 use crate::{
     Notice, QueryService, Session,
-    session::{acquisitions::passed, work::Work},
+    session::{acquisitions::wait_out, work::Work},
     statement::parse::DropMode,
 };
 
@@ -86,7 +86,7 @@ async fn when_released(service: Weak<QueryService>, chronicle: ChronicleId) {
         let pause = known.parts().acquisitions.until_released(chronicle);
         drop(known);
         match pause {
-            Some(pause) => passed(pause).await,
+            Some(pause) => wait_out(pause).await,
             None => break,
         }
     }

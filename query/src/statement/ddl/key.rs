@@ -149,7 +149,7 @@ pub async fn add(
     };
     // Other sessions may have changed the table before the hold began.
     let seen = session.catalog();
-    let old = seen.chronicle_by_id(table.id).ok_or_else(|| missing(table))?;
+    let old = seen.chronicle_by_id(table.id).ok_or_else(|| dropped_table_error(table))?;
     let new = check(session, old, key)?;
 
     let nulls = first_null(session, old, &new, work).await?;
@@ -177,7 +177,7 @@ pub async fn add(
     let copied = RowCopy::into(session, &made).await?;
     match session.transaction() {
         TransactionState::Idle => {
-            copied.alone(session, rows, work).await?;
+            copied.outside_block(session, rows, work).await?;
             work.commit()?;
             commit(session, definition, None, Vec::new()).await?;
         }
@@ -198,7 +198,7 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
         let message = format!("column \"{name}\" of relation \"{}\" does not exist", old.name);
         return Err(Error::new(ErrorKind::UndefinedColumn, message));
     }
-    let new = anew(old, key);
+    let new = table_with_key(old, key);
     let drop = Command::DropUnchanged { was: Box::new(old.clone()) };
     let create = Command::CreateChronicle(new.clone());
     let (state, _) = session.parts().catalog.preview(&session.catalog(), &[drop, create])?;
@@ -221,7 +221,7 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
 }
 
 /// The same table, with a key.
-fn anew(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
+fn table_with_key(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     let columns = old.columns.iter().map(|column| NewColumn {
         name: column.name.clone(),
         column_type: column.column_type.clone(),
@@ -387,7 +387,12 @@ impl RowCopy {
     }
 
     /// Commits rows under the reserved id, in several commits.
-    async fn alone(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
+    async fn outside_block(
+        self,
+        session: &Session,
+        mut rows: Rows,
+        work: &Arc<Work>,
+    ) -> Result<()> {
         let store = session.store();
         let begin = || -> Result<Box<dyn Append>> { store.begin(AppendOptions::default()) };
         let (mut append, mut bytes) = (begin()?, 0_usize);
@@ -440,7 +445,7 @@ impl RowCopy {
     }
 }
 
-fn missing(table: &ChronicleDefinition) -> Error {
+fn dropped_table_error(table: &ChronicleDefinition) -> Error {
     let message = format!("relation \"{}\" does not exist", table.name);
     Error::new(ErrorKind::UndefinedTable, message).with_detail("It was dropped meanwhile.")
 }

@@ -36,19 +36,24 @@ pub fn fits(name: &str, field: &Field) -> bool {
 /// The known facts about the type of a column of a plan.
 pub fn of_column(plan: &LogicalPlan, at: usize) -> OriginType {
     match source(plan, at) {
-        Some((ColumnSource::Table(scan), at)) => {
-            scan.projected_schema.fields().get(at).map_or(OriginType::Plain, |field| named(field))
-        }
-        Some((ColumnSource::Mixed(inputs), at)) => {
-            inputs.into_iter().map(|input| of_column(input, at)).fold(OriginType::Unknown, both)
-        }
+        Some((ColumnSource::Table(scan), at)) => scan
+            .projected_schema
+            .fields()
+            .get(at)
+            .map_or(OriginType::Plain, |field| type_of_field(field)),
+        Some((ColumnSource::Mixed(inputs), at)) => inputs
+            .into_iter()
+            .map(|input| of_column(input, at))
+            .fold(OriginType::Unknown, common_origin),
         Some((ColumnSource::Element(input), at)) => element_of(of_column(input, at)),
         Some((ColumnSource::Computed(input, expression), _)) => of_expression(input, expression),
-        None => plan.schema().fields().get(at).map_or(OriginType::Plain, |field| named(field)),
+        None => {
+            plan.schema().fields().get(at).map_or(OriginType::Plain, |field| type_of_field(field))
+        }
     }
 }
 
-fn named(field: &Field) -> OriginType {
+fn type_of_field(field: &Field) -> OriginType {
     match field.metadata().get(PG_TYPE_METADATA) {
         Some(name) => OriginType::Named(name.clone()),
         None => OriginType::Plain,
@@ -56,7 +61,7 @@ fn named(field: &Field) -> OriginType {
 }
 
 /// The common type of two alternative values, for example of the branches of a CASE.
-fn both(left: OriginType, right: OriginType) -> OriginType {
+fn common_origin(left: OriginType, right: OriginType) -> OriginType {
     match (left, right) {
         (OriginType::Unknown, other) | (other, OriginType::Unknown) => other,
         (left, right) if left == right => left,
@@ -71,8 +76,14 @@ fn both(left: OriginType, right: OriginType) -> OriginType {
     }
 }
 
-fn all<'a>(input: &LogicalPlan, values: impl IntoIterator<Item = &'a Expr>) -> OriginType {
-    values.into_iter().map(|value| of_expression(input, value)).fold(OriginType::Unknown, both)
+fn common_origin_of<'a>(
+    input: &LogicalPlan,
+    values: impl IntoIterator<Item = &'a Expr>,
+) -> OriginType {
+    values
+        .into_iter()
+        .map(|value| of_expression(input, value))
+        .fold(OriginType::Unknown, common_origin)
 }
 
 fn element_of(known: OriginType) -> OriginType {
@@ -99,7 +110,7 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> OriginType {
             Ok(at) => of_column(input, at),
             Err(_) => OriginType::Plain,
         },
-        Expr::OuterReferenceColumn(field, _) => named(field),
+        Expr::OuterReferenceColumn(field, _) => type_of_field(field),
         Expr::Literal(value, metadata) => {
             let known =
                 metadata.as_ref().and_then(|metadata| metadata.inner().get(PG_TYPE_METADATA));
@@ -109,7 +120,7 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> OriginType {
                 None => OriginType::Plain,
             }
         }
-        Expr::Cast(cast) => match named(&cast.field) {
+        Expr::Cast(cast) => match type_of_field(&cast.field) {
             OriginType::Plain if cast.field.name().is_empty() => {
                 // A cast that the planner added to unify types.
                 match of_expression(input, &cast.expr) {
@@ -121,28 +132,29 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> OriginType {
         },
         Expr::Case(case) => {
             let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
-            all(input, branches.chain(case.else_expr.as_deref()))
+            common_origin_of(input, branches.chain(case.else_expr.as_deref()))
         }
         Expr::ScalarSubquery(subquery) => of_column(&subquery.subquery, 0),
         Expr::ScalarFunction(function) => match function.func.name() {
-            "coalesce" | "greatest" | "least" => all(input, &function.args),
-            "nullif" => all(input, function.args.first()),
-            "array_element" => element_of(all(input, function.args.first())),
-            "make_array" => array_of(all(input, &function.args)),
+            "coalesce" | "greatest" | "least" => common_origin_of(input, &function.args),
+            "nullif" => common_origin_of(input, function.args.first()),
+            "array_element" => element_of(common_origin_of(input, function.args.first())),
+            "make_array" => array_of(common_origin_of(input, &function.args)),
             _ if let Some(parts) = cases::parts(function) => {
                 let branches = parts.choices.iter().map(|[_, then]| then);
-                all(input, branches.chain([parts.otherwise]))
+                common_origin_of(input, branches.chain([parts.otherwise]))
             }
             _ => expression
                 .to_field(input.schema())
-                .map_or(OriginType::Plain, |(_, field)| named(&field)),
+                .map_or(OriginType::Plain, |(_, field)| type_of_field(&field)),
         },
-        Expr::AggregateFunction(aggregate) => {
-            of_aggregate(aggregate.func.name(), all(input, aggregate.params.args.first()))
-        }
+        Expr::AggregateFunction(aggregate) => of_aggregate(
+            aggregate.func.name(),
+            common_origin_of(input, aggregate.params.args.first()),
+        ),
         Expr::WindowFunction(window) => match window.fun.name() {
-            "lag" | "lead" => all(input, window.params.args.first()),
-            name => of_aggregate(name, all(input, window.params.args.first())),
+            "lag" | "lead" => common_origin_of(input, window.params.args.first()),
+            name => of_aggregate(name, common_origin_of(input, window.params.args.first())),
         },
         _ => OriginType::Plain,
     }

@@ -7,7 +7,7 @@ use stratalog_model::{Error, ErrorKind};
 use super::words::Words;
 
 /// The place of our own statement in EXPLAIN or PREPARE, and the error.
-pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
+pub(super) fn nested_statement_error(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
     let is = |word: &str| {
         matches!(&first.token, Token::Word(found)
@@ -19,7 +19,7 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
     }
     let words = Words::new(tokens);
     let at = if explains { explained(&words) } else { prepared(&words) };
-    let name = ours(&words, at)?;
+    let name = own_statement(&words, at)?;
     let error = |within: &str| {
         let message = format!("{within} of {name} is not supported");
         Error::new(ErrorKind::FeatureNotSupported, message)
@@ -55,7 +55,7 @@ fn prepared(words: &Words<'_>) -> usize {
 }
 
 /// Our own statement at a word.
-fn ours(words: &Words<'_>, at: usize) -> Option<&'static str> {
+fn own_statement(words: &Words<'_>, at: usize) -> Option<&'static str> {
     let names_chronicle = words.is(at + 1, "chronicle") || words.is(at + 1, "table");
     match () {
         () if words.is(at, "subscribe") => Some("SUBSCRIBE"),

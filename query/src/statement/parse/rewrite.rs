@@ -246,7 +246,7 @@ fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
 
 /// The place and the error of a statement of PostgreSQL that the parser does not know. The first
 /// two words identify the statement.
-pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
+pub(super) fn unsupported_statement(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let (first, second) = (words.next()?, words.next()?);
     let is = |token: &TokenWithSpan, word: &str| {

@@ -110,7 +110,7 @@ impl Narrowing<'_> {
             return within.intersect(&ticks);
         }
         if let Some(leaves) = leaves(self.definition, filter)
-            && let Some(found) = self.tried(filter, &leaves, &within)
+            && let Some(found) = self.narrowed_by_cells(filter, &leaves, &within)
         {
             return found;
         }
@@ -126,7 +126,12 @@ impl Narrowing<'_> {
 
     /// The ticks for which `predicate` is true, by evaluation on each cell; `None` if there are too
     /// many cells, or if the evaluation fails.
-    fn tried(&self, predicate: &Expr, leaves: &[Leaf], within: &TickRanges) -> Option<TickRanges> {
+    fn narrowed_by_cells(
+        &self,
+        predicate: &Expr,
+        leaves: &[Leaf],
+        within: &TickRanges,
+    ) -> Option<TickRanges> {
         let mut tried: Vec<TickRange> = Vec::new();
         for range in within.as_slice() {
             let left = CELLS_MAX.checked_sub(tried.len())?;

@@ -391,7 +391,7 @@ impl CopyParser {
                 Ok(Some(Field::Value(value))) => {
                     if self.options.ignores_errors {
                         if let Err(error) = column.builder.append_text_or_null(value, &self.style) {
-                            unread = Some((at, error, shown(value)));
+                            unread = Some((at, error, shown_data(value)));
                         }
                     } else if let Err(error) = column.builder.append_text(value, &self.style) {
                         return Err(error.with_context(format!(
@@ -399,7 +399,7 @@ impl CopyParser {
                             self.table,
                             self.line,
                             column.name,
-                            shown(value)
+                            shown_data(value)
                         )));
                     }
                 }
@@ -474,7 +474,7 @@ impl CopyParser {
             Err(Error::new(ErrorKind::BadCopyFormat, message).with_context(format!(
                 "COPY {}, line 1: \"{}\"",
                 self.table,
-                shown(text)
+                shown_data(text)
             )))
         };
         if self.last == LastColumn::Undecided {
@@ -517,7 +517,7 @@ impl CopyParser {
             "COPY {}, line {}: \"{}\"",
             self.table,
             self.line,
-            shown(&String::from_utf8_lossy(record))
+            shown_data(&String::from_utf8_lossy(record))
         )
     }
 
@@ -543,7 +543,7 @@ impl CopyParser {
 }
 
 /// At most 100 characters of data, like PostgreSQL's messages.
-fn shown(text: &str) -> String {
+fn shown_data(text: &str) -> String {
     const SHOWN_MAX: usize = 100;
     match text.char_indices().nth(SHOWN_MAX) {
         None => text.to_string(),

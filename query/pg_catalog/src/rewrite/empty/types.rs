@@ -14,21 +14,21 @@ use crate::{functions::known_type, spec::system_table};
 
 /// The type of an expression over these system tables; text if the type is unknown.
 pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
-    known(expr, tables).unwrap_or(DataType::Text)
+    known_type_of(expr, tables).unwrap_or(DataType::Text)
 }
 
 /// Beside other rows, an oid with a name becomes an oid.
 pub(super) fn among_others(item: &mut SelectItem) {
     if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
         && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
-        && let Some(oid) = named("oid")
+        && let Some(oid) = type_named("oid")
     {
         *data_type = oid;
     }
 }
 
 /// The type of a type name from the catalogs.
-fn named(name: &str) -> Option<DataType> {
+fn type_named(name: &str) -> Option<DataType> {
     let (element, array) = match name.strip_suffix("[]") {
         Some(element) => (element, "[]"),
         None => (name, ""),
@@ -42,11 +42,11 @@ fn named(name: &str) -> Option<DataType> {
     Parser::new(&PostgreSqlDialect {}).try_with_sql(&text).ok()?.parse_data_type().ok()
 }
 
-fn known(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
+fn known_type_of(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
     match expr {
         Expr::Identifier(name) => column(name, tables),
         Expr::CompoundIdentifier(parts) => column(parts.last()?, tables),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => known(inner, tables),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => known_type_of(inner, tables),
         Expr::Cast { data_type, .. } => Some(data_type.clone()),
         Expr::Value(value) => match &value.value {
             Value::Boolean(_) => Some(DataType::Boolean),
@@ -55,7 +55,7 @@ fn known(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
         },
         Expr::BinaryOp { left, op, .. } => match op {
             BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply => {
-                known(left, tables)
+                known_type_of(left, tables)
             }
             BinaryOperator::StringConcat => None,
             _ => Some(DataType::Boolean),
@@ -77,7 +77,7 @@ fn known(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
         | Expr::Between { .. } => Some(DataType::Boolean),
         Expr::Case { conditions, else_result, .. } => {
             let results = conditions.iter().map(|when| &when.result);
-            results.chain(else_result.as_deref()).find_map(|result| known(result, tables))
+            results.chain(else_result.as_deref()).find_map(|result| known_type_of(result, tables))
         }
         Expr::Subquery(query) => of_query(query),
         Expr::Function(_) => of_function(expr, tables),
@@ -87,16 +87,16 @@ fn known(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
 
 fn column(name: &Ident, tables: &[(&str, &str)]) -> Option<DataType> {
     match name.value.as_str() {
-        "tableoid" => return named("oid"),
-        "xmin" | "xmax" => return named("xid"),
+        "tableoid" => return type_named("oid"),
+        "xmin" | "xmax" => return type_named("xid"),
         _ => {}
     }
     let columns = tables.iter().filter_map(|(schema, table)| system_table(schema, table));
     let mut columns = columns.flat_map(|table| &table.columns);
     let column = columns.find(|column| column.name == name.value)?;
     match column.pg_type {
-        Some(pg_type) => named(pg_type),
-        None => named(&column.column_type.to_string()),
+        Some(pg_type) => type_named(pg_type),
+        None => type_named(&column.column_type.to_string()),
     }
 }
 
@@ -108,7 +108,7 @@ fn of_query(query: &Query) -> Option<DataType> {
     let tables: Vec<_> = factors.filter_map(table_name).filter_map(system_name).collect();
     match select.projection.first()? {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            known(expr, &tables)
+            known_type_of(expr, &tables)
         }
         _ => None,
     }
@@ -124,18 +124,20 @@ fn of_function(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
     });
     match name.as_str() {
         "count" => Some(DataType::BigInt(None)),
-        "coalesce" | "greatest" | "least" => arguments.find_map(|argument| known(argument, tables)),
-        "min" | "max" | "nullif" | "first_value" => known(arguments.next()?, tables),
+        "coalesce" | "greatest" | "least" => {
+            arguments.find_map(|argument| known_type_of(argument, tables))
+        }
+        "min" | "max" | "nullif" | "first_value" => known_type_of(arguments.next()?, tables),
         "json_build_object" | "json_agg" | "row_to_json" | "to_json" => Some(DataType::JSON),
         "bool_and" | "bool_or" | "every" => Some(DataType::Boolean),
-        "array_agg" => named(&format!("{}[]", of(arguments.next()?, tables))),
-        "unnest" => match known(arguments.next()?, tables)? {
+        "array_agg" => type_named(&format!("{}[]", of(arguments.next()?, tables))),
+        "unnest" => match known_type_of(arguments.next()?, tables)? {
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => Some(*element),
             _ => None,
         },
         name if name.starts_with("has_") || name.ends_with("_is_visible") => {
             Some(DataType::Boolean)
         }
-        name => named(known_type(name)?.1),
+        name => type_named(known_type(name)?.1),
     }
 }

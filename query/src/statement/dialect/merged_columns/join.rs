@@ -79,7 +79,8 @@ fn joined(
     let mut merged = Vec::new();
     let mut condition: Option<Expr> = None;
     for name in &names {
-        let (first, second) = (only(&left, name, "left")?, only(&right, name, "right")?);
+        let (first, second) =
+            (only_column(&left, name, "left")?, only_column(&right, name, "right")?);
         let equal = binary(first.expr.clone(), BinaryOperator::Eq, second.expr.clone());
         condition = Some(match condition.take() {
             Some(before) => binary(before, BinaryOperator::And, equal),
@@ -121,7 +122,7 @@ fn common(left: &[Column], right: &[Column]) -> Vec<String> {
 }
 
 /// The only column of a side with a name.
-fn only<'a>(columns: &'a [Column], name: &str, side: &str) -> Result<&'a Column> {
+fn only_column<'a>(columns: &'a [Column], name: &str, side: &str) -> Result<&'a Column> {
     let mut named = columns.iter().filter(|column| column.name == name);
     match (named.next(), named.next()) {
         (Some(column), None) => Ok(column),

@@ -114,11 +114,10 @@ pub fn replace(
             if let Expr::Identifier(ident) = &order.expr
                 && let Some(at) = names_before.iter().position(|name| *name == fold(ident))
             {
-                let first = select.projection.get(at).map(computed);
-                let other = names_before
-                    .iter()
-                    .zip(&select.projection)
-                    .any(|(name, item)| *name == fold(ident) && first != Some(computed(item)));
+                let first = select.projection.get(at).map(item_expression);
+                let other = names_before.iter().zip(&select.projection).any(|(name, item)| {
+                    *name == fold(ident) && first != Some(item_expression(item))
+                });
                 if other {
                     let message = format!("ORDER BY \"{}\" is ambiguous", fold(ident));
                     return Err(ambiguous(message));
@@ -139,7 +138,7 @@ pub fn replace(
 }
 
 /// The expression of a select list's item.
-fn computed(item: &SelectItem) -> Option<&Expr> {
+fn item_expression(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
         _ => None,
