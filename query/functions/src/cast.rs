@@ -26,7 +26,7 @@ use crate::{
 
 pub mod decimal;
 mod elements;
-mod rounded;
+mod rounding;
 
 /// Replaces such casts by calls of this crate's functions.
 #[derive(Debug)]
@@ -109,9 +109,9 @@ fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
     let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
     match (from.data_type(), to.data_type()) {
         (DataType::Timestamp(from, zone), DataType::Timestamp(unit, wanted))
-            if rounded::loses_digits(*from, *unit) =>
+            if rounding::loses_digits(*from, *unit) =>
         {
-            let value = rounded::in_unit(*unit, inner.clone());
+            let value = rounding::in_unit(*unit, inner.clone());
             Some(if zone == wanted {
                 with_type_name(value, Arc::clone(to))
             } else {
@@ -119,13 +119,13 @@ fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
             })
         }
         (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Time64(_)) => {
-            Some(cast_to(rounded::in_unit(TimeUnit::Microsecond, inner.clone())))
+            Some(cast_to(rounding::in_unit(TimeUnit::Microsecond, inner.clone())))
         }
         _ => match (ColumnType::from_arrow_field(&from)?, ColumnType::from_arrow_field(to)?) {
             (ColumnType::Array(given), ColumnType::Array(element))
-                if rounded::rounds_elements(&given, &element) =>
+                if rounding::rounds_elements(&given, &element) =>
             {
-                Some(rounded::elements(*element, inner.clone()))
+                Some(rounding::elements(*element, inner.clone()))
             }
             _ => None,
         },

@@ -19,7 +19,7 @@ use crate::{
 };
 
 mod reading;
-mod written;
+mod writing;
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
@@ -85,18 +85,18 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let text = match numbers.data_type() {
             DataType::Decimal128(_, scale) => {
                 let value = numbers.as_primitive::<Decimal128Type>().value(row);
-                written::decimal(pattern, value, i32::from(*scale))
+                writing::decimal(pattern, value, i32::from(*scale))
             }
             DataType::Float32 => {
                 let value = numbers.as_primitive::<Float32Type>().value(row);
-                written::float(pattern, f64::from(value), 6)
+                writing::float(pattern, f64::from(value), 6)
             }
             _ => {
                 let value = numbers.as_primitive_opt::<Float64Type>();
                 let value = value
                     .map(|values| values.value(row))
                     .ok_or_else(|| failed(Error::internal("to_char needs a number")))?;
-                written::float(pattern, value, 15)
+                writing::float(pattern, value, 15)
             }
         };
         Ok(Some(text))

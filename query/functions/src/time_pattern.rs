@@ -21,10 +21,10 @@ use crate::{
 
 mod fields;
 mod reading;
-mod written;
+mod writing;
 
 use fields::{Node, read};
-use written::Shown;
+use writing::TimePieces;
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -93,8 +93,8 @@ fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     text_rows(arguments.rows, |row| {
         let pattern = text_at(patterns, row).filter(|pattern| !pattern.is_empty());
         let Some(pattern) = pattern.filter(|_| times.is_valid(row)) else { return Ok(None) };
-        let shown = Shown::of_time(times.value(row), zone.as_ref());
-        written::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
+        let shown = TimePieces::of_time(times.value(row), zone.as_ref());
+        writing::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
     })
 }
 
@@ -105,8 +105,8 @@ fn intervals_to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     text_rows(arguments.rows, |row| {
         let pattern = text_at(patterns, row).filter(|pattern| !pattern.is_empty());
         let Some(pattern) = pattern.filter(|_| intervals.is_valid(row)) else { return Ok(None) };
-        let shown = Shown::of_interval(intervals.value(row));
-        written::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
+        let shown = TimePieces::of_interval(intervals.value(row));
+        writing::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
     })
 }
 

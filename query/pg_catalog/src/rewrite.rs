@@ -26,8 +26,8 @@ use crate::spec::SYSTEM_TABLES;
 mod build;
 mod cast;
 mod correlation;
-mod empty;
-mod flat;
+mod empty_tables;
+mod flattening;
 mod function;
 mod relations;
 mod row_json;
@@ -86,7 +86,7 @@ impl VisitorMut for Rewriter {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
         self.shadowed |= shadows(query);
         if !self.shadowed {
-            empty::fold(query);
+            empty_tables::fold(query);
         }
         if let SetExpr::Select(select) = query.body.as_mut() {
             cast::name_projected(select);
@@ -120,7 +120,7 @@ impl VisitorMut for Rewriter {
         subquery::array(expr, self.shadowed);
         subquery::membership(expr);
         if let Expr::InSubquery { subquery, .. } = expr {
-            flat::without_cte(subquery);
+            flattening::without_cte(subquery);
         }
         row_json::rewrite(expr);
         match expr {

@@ -28,7 +28,7 @@ pub fn choice(name: &str) -> Option<Arc<ScalarUDF>> {
         _ => return None,
     };
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Some(Arc::new(ScalarUDF::new_from_impl(Choice { name, take, signature })))
+    Some(Arc::new(ScalarUDF::new_from_impl(JsonChoiceFunction { name, take, signature })))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,13 +55,13 @@ impl JsonChoice {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Choice {
+struct JsonChoiceFunction {
     name: &'static str,
     take: JsonChoice,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Choice {
+impl ScalarUDFImpl for JsonChoiceFunction {
     fn name(&self) -> &str {
         self.name
     }

@@ -4,13 +4,13 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
 
 use super::{
-    fields::{Field, Node, Place},
-    written::{DAYS, MONTHS, ROMAN, iso_year_start},
+    fields::{Field, Node, PatternField},
+    writing::{DAYS, MONTHS, ROMAN, iso_year_start},
 };
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parsed {
+pub(super) struct ParsedTime {
     pub(super) date: Civil,
     pub(super) second_of_day: i64,
     pub(super) micros: i64,
@@ -22,7 +22,7 @@ pub(super) struct Parsed {
 ///
 /// # Errors
 /// Text that does not match the pattern, and text without a valid time.
-pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<Parsed> {
+pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<ParsedTime> {
     let mut reader =
         TimeReader { text, rest: text, parts: TimeFields::default(), exact: false, skipped: 0 };
     reader.read(nodes)?;
@@ -84,7 +84,7 @@ fn is_separator(letter: char) -> bool {
 }
 
 /// True if the end of a number is clear without a digit count.
-fn ends_by_itself(place: &Place, next: Option<&Node>) -> bool {
+fn ends_by_itself(place: &PatternField, next: Option<&Node>) -> bool {
     place.bare
         || place.ordinal.is_some()
         || match next {
@@ -160,7 +160,7 @@ impl TimeReader<'_> {
         }
     }
 
-    fn field(&mut self, place: &Place, next: Option<&Node>) -> Result<()> {
+    fn field(&mut self, place: &PatternField, next: Option<&Node>) -> Result<()> {
         if let Some(calendar) = calendar_of(place.field) {
             let known = *self.parts.calendar.get_or_insert(calendar);
             if known != calendar {
@@ -266,7 +266,7 @@ impl TimeReader<'_> {
     /// Sets a part. A part may be set again only to the same value.
     fn set<T: Copy + PartialEq>(
         &mut self,
-        place: &Place,
+        place: &PatternField,
         slot: impl FnOnce(&mut TimeFields) -> &mut Option<T>,
         value: T,
     ) -> Result<()> {
@@ -286,7 +286,7 @@ impl TimeReader<'_> {
     /// returns the number of consumed characters.
     fn number(
         &mut self,
-        place: &Place,
+        place: &PatternField,
         length: usize,
         next: Option<&Node>,
     ) -> Result<(i64, usize)> {
@@ -334,7 +334,7 @@ impl TimeReader<'_> {
     }
 
     /// The index of the word at the start of the text, in any case.
-    fn word(&mut self, place: &Place, words: &[&str], short: bool) -> Result<i64> {
+    fn word(&mut self, place: &PatternField, words: &[&str], short: bool) -> Result<i64> {
         let spelled =
             words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
         for (at, word) in spelled.enumerate() {
@@ -346,7 +346,7 @@ impl TimeReader<'_> {
         Err(self.no_word(place))
     }
 
-    fn no_word(&self, place: &Place) -> Error {
+    fn no_word(&self, place: &PatternField) -> Error {
         let shown: String =
             self.rest.chars().take_while(|letter| !letter.is_whitespace()).collect();
         invalid(format!("invalid value \"{shown}\" for \"{}\"", place.name))
@@ -354,7 +354,7 @@ impl TimeReader<'_> {
     }
 
     /// The longest numeral matches: `VIII` is not `V`.
-    fn roman(&mut self, place: &Place) -> Result<i64> {
+    fn roman(&mut self, place: &PatternField) -> Result<i64> {
         let found = ROMAN
             .iter()
             .enumerate()
@@ -369,7 +369,7 @@ impl TimeReader<'_> {
         Ok(i64::try_from(at).unwrap_or(0) + 1)
     }
 
-    fn zone_hours(&mut self, place: &Place, next: Option<&Node>) -> Result<()> {
+    fn zone_hours(&mut self, place: &PatternField, next: Option<&Node>) -> Result<()> {
         let sign = match self.rest.chars().next() {
             Some(sign @ ('+' | '-' | ' ')) => {
                 self.advance(sign);
@@ -387,7 +387,7 @@ impl TimeReader<'_> {
         self.set(place, |parts| &mut parts.zone_hours, hours)
     }
 
-    fn year_with_comma(&mut self, place: &Place) -> Result<()> {
+    fn year_with_comma(&mut self, place: &PatternField) -> Result<()> {
         let wrong = || invalid("invalid input string for \"Y,YYY\"".to_string());
         let thousands = number_at(self.rest);
         let after = self.rest.get(thousands.len()..).unwrap_or("");
@@ -457,7 +457,7 @@ fn near_2020(year: i64) -> i64 {
 }
 
 impl TimeFields {
-    fn settled(&self, text: &str) -> Result<Parsed> {
+    fn settled(&self, text: &str) -> Result<ParsedTime> {
         let overflow = || {
             Error::new(
                 ErrorKind::DatetimeOverflow,
@@ -484,7 +484,7 @@ impl TimeFields {
             }
             None => None,
         };
-        Ok(Parsed { date, second_of_day, micros, east_seconds })
+        Ok(ParsedTime { date, second_of_day, micros, east_seconds })
     }
 
     /// The second of the day; `None` for an invalid time.

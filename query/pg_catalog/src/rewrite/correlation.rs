@@ -167,8 +167,8 @@ pub(super) fn is_by_equality(select: &Select) -> bool {
 }
 
 fn names_outer(expr: &Expr, own: &[String]) -> bool {
-    struct Outer<'a>(&'a [String]);
-    impl Visitor for Outer<'_> {
+    struct OuterReferenceSearch<'a>(&'a [String]);
+    impl Visitor for OuterReferenceSearch<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match outer_column(expr, self.0) {
@@ -177,7 +177,7 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
             }
         }
     }
-    expr.visit(&mut Outer(own)).is_break()
+    expr.visit(&mut OuterReferenceSearch(own)).is_break()
 }
 
 /// Splits `(SELECT f(own, outer) FROM … WHERE …)` into one subquery for each own column, guarded by
@@ -201,7 +201,7 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
     let mut value = item.clone();
     for column in columns {
         let subquery = with_output(query, column.clone());
-        let mut put = Put { column: &column, subquery: &subquery };
+        let mut put = ColumnReplacement { column: &column, subquery: &subquery };
         let _ = VisitMut::visit(&mut value, &mut put);
     }
     let found = Expr::BinaryOp {
@@ -223,11 +223,11 @@ fn with_output(query: &Query, value: Expr) -> Expr {
 
 /// Collects the SELECT's own columns in an expression, each column once.
 fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
-    struct Own<'a> {
+    struct OwnColumnCollector<'a> {
         own: &'a [String],
         into: &'a mut Vec<Expr>,
     }
-    impl Visitor for Own<'_> {
+    impl Visitor for OwnColumnCollector<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             if is_own_column(expr, self.own) && !self.into.contains(expr) {
@@ -236,16 +236,16 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
             ControlFlow::Continue(())
         }
     }
-    let _ = expr.visit(&mut Own { own, into });
+    let _ = expr.visit(&mut OwnColumnCollector { own, into });
 }
 
 /// Replaces a column by `subquery`.
-struct Put<'a> {
+struct ColumnReplacement<'a> {
     column: &'a Expr,
     subquery: &'a Expr,
 }
 
-impl VisitorMut for Put<'_> {
+impl VisitorMut for ColumnReplacement<'_> {
     type Break = ();
     // After the inner expressions, because the replacement contains the column itself.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

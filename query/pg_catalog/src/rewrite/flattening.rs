@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
 };
 
-use super::{called, correlation::own_tables, empty, replace};
+use super::{called, correlation::own_tables, empty_tables, replace};
 use crate::spec::system_table;
 
 /// Rewrites `(SELECT x)` to `x`, except for set-returning functions.
@@ -40,7 +40,7 @@ pub(super) fn without_cte(query: &mut Query) {
     let Some(with) = &mut query.with else { return };
     let [cte] = with.cte_tables.as_mut_slice() else { return };
     if with.recursive {
-        empty::without_branches(cte.query.body.as_mut());
+        empty_tables::without_branches(cte.query.body.as_mut());
         if matches!(cte.query.body.as_ref(), SetExpr::SetOperation { .. }) {
             return;
         }
@@ -84,7 +84,7 @@ fn merge(select: &mut Select) {
         && select.selection.is_none();
     let columns: Option<Vec<(String, Expr)>> = inner.projection.iter().map(named_item).collect();
     let (true, Some(columns)) = (plain, columns) else { return };
-    let mut merged = Merged { table: alias.name.value.clone(), columns };
+    let mut merged = MergedColumns { table: alias.name.value.clone(), columns };
     let (from, selection) = (inner.from.clone(), inner.selection.clone());
     for item in &mut select.projection {
         let _ = item.visit(&mut merged);
@@ -108,12 +108,12 @@ fn named_item(item: &SelectItem) -> Option<(String, Expr)> {
     Some((alias.unwrap_or(column).value.clone(), expr.clone()))
 }
 
-struct Merged {
+struct MergedColumns {
     table: String,
     columns: Vec<(String, Expr)>,
 }
 
-impl VisitorMut for Merged {
+impl VisitorMut for MergedColumns {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
@@ -140,7 +140,7 @@ pub(super) fn qualify(select: &mut Select) {
     let mut tables: Vec<(Ident, &'static str, &'static str)> = Vec::new();
     for factor in factors {
         let TableFactor::Table { name, alias, args: None, .. } = factor else { return };
-        let Some((schema, table)) = empty::system_name(name) else { return };
+        let Some((schema, table)) = empty_tables::system_name(name) else { return };
         let called = match alias {
             Some(alias) => alias.name.clone(),
             None => Ident::new(table),

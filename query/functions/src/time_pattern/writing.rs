@@ -11,7 +11,7 @@ use stratalog_text::{
 
 use super::{
     SECOND_US,
-    fields::{Case, Field, Node, Place},
+    fields::{Case, Field, Node, PatternField},
 };
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -35,7 +35,7 @@ pub(super) const ROMAN: [&str; 12] =
 
 /// The parts of a time or an interval.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct TimePieces {
     /// The astronomical year: 0 is 1 BC.
     year: i64,
     month: i64,
@@ -50,7 +50,7 @@ pub(super) struct Shown {
     zone: Option<(String, i64)>,
 }
 
-impl Shown {
+impl TimePieces {
     /// The parts of a time in microseconds since 1970, in the local time of `zone`.
     pub(super) fn of_time(micros: i64, zone: Option<&TimeZone>) -> Self {
         let seconds = micros.div_euclid(SECOND_US);
@@ -147,7 +147,7 @@ pub(super) fn iso_year_start(year: i64) -> i64 {
 ///
 /// # Errors
 /// `InvalidDatetimeFormat` for pieces that intervals do not have.
-pub(super) fn text(nodes: &[Node], shown: &Shown) -> Result<String> {
+pub(super) fn text(nodes: &[Node], shown: &TimePieces) -> Result<String> {
     let mut out = String::new();
     for node in nodes {
         match node {
@@ -160,7 +160,7 @@ pub(super) fn text(nodes: &[Node], shown: &Shown) -> Result<String> {
     Ok(out)
 }
 
-fn write_field(out: &mut String, place: &Place, shown: &Shown) -> Result<()> {
+fn write_field(out: &mut String, place: &PatternField, shown: &TimePieces) -> Result<()> {
     if shown.is_interval() && needs_date(place.field) {
         return Err(Error::new(
             ErrorKind::InvalidDatetimeFormat,
@@ -224,7 +224,7 @@ fn needs_date(field: Field) -> bool {
 }
 
 /// Writes a field of the time zone; returns false for any other field.
-fn write_zone(out: &mut String, place: &Place, shown: &Shown) -> bool {
+fn write_zone(out: &mut String, place: &PatternField, shown: &TimePieces) -> bool {
     let east = shown.zone.as_ref().map_or(0, |(_, east)| *east);
     let sign = if east < 0 { '-' } else { '+' };
     let (hours, minutes) = (east.abs() / 3_600, east.abs() / 60 % 60);
@@ -256,7 +256,7 @@ fn write_zone(out: &mut String, place: &Place, shown: &Shown) -> bool {
 }
 
 /// The word of a word field, and the padded width.
-fn word(field: Field, shown: &Shown) -> Option<(String, usize)> {
+fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     let name = |names: &[&'static str], at: i64| -> &'static str {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("")
     };
@@ -296,7 +296,7 @@ fn word(field: Field, shown: &Shown) -> Option<(String, usize)> {
 }
 
 /// The value of a numeric field, and the padded number of digits.
-fn number(field: Field, shown: &Shown) -> Option<(i64, usize)> {
+fn number(field: Field, shown: &TimePieces) -> Option<(i64, usize)> {
     let last_digits = |year: i64, digits: u8| match digits {
         4.. => (year, 4),
         _ => (year % 10_i64.pow(u32::from(digits)), usize::from(digits)),

@@ -82,8 +82,8 @@ fn fold_branches(body: &mut SetExpr) {
 /// The value of a scalar subquery that aggregates over an always-empty table: counts are 0, other
 /// aggregates NULL.
 pub(super) fn aggregated(query: &Query) -> Option<Expr> {
-    struct OfNothing;
-    impl VisitorMut for OfNothing {
+    struct AggregatesOfNoRows;
+    impl VisitorMut for AggregatesOfNoRows {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             if let Some(name) = called(expr)
@@ -112,7 +112,7 @@ pub(super) fn aggregated(query: &Query) -> Option<Expr> {
         return None;
     }
     let mut value = item.clone();
-    let _ = value.visit(&mut OfNothing);
+    let _ = value.visit(&mut AggregatesOfNoRows);
     Some(Expr::Nested(Box::new(value)))
 }
 

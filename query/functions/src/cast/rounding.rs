@@ -18,7 +18,7 @@ use datafusion::{
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::calendar::nearest_units;
 
-use crate::{failed, literal::scalar_of, whole::to_integer};
+use crate::{failed, integer_rounding::to_integer, literal::scalar_of};
 
 fn nanoseconds(unit: TimeUnit) -> i128 {
     match unit {
@@ -51,17 +51,17 @@ fn rounded(times: &ArrayRef, to: TimeUnit) -> Result<ArrayRef> {
 pub(super) fn in_unit(unit: TimeUnit, time: Expr) -> Expr {
     let name = format!("timestamp_rounded_to_{unit:?}").to_lowercase();
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(InUnit { name, unit, signature })).call(vec![time])
+    Arc::new(ScalarUDF::new_from_impl(TimestampRounding { name, unit, signature })).call(vec![time])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct InUnit {
+struct TimestampRounding {
     name: String,
     unit: TimeUnit,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for InUnit {
+impl ScalarUDFImpl for TimestampRounding {
     fn name(&self) -> &str {
         &self.name
     }
@@ -128,18 +128,18 @@ pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
 pub(super) fn elements(element: ColumnType, array: Expr) -> Expr {
     let name = format!("array_to_{element}_array").replace(' ', "_");
     let signature = Signature::any(1, Volatility::Immutable);
-    let function = Elements { name, element, signature };
+    let function = ElementRounding { name, element, signature };
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![array])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Elements {
+struct ElementRounding {
     name: String,
     element: ColumnType,
     signature: Signature,
 }
 
-impl Elements {
+impl ElementRounding {
     fn cast(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let DataType::List(wanted) = ColumnType::Array(Box::new(self.element.clone())).arrow_type()
         else {
@@ -168,7 +168,7 @@ impl Elements {
     }
 }
 
-impl ScalarUDFImpl for Elements {
+impl ScalarUDFImpl for ElementRounding {
     fn name(&self) -> &str {
         &self.name
     }

@@ -25,12 +25,12 @@ const INLINE_BYTES: usize = 12;
 const VIEW_BYTES: usize = size_of::<u128>();
 
 /// A buffer with the charge for it.
-struct Tied {
+struct ChargedBuffer {
     buffer: Buffer,
     _charge: Arc<Charge>,
 }
 
-impl AsRef<[u8]> for Tied {
+impl AsRef<[u8]> for ChargedBuffer {
     fn as_ref(&self) -> &[u8] {
         self.buffer.as_slice()
     }
@@ -121,7 +121,7 @@ fn tie(data: ArrayData, charge: &Arc<Charge>, known: &[usize]) -> Result<ArrayDa
         if buffer.len() < TIED_BYTES_MIN || known.contains(&(buffer.as_ptr() as usize)) {
             return buffer.clone();
         }
-        let tied = Tied { buffer: buffer.clone(), _charge: Arc::clone(charge) };
+        let tied = ChargedBuffer { buffer: buffer.clone(), _charge: Arc::clone(charge) };
         Buffer::from(Bytes::from_owner(tied))
     });
     let buffers = buffers.collect();
