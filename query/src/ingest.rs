@@ -41,7 +41,7 @@ pub struct Ingest {
 
 /// One append of a protocol without SQL: rows of any tables, all or nothing. A drop without a
 /// commit stores nothing.
-pub struct Appending {
+pub struct ProtocolAppend {
     session: Arc<Session>,
     append: Box<dyn Append>,
     /// The chronicles that this append writes to.
@@ -49,9 +49,9 @@ pub struct Appending {
     work: Arc<Work>,
 }
 
-impl std::fmt::Debug for Appending {
+impl std::fmt::Debug for ProtocolAppend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Appending").field("work", &self.work).finish_non_exhaustive()
+        f.debug_struct("ProtocolAppend").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
@@ -133,7 +133,7 @@ impl Session {
     ///
     /// # Errors
     /// `ActiveTransaction` in a block; `ReadOnlyTransaction`; the errors of the store.
-    pub fn append(&self, what: &str, options: AppendOptions) -> Result<Appending> {
+    pub fn append(&self, what: &str, options: AppendOptions) -> Result<ProtocolAppend> {
         self.check_ready()?;
         if self.transaction() != TransactionState::Idle {
             return Err(Error::new(
@@ -145,7 +145,12 @@ impl Session {
         transaction::check_write(self)?;
         let (session, work) = (self.shared()?, self.start_work(what));
         let options = AppendOptions { acceptance: self.acceptance(), ..options };
-        Ok(Appending { session, append: self.store().begin(options)?, entered: Vec::new(), work })
+        Ok(ProtocolAppend {
+            session,
+            append: self.store().begin(options)?,
+            entered: Vec::new(),
+            work,
+        })
     }
 
     /// The parameters of a statement for each row of a batch: column n holds parameter n.
@@ -308,7 +313,7 @@ impl IngestStatement<'_> {
     }
 }
 
-impl Appending {
+impl ProtocolAppend {
     /// Takes rows with all columns of a table; returns the number of rows to store.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ pub(crate) use self::execution::{Execution, StoppablePlan};
 pub use self::{
     execution::STACK_BYTES,
     resident_memory::{Allowance, Process, Watch, has_memory},
-    share::{Held, Share, statement_bytes},
+    share::{Share, ShareReservation, statement_bytes},
 };
 use crate::{
     Backups, Inspector, QuerySettings, Session,

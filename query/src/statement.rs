@@ -40,7 +40,7 @@ use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
-use crate::{Held, errors::place::place};
+use crate::{ShareReservation, errors::place::place};
 
 /// The kind of a statement. Protocols read the kind before they run the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Parsed {
     kind: StatementKind,
     body: Body,
     /// The reserved memory of a long text; all statements of the text share the reservation.
-    _held: Option<Arc<Held>>,
+    _held: Option<Arc<ShareReservation>>,
 }
 
 /// The content of a statement.
@@ -96,7 +96,7 @@ impl Parsed {
     }
 
     /// The statement, together with the reserved memory of the text.
-    pub(crate) fn holding(self, held: Option<Arc<Held>>) -> Self {
+    pub(crate) fn holding(self, held: Option<Arc<ShareReservation>>) -> Self {
         Self { _held: held, ..self }
     }
 

@@ -24,7 +24,7 @@ pub struct Share {
 
 /// Bytes of a share; the drop gives them back.
 #[derive(Debug)]
-pub struct Held {
+pub struct ShareReservation {
     share: Arc<Share>,
     bytes: usize,
 }
@@ -85,13 +85,13 @@ impl Share {
     ///
     /// # Errors
     /// As [`Self::grow`].
-    pub fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held> {
+    pub fn hold(self: &Arc<Self>, bytes: usize) -> Result<ShareReservation> {
         self.grow(bytes)?;
-        Ok(Held { share: Arc::clone(self), bytes })
+        Ok(ShareReservation { share: Arc::clone(self), bytes })
     }
 }
 
-impl Held {
+impl ShareReservation {
     /// Changes the number of bytes.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ShareReservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.share.shrink(self.bytes);

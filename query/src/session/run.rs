@@ -17,7 +17,7 @@ use super::{
     work::Work,
 };
 use crate::{
-    Held, Outcome, Parsed, Prepared, RowsTag, StatementKind,
+    Outcome, Parsed, Prepared, RowsTag, ShareReservation, StatementKind,
     statement::{
         Plan, acquire, call, copy,
         cursor::{self, CursorPlan},
@@ -54,7 +54,7 @@ type CacheKey = (String, Vec<Option<ColumnType>>);
 #[derive(Debug)]
 struct CachedPlan {
     prepared: Arc<Prepared>,
-    _held: Held,
+    _held: ShareReservation,
 }
 
 impl PlanCache {
@@ -111,7 +111,7 @@ impl Session {
 
     /// The memory of a long text. A text beyond the length limit holds no memory: the parser
     /// refuses the text.
-    fn hold_text(&self, sql: &str) -> Result<Option<Arc<Held>>> {
+    fn hold_text(&self, sql: &str) -> Result<Option<Arc<ShareReservation>>> {
         if sql.len() <= SHORT_TEXT_BYTES_MAX || sql.len() > self.settings().statement_bytes_max {
             return Ok(None);
         }
@@ -340,7 +340,8 @@ impl Session {
             Statement::Execute { name: Some(name), .. } => {
                 let name = crate::statement::names::single(name)?;
                 // A missing prepared statement is an error at execution.
-                prepared.result = self.prepared_statement(&name).and_then(|kept| kept.result().cloned());
+                prepared.result =
+                    self.prepared_statement(&name).and_then(|kept| kept.result().cloned());
             }
             Statement::Delete(tree) => {
                 prepared.settle(delete::parameter_types(self, tree, &declared_types).await?);

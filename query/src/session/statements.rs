@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{PreparedRow, PreparedView, type_oid};
 
-use crate::{Held, Prepared};
+use crate::{Prepared, ShareReservation};
 
 /// The prepared statements by name.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct PreparedEntry {
     prepared: Arc<Prepared>,
     by: PreparedBy,
     prepared_ns: i64,
-    _held: Held,
+    _held: ShareReservation,
 }
 
 /// The origin of a prepared statement.
@@ -43,7 +43,7 @@ impl Statements {
     pub fn keep(
         &self,
         name: &str,
-        (prepared, held): (Arc<Prepared>, Held),
+        (prepared, held): (Arc<Prepared>, ShareReservation),
         by: PreparedBy,
         most: usize,
         prepared_ns: i64,

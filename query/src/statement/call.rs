@@ -33,7 +33,7 @@ use super::{
     walk::{self, Look},
 };
 use crate::{
-    BackedUp, Inspected, Outcome, Parsed, Rows, RowsTag, Session,
+    FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
     session::work::Work,
 };
@@ -381,17 +381,17 @@ fn moved(moved: Moved) -> Vec<ArrayRef> {
     [moved.rows, moved.pieces_added, moved.pieces_removed].map(number).to_vec()
 }
 
-fn backup_columns(backup: BackedUp) -> Vec<ArrayRef> {
+fn backup_columns(backup: FinishedBackup) -> Vec<ArrayRef> {
     let name: ArrayRef = Arc::new(StringViewArray::from(vec![backup.name]));
     let numbers = [backup.files, backup.bytes, backup.stored_files, backup.stored_bytes];
     [name].into_iter().chain(numbers.map(number)).collect()
 }
 
-fn inspected(found: Vec<Inspected>) -> Result<Rows> {
-    let text = |of: fn(&Inspected) -> Option<&str>| -> ArrayRef {
+fn inspected(found: Vec<InspectionResult>) -> Result<Rows> {
+    let text = |of: fn(&InspectionResult) -> Option<&str>| -> ArrayRef {
         Arc::new(found.iter().map(of).collect::<StringViewArray>())
     };
-    let number = |of: fn(&Inspected) -> Option<u64>| -> ArrayRef {
+    let number = |of: fn(&InspectionResult) -> Option<u64>| -> ArrayRef {
         let value = |row| of(row).map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         Arc::new(found.iter().map(value).collect::<Int64Array>())
     };
