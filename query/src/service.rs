@@ -191,8 +191,8 @@ impl QueryService {
         self.check_open()?;
         let mut login = login;
         let connected_to = login.database.clone();
-        if let Some(meant) = self.parts.catalog.state().database_meant(&connected_to) {
-            login.database.clone_from(&meant.name);
+        if let Some(database) = self.parts.catalog.state().database_meant(&connected_to) {
+            login.database.clone_from(&database.name);
         } else {
             return Err(Error::new(
                 ErrorKind::UndefinedDatabase,

@@ -217,9 +217,9 @@ pub struct Prepared {
     pub(crate) parameter_types: Vec<ColumnType>,
     /// Names of the parameters' PostgreSQL types, where a type of ours stands for a PostgreSQL
     /// type.
-    pub(crate) shown: Vec<Option<&'static str>>,
+    pub(crate) parameter_type_names: Vec<Option<&'static str>>,
     /// Positions of the parameters with an undetermined type.
-    pub(crate) guessed: Vec<usize>,
+    pub(crate) guessed_parameters: Vec<usize>,
     pub(crate) result: Option<SchemaRef>,
     pub(crate) plan: Plan,
     /// The versions of the catalog and of the settings at the time of planning. The plan is stale
@@ -264,18 +264,18 @@ impl Prepared {
     /// The name of a parameter's PostgreSQL type, where a type of ours stands for a PostgreSQL
     /// type: `oid` …
     pub fn shown_type(&self, parameter: usize) -> Option<&'static str> {
-        self.shown.get(parameter).copied().flatten()
+        self.parameter_type_names.get(parameter).copied().flatten()
     }
 
     /// True if the type of a parameter, counted from 0, is a guess: the statement does not
     /// determine the type, or a function takes several types.
     pub fn is_guessed(&self, parameter: usize) -> bool {
-        self.guessed.contains(&parameter)
+        self.guessed_parameters.contains(&parameter)
     }
 
     /// Adds parameters of functions with several possible types to the guesses.
     pub(crate) fn guess(&mut self, guesses: &[usize]) {
-        self.guessed.extend(guesses);
+        self.guessed_parameters.extend(guesses);
     }
 
     /// The types under which the statement loses no digit of the values; `None` if the known types
@@ -296,9 +296,10 @@ impl Prepared {
 
     pub(crate) fn settle(&mut self, types: Vec<Option<ColumnType>>) {
         let open = types.iter().enumerate().filter(|(_, found)| found.is_none());
-        self.guessed = open.map(|(at, _)| at).collect();
+        self.guessed_parameters = open.map(|(at, _)| at).collect();
         self.parameter_types = parameters::or_text(types);
-        self.shown = parameters::shown(self.parsed.statement(), self.parameter_types.len());
+        self.parameter_type_names =
+            parameters::parameter_type_names(self.parsed.statement(), self.parameter_types.len());
     }
 
     /// The shape of the rows; `None` for a statement without rows.

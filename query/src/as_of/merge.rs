@@ -32,7 +32,7 @@ pub struct Merge {
     /// Rows of the current left batch, each with a right row beside it.
     pairs: Vec<(u32, RowPosition)>,
     /// Batches of the right side before the current batch that some place refers to, oldest first.
-    held: Vec<(u64, RecordBatch)>,
+    right_batches: Vec<(u64, RecordBatch)>,
     done: BatchCoalescer,
     finished: bool,
 }
@@ -94,7 +94,7 @@ impl Merge {
             last: VecDeque::new(),
             group: None,
             pairs: Vec::new(),
-            held: Vec::new(),
+            right_batches: Vec::new(),
             done: BatchCoalescer::new(schema, batch_rows),
             finished: false,
         })
@@ -127,7 +127,7 @@ impl Merge {
     async fn pair(&mut self) -> Result<()> {
         // At least one left row is complete, in however many batches its right rows lie.
         while self.pairs.is_empty()
-            || self.pairs.len() < self.batch_rows && self.held.len() < HELD_MAX
+            || self.pairs.len() < self.batch_rows && self.right_batches.len() < HELD_MAX
         {
             let Some(left) = &self.left.current else { return Ok(()) };
             if left.row == left.batch.num_rows() {
@@ -196,9 +196,9 @@ impl Merge {
     /// Keeps the current right batch if some place refers to a row of the batch.
     fn hold(&mut self) {
         let Some(right) = self.right.current.take() else { return };
-        let mut asked = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
-        if asked.any(|place| place.batch == right.number) {
-            self.held.push((right.number, right.batch));
+        let mut positions = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
+        if positions.any(|place| place.batch == right.number) {
+            self.right_batches.push((right.number, right.batch));
         }
     }
 
@@ -210,7 +210,7 @@ impl Merge {
             let rows = UInt32Array::from_iter_values(self.pairs.iter().map(|(row, _)| *row));
             let beside = take_record_batch(&left.batch, &rows)?;
             let current = self.right.current.as_ref();
-            let batches: Vec<(u64, &RecordBatch)> = (self.held.iter())
+            let batches: Vec<(u64, &RecordBatch)> = (self.right_batches.iter())
                 .map(|(number, batch)| (*number, batch))
                 .chain(current.map(|right| (right.number, &right.batch)))
                 .collect();
@@ -226,7 +226,7 @@ impl Merge {
             self.pairs.clear();
         }
         let needed = self.last.front().map_or(u64::MAX, |place| place.batch);
-        self.held.retain(|(number, _)| *number >= needed);
+        self.right_batches.retain(|(number, _)| *number >= needed);
         Ok(())
     }
 }

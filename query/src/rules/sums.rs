@@ -135,7 +135,7 @@ impl AggregateLayer for SumFunction {
 
     fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
         match arguments.first().and_then(SumType::of) {
-            Some(shown) => Ok(shown.data_type()),
+            Some(sum_type) => Ok(sum_type.data_type()),
             None => inner.return_type(arguments),
         }
     }
@@ -184,8 +184,8 @@ impl AggregateLayer for SumFunction {
             });
         }
         match (SumType::of_fields(arguments.expr_fields), arguments.is_distinct) {
-            (Some(shown), true) => Ok(Box::new(distinct::DistinctIntegerSum::new(shown))),
-            (Some(shown), false) => Ok(Box::new(single::IntegerSum::new(shown))),
+            (Some(sum_type), true) => Ok(Box::new(distinct::DistinctIntegerSum::new(sum_type))),
+            (Some(sum_type), false) => Ok(Box::new(single::IntegerSum::new(sum_type))),
             (None, _) => inner.create_sliding_accumulator(arguments),
         }
     }
@@ -199,7 +199,7 @@ impl AggregateLayer for SumFunction {
             return Ok(Box::new(decimals::DecimalSumGroups::new(decimals)));
         }
         match SumType::of_fields(arguments.expr_fields) {
-            Some(shown) => Ok(Box::new(groups::IntegerSumGroups::new(shown))),
+            Some(sum_type) => Ok(Box::new(groups::IntegerSumGroups::new(sum_type))),
             None => inner.create_groups_accumulator(arguments),
         }
     }
@@ -222,20 +222,25 @@ mod tests {
     #[test]
     fn sums_that_do_not_fit_are_errors() {
         let most = 10_i128.pow(26) - 1;
-        for (shown, fits) in [(SumType::Bigint, i128::from(i64::MAX)), (SumType::Numeric, most)] {
+        for (sum_type, fits) in [(SumType::Bigint, i128::from(i64::MAX)), (SumType::Numeric, most)]
+        {
             for (sum, is_error) in [(fits, false), (fits + 1, true), (-fits, false)] {
                 let halves = vec![sum / 2, sum - sum / 2];
                 let state = Decimal128Array::from(halves).with_data_type(STATE);
                 let state: [ArrayRef; 1] = [Arc::new(state)];
-                let mut one = single::IntegerSum::new(shown);
+                let mut one = single::IntegerSum::new(sum_type);
                 one.merge_batch(&state).unwrap();
-                let mut many = groups::IntegerSumGroups::new(shown);
+                let mut many = groups::IntegerSumGroups::new(sum_type);
                 many.merge_batch(&state, &[0, 0], 1).unwrap();
                 let (one, many) = (one.evaluate(), many.evaluate(EmitTo::All));
-                assert_eq!((one.is_err(), many.is_err()), (is_error, is_error), "{shown:?} {sum}");
+                assert_eq!(
+                    (one.is_err(), many.is_err()),
+                    (is_error, is_error),
+                    "{sum_type:?} {sum}"
+                );
                 if let (Ok(one), Ok(many)) = (one, many) {
                     assert_eq!(ScalarValue::try_from_array(&many, 0).unwrap(), one);
-                    assert_eq!(one.data_type(), shown.data_type());
+                    assert_eq!(one.data_type(), sum_type.data_type());
                 }
             }
         }

@@ -52,8 +52,8 @@ impl Session {
         // A separate holder: other sessions of the client must not write, either.
         let holder = HolderId(self.process_id()).alone();
         let claim = Claim { mode: Mode::Exclusive, ticks: TickRange::ALL, lease_ns: None };
-        let asked = acquisitions.ask(id, holder, claim);
-        let waiting = asked.map_err(|refusal| self.refused(id, refusal))?;
+        let outcome = acquisitions.ask(id, holder, claim);
+        let waiting = outcome.map_err(|refusal| self.refused(id, refusal))?;
         if let Some(waiting) = waiting {
             self.waits().wait(wait_for(self, chronicle, waiting)).await?;
         }

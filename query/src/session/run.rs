@@ -235,8 +235,8 @@ impl Session {
                 parsed: Arc::clone(parsed),
                 declared_types: Vec::new(),
                 parameter_types: Vec::new(),
-                shown: Vec::new(),
-                guessed: Vec::new(),
+                parameter_type_names: Vec::new(),
+                guessed_parameters: Vec::new(),
                 result: shaped.result.clone(),
                 catalog_version: shaped.catalog_version,
                 settings_version: shaped.settings_version,
@@ -249,8 +249,8 @@ impl Session {
             parsed: Arc::clone(parsed),
             declared_types: types.to_vec(),
             parameter_types: Vec::new(),
-            shown: Vec::new(),
-            guessed: Vec::new(),
+            parameter_type_names: Vec::new(),
+            guessed_parameters: Vec::new(),
             result: None,
             plan: Plan::Tree,
             catalog_version,
@@ -278,8 +278,8 @@ impl Session {
         let parsed = Arc::clone(&prepared.parsed);
         let declared_types = prepared.declared_types.clone();
         match parsed.own() {
-            Some(parse::OwnStatement::Acquire(asked)) => {
-                let (plan, types) = acquire::plan(self, &parsed, asked, &declared_types).await?;
+            Some(parse::OwnStatement::Acquire(syntax)) => {
+                let (plan, types) = acquire::plan(self, &parsed, syntax, &declared_types).await?;
                 prepared.settle(types);
                 prepared.plan = Plan::Acquire(Box::new(plan));
                 return Ok(());

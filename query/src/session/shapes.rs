@@ -149,7 +149,8 @@ impl Session {
         let parsed = Arc::new(Parsed::new(tree));
         let prepared = self.try_prepare(&parsed, &[]).await.ok()?;
         let Plan::Query(query) = &prepared.plan else { return None };
-        let fits = prepared.guessed.is_empty() && (query.point.is_some() || query.has_template());
+        let fits = prepared.guessed_parameters.is_empty()
+            && (query.point.is_some() || query.has_template());
         fits.then_some(prepared)
     }
 }

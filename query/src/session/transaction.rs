@@ -209,7 +209,7 @@ impl Transaction {
         store: &dyn EventStore,
         reads: &[ChronicleId],
     ) -> Result<Arc<dyn Snapshot>> {
-        let (base, mut lent) = {
+        let (base, mut lent_append) = {
             let mut block = self.0.lock();
             if block.state != TransactionState::Block {
                 return Ok(store.snapshot());
@@ -229,9 +229,9 @@ impl Transaction {
             };
             (base, LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
         };
-        let own = lent.append()?.over(&base).await;
+        let own = lent_append.append()?.over(&base).await;
         let mut block = self.0.lock();
-        if let Some(append) = lent.append.take() {
+        if let Some(append) = lent_append.append.take() {
             block.take_back(append, None);
         }
         if block.state == TransactionState::Block && block.lost.is_none() {

@@ -70,7 +70,7 @@ struct Usage {
     /// Number of tasks working for the statement.
     tasks: AtomicUsize,
     /// Notified at the end of the last task.
-    alone: Notify,
+    tasks_ended: Notify,
     /// Whether the list of [`resident_memory`] contains the statement.
     known: AtomicBool,
     /// The statement itself.
@@ -115,7 +115,7 @@ impl Governor for Work {
 
     fn task_ends(&self) {
         if self.usage.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.usage.alone.notify_waiters();
+            self.usage.tasks_ended.notify_waiters();
         }
     }
 }
@@ -181,7 +181,7 @@ impl Work {
         }
         let ended = async {
             loop {
-                let notified = self.usage.alone.notified();
+                let notified = self.usage.tasks_ended.notified();
                 if self.usage.tasks.load(Ordering::Acquire) == 0 {
                     return;
                 }

@@ -45,7 +45,7 @@ const MONTH_NS: i128 = 30 * DAY_NS;
 #[derive(Debug)]
 pub struct Acquire {
     chronicle: Arc<ChronicleDefinition>,
-    asked: AcquireSyntax,
+    syntax: AcquireSyntax,
     /// One column for each expression; `None` if the statement has no expression.
     expressions: Option<query::Query>,
 }
@@ -57,16 +57,16 @@ pub struct Acquire {
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
-    asked: &AcquireSyntax,
+    syntax: &AcquireSyntax,
     declared_types: &[Option<ColumnType>],
 ) -> Result<(Acquire, Vec<Option<ColumnType>>)> {
-    let chronicle = chronicle(session, &asked.name)?;
+    let chronicle = chronicle(session, &syntax.name)?;
     let planned = |expressions| Acquire {
         chronicle: Arc::clone(&chronicle),
-        asked: asked.clone(),
+        syntax: syntax.clone(),
         expressions,
     };
-    let wanted = operand_types(&chronicle, asked)?;
+    let wanted = operand_types(&chronicle, syntax)?;
     if wanted.is_empty() {
         return Ok((planned(None), Vec::new()));
     }
@@ -123,7 +123,7 @@ struct OperandType {
 /// The types of the expressions, in their order.
 fn operand_types(
     chronicle: &ChronicleDefinition,
-    asked: &AcquireSyntax,
+    syntax: &AcquireSyntax,
 ) -> Result<Vec<OperandType>> {
     let tick = chronicle.tick().ok_or_else(|| Error::internal("a table without a tick column"))?;
     let zone = match tick.column_type {
@@ -143,9 +143,9 @@ fn operand_types(
         takes_ticks: false,
     };
     let mut wanted = Vec::new();
-    wanted.extend(asked.begins.then(time));
-    wanted.extend(asked.ends.then(time));
-    wanted.extend(asked.expires.then(lease));
+    wanted.extend(syntax.begins.then(time));
+    wanted.extend(syntax.ends.then(time));
+    wanted.extend(syntax.expires.then(lease));
     Ok(wanted)
 }
 
@@ -208,7 +208,7 @@ pub async fn run(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Outcome> {
-    let Acquire { chronicle, asked, expressions } = acquire;
+    let Acquire { chronicle, syntax, expressions } = acquire;
     if session.missing_error(chronicle).is_some() {
         return Err(Error::not_yet("ACQUIRE of a table that the open block has made")
             .with_hint("COMMIT first"));
@@ -219,7 +219,7 @@ pub async fn run(
     }
     .into_iter();
     let mut next = |is_there: bool| if is_there { found.next() } else { None };
-    let (begin, end, lease) = (next(asked.begins), next(asked.ends), next(asked.expires));
+    let (begin, end, lease) = (next(syntax.begins), next(syntax.ends), next(syntax.expires));
     let begin = begin.map(|begin| bound(chronicle, &begin)).transpose()?;
     let end = end.map(|end| bound(chronicle, &end)).transpose()?;
     let ticks = TickRange::new(begin.unwrap_or(Tick::MIN), end.unwrap_or(Tick::END));
@@ -227,10 +227,10 @@ pub async fn run(
         return Err(Error::new(ErrorKind::InvalidParameterValue, "the range has no event")
             .with_detail("Its end is not behind its begin: the begin is inside, the end is not."));
     }
-    let mode = if asked.exclusive { Mode::Exclusive } else { Mode::Shared };
+    let mode = if syntax.exclusive { Mode::Exclusive } else { Mode::Shared };
     let lease_ns = lease.as_ref().map(lease_ns).transpose()?;
     let claim = Claim { mode, ticks, lease_ns };
-    let wait = if asked.nowait { Wait::Not } else { Wait::InTurn };
+    let wait = if syntax.nowait { Wait::Not } else { Wait::InTurn };
     if let Some(waiting) = session.acquire(chronicle, claim, wait)? {
         session.waits().wait(wait_for(session, chronicle, waiting)).await?;
     }

@@ -99,7 +99,7 @@ pub fn cast_to_declared(statement: &mut impl VisitMut, declared_types: &mut [Opt
 }
 
 /// The names of parameters' types that only PostgreSQL has: `$1::oid`.
-pub fn shown(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
+pub fn parameter_type_names(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
     struct Casts(Vec<Option<&'static str>>);
     impl Look for Casts {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {

@@ -52,7 +52,7 @@ pub struct Template {
     /// One scan for each chronicle.
     scans: Vec<Scan>,
     constants: Constants,
-    kept: Mutex<Vec<Arc<TemplatePlan>>>,
+    plans: Mutex<Vec<Arc<TemplatePlan>>>,
 }
 
 /// The scan of a chronicle in a query.
@@ -123,7 +123,7 @@ impl Template {
         let mut filters: Vec<&mut Expr> =
             scans.iter_mut().flat_map(|scan| &mut scan.filters).collect();
         let constants = Constants::take(planner, &mut filters)?;
-        Some(Self { scans, constants, kept: Mutex::default() })
+        Some(Self { scans, constants, plans: Mutex::default() })
     }
 
     /// The ticks and keys of each scan for some values; `None` if a scan cannot apply all filters.
@@ -150,7 +150,7 @@ impl Template {
         snapshot: &Arc<dyn Snapshot>,
         pushed: &[PushedFilters],
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let candidates: Vec<Arc<TemplatePlan>> = self.kept.lock().clone();
+        let candidates: Vec<Arc<TemplatePlan>> = self.plans.lock().clone();
         for kept in &candidates {
             let leaves = kept.leaves.iter().map(|leaf| leaf.of(snapshot, pushed));
             if let Some(leaves) = leaves.collect::<Option<Vec<_>>>() {
@@ -177,7 +177,7 @@ impl Template {
         });
         let Ok(plan) = vacated.data() else { return };
         let own = kinds(&leaves);
-        let mut kept = self.kept.lock();
+        let mut kept = self.plans.lock();
         if kept.len() < KEPT_MAX && kept.iter().all(|known| kinds(&known.leaves) != own) {
             kept.push(Arc::new(TemplatePlan { plan, leaves }));
         }

@@ -171,8 +171,8 @@ impl TableProvider for RecordTable {
         filters: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut asked = filters.iter().filter_map(position);
-        let Some(gsn) = asked.next() else {
+        let mut gsns = filters.iter().filter_map(position);
+        let Some(gsn) = gsns.next() else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
                 "read_record takes a position that is a constant or a parameter",

@@ -173,21 +173,21 @@ fn with_roman(pattern: &Pattern, roman: Option<String>) -> String {
 /// Puts the digits and the point of a number into the places of a pattern.
 fn number(pattern: &Pattern, text: &str, negative: bool) -> String {
     let whole = text.split('.').next().unwrap_or("").len();
-    let mut given: Vec<u8> = text.bytes().collect();
+    let mut number_text: Vec<u8> = text.bytes().collect();
     let blanks = pattern.before.saturating_sub(whole);
     // The number has more digits than the pattern has places.
     if whole > pattern.before {
-        given = vec![b'#'; pattern.before];
-        given.push(b'.');
-        given.resize(pattern.before + pattern.behind + 1, b'#');
+        number_text = vec![b'#'; pattern.before];
+        number_text.push(b'.');
+        number_text.resize(pattern.before + pattern.behind + 1, b'#');
     }
-    let negative = negative && given.iter().any(|byte| !matches!(byte, b'0' | b'.'));
-    Writer::new(pattern, given, blanks, negative).write()
+    let negative = negative && number_text.iter().any(|byte| !matches!(byte, b'0' | b'.'));
+    Writer::new(pattern, number_text, blanks, negative).write()
 }
 
 struct Writer<'a> {
     pattern: &'a Pattern,
-    given: Vec<u8>,
+    number_text: Vec<u8>,
     negative: bool,
     /// Places before the first digit.
     blanks: usize,
@@ -209,7 +209,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(pattern: &'a Pattern, given: Vec<u8>, blanks: usize, negative: bool) -> Self {
+    fn new(pattern: &'a Pattern, number_text: Vec<u8>, blanks: usize, negative: bool) -> Self {
         let (mut brackets, mut sign) = (pattern.brackets, pattern.sign);
         let sign_written = if pattern.plus || pattern.minus {
             !pattern.plus || pattern.minus
@@ -224,10 +224,11 @@ impl<'a> Writer<'a> {
         if !sign_written && blanks == 0 {
             count += 1;
         }
-        let last = (pattern.filled && pattern.point).then(|| last_shown(pattern, &given, blanks));
+        let last =
+            (pattern.filled && pattern.point).then(|| last_shown(pattern, &number_text, blanks));
         Self {
             pattern,
-            given,
+            number_text,
             negative,
             blanks,
             brackets,
@@ -265,10 +266,10 @@ impl<'a> Writer<'a> {
     }
 
     fn ordinal(&mut self, upper: bool) {
-        if self.given.first() == Some(&b'#') || self.negative || self.pattern.point {
+        if self.number_text.first() == Some(&b'#') || self.negative || self.pattern.point {
             return;
         }
-        let mut digits = self.given.iter().rev();
+        let mut digits = self.number_text.iter().rev();
         let (one, ten) = (digits.next(), digits.next());
         let suffix = match (ten, one) {
             (Some(b'1'), _) => "th",
@@ -284,12 +285,12 @@ impl<'a> Writer<'a> {
     fn hides_zero(&self) -> bool {
         self.pattern.zeros.is_none()
             && self.next == 0
-            && self.given.first() == Some(&b'0')
+            && self.number_text.first() == Some(&b'0')
             && self.pattern.behind != 0
     }
 
     fn ends_at_point(&self) -> bool {
-        self.last.is_some_and(|last| self.given.get(last) == Some(&b'.'))
+        self.last.is_some_and(|last| self.number_text.get(last) == Some(&b'.'))
     }
 
     fn place(&mut self, piece: Piece) {
@@ -339,7 +340,7 @@ impl<'a> Writer<'a> {
     }
 
     fn digit(&mut self, piece: Piece) {
-        let Some(digit) = self.given.get(self.next).copied() else { return };
+        let Some(digit) = self.number_text.get(self.next).copied() else { return };
         let behind_last = self.last.is_some_and(|last| self.next > last) && piece != Piece::Zero;
         if digit == b'.' {
             if !self.ends_at_point() || self.pattern.filled {
@@ -361,10 +362,10 @@ impl<'a> Writer<'a> {
 }
 
 /// The last nonzero digit behind the point, or the last digit forced by a `0`.
-fn last_shown(pattern: &Pattern, given: &[u8], blanks: usize) -> Option<usize> {
-    let point = given.iter().position(|byte| *byte == b'.')?;
+fn last_shown(pattern: &Pattern, number_text: &[u8], blanks: usize) -> Option<usize> {
+    let point = number_text.iter().position(|byte| *byte == b'.')?;
     let mut last = point;
-    for (at, digit) in given.iter().enumerate().skip(point + 1) {
+    for (at, digit) in number_text.iter().enumerate().skip(point + 1) {
         if *digit != b'0' {
             last = at;
         }
@@ -372,7 +373,7 @@ fn last_shown(pattern: &Pattern, given: &[u8], blanks: usize) -> Option<usize> {
     if let Some((_, end)) = pattern.zeros
         && end > blanks
     {
-        last = last.max((end - blanks).min(given.len().saturating_sub(1)));
+        last = last.max((end - blanks).min(number_text.len().saturating_sub(1)));
     }
     Some(last)
 }

@@ -494,11 +494,11 @@ impl TimeFields {
             None => (0, 0, 0),
         };
         // A zero value counts as missing.
-        let told =
+        let nonzero =
             |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
-        second = told(self.second, second);
-        minute = told(self.minute, minute);
-        hour = told(self.hour, hour);
+        second = nonzero(self.second, second);
+        minute = nonzero(self.minute, minute);
+        hour = nonzero(self.hour, hour);
         if self.twelve {
             if !(1..=12).contains(&hour) {
                 return Err(invalid(format!("hour \"{hour}\" is invalid for the 12-hour clock"))
@@ -540,31 +540,31 @@ impl TimeFields {
 
     /// The date; `None` for an invalid date.
     fn date(&self) -> Result<Option<Civil>> {
-        let told = |value: Option<i64>| value.filter(|value| *value != 0);
+        let nonzero = |value: Option<i64>| value.filter(|value| *value != 0);
         let known_year = self.year();
         let (mut year, mut month, mut day) = (known_year.unwrap_or(0), 1, 1);
         let set = |civil: Civil, year: &mut i64, month: &mut i64, day: &mut i64| {
             (*year, *month, *day) = (civil.year, i64::from(civil.month), i64::from(civil.day));
         };
-        if let Some(julian) = told(self.julian) {
+        if let Some(julian) = nonzero(self.julian) {
             set(civil_of(julian - UNIX_EPOCH_JULIAN), &mut year, &mut month, &mut day);
         }
-        let mut day_of_year = told(self.day_of_year);
-        if let Some(week) = told(self.week) {
+        let mut day_of_year = nonzero(self.day_of_year);
+        if let Some(week) = nonzero(self.week) {
             if self.calendar == Some(Calendar::IsoWeek) {
                 // Starts on Monday if no day is given.
-                let weekday = told(self.day_of_week).map_or(0, |day| (day + 5) % 7);
+                let weekday = nonzero(self.day_of_week).map_or(0, |day| (day + 5) % 7);
                 let days = iso_year_start(year) + (week - 1) * 7 + weekday;
                 set(civil_of(days), &mut year, &mut month, &mut day);
             } else {
                 day_of_year = Some((week - 1) * 7 + 1);
             }
         }
-        if let Some(week) = told(self.week_of_month) {
+        if let Some(week) = nonzero(self.week_of_month) {
             day = (week - 1) * 7 + 1;
         }
-        day = told(self.day).unwrap_or(day);
-        month = told(self.month).unwrap_or(month);
+        day = nonzero(self.day).unwrap_or(day);
+        month = nonzero(self.month).unwrap_or(month);
         if let Some(day_of_year) = day_of_year
             && (month <= 1 || day <= 1)
         {

@@ -146,14 +146,14 @@ fn has(
         else {
             return Ok(None);
         };
-        let Some((ObjectArgument::Text(asked), objects)) = given.split_last() else {
+        let Some((ObjectArgument::Text(privilege_list), objects)) = given.split_last() else {
             return Ok(None);
         };
         let (role, objects) = objects.split_at(objects.len().saturating_sub(named));
         let known =
             role.first().map_or(Ok(true), |role| is_role(context, *role)).map_err(failed)?;
         let there = exists(context, object, objects).map_err(failed)?;
-        let granted = is_granted(privileges, asked).map_err(failed)?;
+        let granted = is_granted(privileges, privilege_list).map_err(failed)?;
         Ok(there.then_some(known && granted))
     })
 }
@@ -168,10 +168,10 @@ fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, E
     }
 }
 
-/// True if `asked` lists at least one grantable privilege.
-fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
+/// True if `privilege_list` lists at least one grantable privilege.
+fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> {
     let mut granted = false;
-    for word in asked.split(',').map(str::trim) {
+    for word in privilege_list.split(',').map(str::trim) {
         let upper = word.to_ascii_uppercase();
         let options = [" WITH GRANT OPTION", " WITH ADMIN OPTION"];
         let plain = options.iter().find_map(|option| upper.strip_suffix(option)).unwrap_or(&upper);

@@ -19,14 +19,14 @@ use super::{
 /// The number of occurrences of each value, and the sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct DistinctIntegerSum {
-    shown: SumType,
+    sum_type: SumType,
     counts: HashMap<i64, u64, ahash::RandomState>,
     sum: i128,
 }
 
 impl DistinctIntegerSum {
-    pub(super) fn new(shown: SumType) -> Self {
-        Self { shown, counts: HashMap::default(), sum: 0 }
+    pub(super) fn new(sum_type: SumType) -> Self {
+        Self { sum_type, counts: HashMap::default(), sum: 0 }
     }
 
     fn add(&mut self, values: &Int64Array) {
@@ -76,7 +76,7 @@ impl Accumulator for DistinctIntegerSum {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.shown.value((!self.counts.is_empty()).then_some(self.sum))
+        self.sum_type.value((!self.counts.is_empty()).then_some(self.sum))
     }
 
     fn size(&self) -> usize {

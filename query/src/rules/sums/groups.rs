@@ -20,7 +20,7 @@ use super::{
 /// A sum for each group; `seen` marks the groups with values.
 #[derive(Debug)]
 pub(super) struct IntegerSumGroups {
-    shown: SumType,
+    sum_type: SumType,
     sums: Vec<i128>,
     seen: Vec<bool>,
 }
@@ -31,8 +31,8 @@ pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
 }
 
 impl IntegerSumGroups {
-    pub(super) fn new(shown: SumType) -> Self {
-        Self { shown, sums: Vec::new(), seen: Vec::new() }
+    pub(super) fn new(sum_type: SumType) -> Self {
+        Self { sum_type, sums: Vec::new(), seen: Vec::new() }
     }
 
     fn add(&mut self, groups: &[usize], total: usize, values: impl Iterator<Item = Option<i128>>) {
@@ -78,7 +78,7 @@ impl GroupsAccumulator for IntegerSumGroups {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (sums, seen) = self.take(emit_to);
-        self.shown.array(sums, seen)
+        self.sum_type.array(sums, seen)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {

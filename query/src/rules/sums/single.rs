@@ -17,14 +17,14 @@ use crate::errors::to_datafusion;
 /// Sum and number of the non-NULL rows.
 #[derive(Debug)]
 pub(super) struct IntegerSum {
-    shown: SumType,
+    sum_type: SumType,
     sum: i128,
     rows: u64,
 }
 
 impl IntegerSum {
-    pub(super) fn new(shown: SumType) -> Self {
-        Self { shown, sum: 0, rows: 0 }
+    pub(super) fn new(sum_type: SumType) -> Self {
+        Self { sum_type, sum: 0, rows: 0 }
     }
 }
 
@@ -81,7 +81,7 @@ impl Accumulator for IntegerSum {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.shown.value((self.rows > 0).then_some(self.sum))
+        self.sum_type.value((self.rows > 0).then_some(self.sum))
     }
 
     fn size(&self) -> usize {

@@ -56,7 +56,7 @@ pub async fn write_out(
         let columns = columns::of_factors(planner, with, factors).await?;
         let mut writer = JoinFinder { columns: Some(columns), ..JoinFinder::of(which) };
         let _ = walk::change(statement, &mut writer);
-        writer.written?;
+        writer.outcome?;
     }
 }
 
@@ -169,12 +169,12 @@ struct JoinFinder {
     frames: Vec<WithScope>,
     found: Option<(Option<With>, Vec<TableFactor>)>,
     columns: Option<Vec<Option<Columns>>>,
-    written: Result<()>,
+    outcome: Result<()>,
 }
 
 impl JoinFinder {
     fn of(which: JoinSelection) -> Self {
-        Self { which, frames: Vec::new(), found: None, columns: None, written: Ok(()) }
+        Self { which, frames: Vec::new(), found: None, columns: None, outcome: Ok(()) }
     }
 }
 
@@ -190,7 +190,7 @@ impl Change for JoinFinder {
         if let Some(select) = first_select(&mut query.body, self.which) {
             let order_by = if alone { query.order_by.as_mut() } else { None };
             if let Some(columns) = self.columns.take() {
-                self.written = rewrite(select, order_by, columns);
+                self.outcome = rewrite(select, order_by, columns);
                 return ControlFlow::Break(());
             }
             let factors = columns::factors(select);

@@ -99,9 +99,9 @@ impl Change for Renamer {
         let written = ident.clone();
         let called = fold(&written);
         let levels = self.levels.iter().rev();
-        let meant =
+        let definition =
             levels.flat_map(|level| level.known().iter().rev()).find(|(cte, _)| *cte == called);
-        if let Some((_, Some(new))) = meant {
+        if let Some((_, Some(new))) = definition {
             *name = ObjectName::from(vec![Ident::with_quote('"', new)]);
             alias.get_or_insert_with(|| TableAlias {
                 explicit: true,

@@ -212,9 +212,9 @@ struct FromEntry {
     /// The table of an entry without an alias.
     table: Option<Identity>,
     /// The alias that the pass gives to the entry.
-    given: Option<String>,
+    new_alias: Option<String>,
     /// The parts of the name in FROM.
-    written: Vec<String>,
+    name_parts: Vec<String>,
     /// True if a join in parentheses with an alias hides the entry.
     hidden: bool,
 }
@@ -267,8 +267,8 @@ impl Resolver<'_> {
         let relation = table.map(|table| FromEntry {
             name: table.name.clone(),
             table: Some((table.schema.clone(), table.name.clone())),
-            given: None,
-            written: vec![table.name.clone()],
+            new_alias: None,
+            name_parts: vec![table.name.clone()],
             hidden: false,
         });
         Ok(NameScope {
@@ -314,8 +314,8 @@ impl Resolver<'_> {
         let named = alias_of(factor).map(|alias| fold(&alias.name));
         let is_named = named.is_some();
         found.extend(named.map(|name| {
-            let written = vec![name.clone()];
-            FromEntry { name, table: None, given: None, written, hidden }
+            let name_parts = vec![name.clone()];
+            FromEntry { name, table: None, new_alias: None, name_parts, hidden }
         }));
         match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => {
@@ -326,16 +326,16 @@ impl Resolver<'_> {
                 let Some(last) = parts.last().cloned() else { return };
                 let is_table = args.is_none() && !(parts.len() == 1 && self.is_cte(&last));
                 let table = self.planner.identity(&parts).filter(|_| is_table);
-                let given = table.as_ref().and_then(|table| self.aliases.get(table)).cloned();
-                if let Some(given) = &given {
+                let new_alias = table.as_ref().and_then(|table| self.aliases.get(table)).cloned();
+                if let Some(new_alias) = &new_alias {
                     *alias = Some(TableAlias {
                         explicit: true,
-                        name: Ident::with_quote('"', given),
+                        name: Ident::with_quote('"', new_alias),
                         columns: Vec::new(),
                         at: None,
                     });
                 }
-                found.push(FromEntry { name: last, table, given, written: parts, hidden });
+                found.push(FromEntry { name: last, table, new_alias, name_parts: parts, hidden });
             }
             _ => {}
         }
@@ -345,8 +345,8 @@ impl Resolver<'_> {
     /// name.
     fn qualifier(&self, parts: &[String]) -> Result<Option<Ident>> {
         let Some(relation) = self.relation(parts)? else { return Ok(None) };
-        let given = relation.given.as_ref();
-        let name = if parts.len() == 1 { given } else { given.or(Some(&relation.name)) };
+        let new_alias = relation.new_alias.as_ref();
+        let name = if parts.len() == 1 { new_alias } else { new_alias.or(Some(&relation.name)) };
         Ok(name.map(|name| Ident::with_quote('"', name)))
     }
 
@@ -419,9 +419,9 @@ impl Resolver<'_> {
         let Some(parts) = parts(name) else { return Ok(()) };
         let Some(relation) = self.relation(&parts)? else { return Ok(()) };
         // The planner compares all parts with the name in FROM.
-        let parts = match &relation.given {
-            Some(given) => std::slice::from_ref(given),
-            None => relation.written.as_slice(),
+        let parts = match &relation.new_alias {
+            Some(new_alias) => std::slice::from_ref(new_alias),
+            None => relation.name_parts.as_slice(),
         };
         let idents = parts.iter().map(|part| Ident::with_quote('"', part));
         *name = ObjectName(idents.map(ObjectNamePart::Identifier).collect());
