@@ -17,11 +17,11 @@ use super::rewrite::{is_keyword, significant};
 pub enum DropMode {
     /// The DROP fails.
     #[default]
-    Released,
+    IfReleased,
     /// ASYNC: drops the table after the last release.
-    Later,
+    Async,
     /// FORCE: drops the table at once.
-    Anyhow,
+    Force,
 }
 
 /// Cuts the word off, unless the word is a name.
