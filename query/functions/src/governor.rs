@@ -26,7 +26,7 @@ use crate::failed;
 
 mod charged_buffers;
 
-pub use charged_buffers::{array_bytes, batch_bytes, largest_list_bytes, tied, value_bytes};
+pub use charged_buffers::{array_bytes, batch_bytes, largest_list_bytes, value_bytes, with_charge};
 
 /// The maximum size of one value in bytes, equal to PostgreSQL's limit.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;

@@ -239,7 +239,7 @@ fn settle_array(
         return Err(failed(governor::too_long(&format!("{name}()"), long)));
     }
     let charge = resized(charge, bytes)?;
-    governor::tied(&array, charge, known).map(ColumnarValue::Array)
+    governor::with_charge(&array, charge, known).map(ColumnarValue::Array)
 }
 
 fn settle_constant(

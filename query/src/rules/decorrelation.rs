@@ -175,15 +175,18 @@ impl DecorrelationState {
             }
             LogicalPlan::Projection(projection) => {
                 let mut joins = SubqueryJoins::of(self, projection.input);
-                let exprs = joins.all(projection.expr, &names, SubqueryPlace::Projection)?;
+                let exprs =
+                    joins.rewrite_all(projection.expr, &names, SubqueryPlace::Projection)?;
                 let projection = Projection::try_new(exprs, joins.plan)?;
                 let projection = LogicalPlan::Projection(projection);
                 return Ok(Transformed::new_transformed(projection, joins.changed));
             }
             LogicalPlan::Aggregate(aggregate) => {
                 let mut joins = SubqueryJoins::of(self, aggregate.input);
-                let groups = joins.all(aggregate.group_expr, &names, SubqueryPlace::Group)?;
-                let aggregates = joins.all(aggregate.aggr_expr, &names, SubqueryPlace::Group)?;
+                let groups =
+                    joins.rewrite_all(aggregate.group_expr, &names, SubqueryPlace::Group)?;
+                let aggregates =
+                    joins.rewrite_all(aggregate.aggr_expr, &names, SubqueryPlace::Group)?;
                 let aggregate = Aggregate::try_new(joins.plan, groups, aggregates)?;
                 let aggregate = LogicalPlan::Aggregate(aggregate);
                 return Ok(Transformed::new_transformed(aggregate, joins.changed));
@@ -192,7 +195,7 @@ impl DecorrelationState {
                 let mut joins = SubqueryJoins::of(self, sort.input);
                 let mut by = sort.expr;
                 for by in &mut by {
-                    by.expr = joins.one(by.expr.clone(), SubqueryPlace::Group)?;
+                    by.expr = joins.rewrite(by.expr.clone(), SubqueryPlace::Group)?;
                 }
                 let sort = Sort { expr: by, input: joins.plan, fetch: sort.fetch };
                 let sort = LogicalPlan::Sort(sort);
@@ -200,16 +203,18 @@ impl DecorrelationState {
             }
             LogicalPlan::Window(window) => {
                 let mut joins = SubqueryJoins::of(self, window.input);
-                let exprs = joins.all(window.window_expr, &names, SubqueryPlace::Elsewhere)?;
+                let exprs =
+                    joins.rewrite_all(window.window_expr, &names, SubqueryPlace::Elsewhere)?;
                 (joins.changed, LogicalPlan::Window(Window::try_new(exprs, joins.plan)?))
             }
             LogicalPlan::Distinct(Distinct::On(on)) => {
                 let mut joins = SubqueryJoins::of(self, on.input);
-                let selected = joins.all(on.select_expr, &names, SubqueryPlace::Elsewhere)?;
-                let by = joins.all(on.on_expr, &names, SubqueryPlace::Elsewhere)?;
+                let selected =
+                    joins.rewrite_all(on.select_expr, &names, SubqueryPlace::Elsewhere)?;
+                let by = joins.rewrite_all(on.on_expr, &names, SubqueryPlace::Elsewhere)?;
                 let mut sort = on.sort_expr;
                 for key in sort.iter_mut().flatten() {
-                    key.expr = joins.one(key.expr.clone(), SubqueryPlace::Elsewhere)?;
+                    key.expr = joins.rewrite(key.expr.clone(), SubqueryPlace::Elsewhere)?;
                 }
                 let on = DistinctOn::try_new(by, selected, sort, joins.plan)?;
                 let distinct = LogicalPlan::Distinct(Distinct::On(on));
@@ -293,8 +298,8 @@ impl DecorrelationState {
             let are_of =
                 |side: &LogicalPlan| outer_columns.iter().all(|c| side.schema().has_column(c));
             match (are_of(&join.left), are_of(&join.right)) {
-                (true, _) => left.one(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
-                (_, true) => right.one(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
+                (true, _) => left.rewrite(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
+                (_, true) => right.rewrite(part, SubqueryPlace::Elsewhere).map(Transformed::yes),
                 (false, false) => Err(to_datafusion(names_both_sides())),
             }
         })?;

@@ -117,14 +117,14 @@ fn with_marks(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Lo
     match node {
         LogicalPlan::Projection(projection) => {
             let mut join = MarkJoinInput::of(&projection.input, numbers);
-            let exprs = join.all(projection.expr, Some(&names))?;
+            let exprs = join.rewrite_all(projection.expr, Some(&names))?;
             let projection = Projection::try_new(exprs, Arc::new(join.plan))?;
             Ok(Transformed::yes(LogicalPlan::Projection(projection)))
         }
         LogicalPlan::Aggregate(aggregate) => {
             let mut join = MarkJoinInput::of(&aggregate.input, numbers);
-            let groups = join.all(aggregate.group_expr, Some(&names))?;
-            let aggregates = join.all(aggregate.aggr_expr, Some(&names))?;
+            let groups = join.rewrite_all(aggregate.group_expr, Some(&names))?;
+            let aggregates = join.rewrite_all(aggregate.aggr_expr, Some(&names))?;
             let aggregate = Aggregate::try_new(Arc::new(join.plan), groups, aggregates)?;
             Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
         }
@@ -134,7 +134,7 @@ fn with_marks(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Lo
             let conditions = split_conjunction_owned(filter.predicate)
                 .into_iter()
                 .map(|condition| match is_within(&condition)? {
-                    true => join.one(condition),
+                    true => join.rewrite(condition),
                     false => Ok(condition),
                 })
                 .collect::<Result<Vec<_>>>()?;
@@ -146,7 +146,7 @@ fn with_marks(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Lo
             let columns = sort.input.schema().columns().into_iter().map(Expr::Column);
             let mut join = MarkJoinInput::of(&sort.input, numbers);
             for by in &mut sort.expr {
-                by.expr = join.one(by.expr.clone())?;
+                by.expr = join.rewrite(by.expr.clone())?;
             }
             let sort = LogicalPlan::Sort(Sort { input: Arc::new(join.plan), ..sort });
             LogicalPlanBuilder::from(sort).project(columns)?.build().map(Transformed::yes)
@@ -166,7 +166,11 @@ impl<'a> MarkJoinInput<'a> {
         Self { plan: LogicalPlan::clone(input), numbers }
     }
 
-    fn all(&mut self, exprs: Vec<Expr>, names: Option<&NamePreserver>) -> Result<Vec<Expr>> {
+    fn rewrite_all(
+        &mut self,
+        exprs: Vec<Expr>,
+        names: Option<&NamePreserver>,
+    ) -> Result<Vec<Expr>> {
         exprs
             .into_iter()
             .map(|expr| {
@@ -174,7 +178,7 @@ impl<'a> MarkJoinInput<'a> {
                     return Ok(expr);
                 }
                 let saved = names.map(|names| names.save(&expr));
-                let expr = self.one(expr)?;
+                let expr = self.rewrite(expr)?;
                 Ok(match saved {
                     Some(saved) => saved.restore(expr),
                     None => expr,
@@ -184,7 +188,7 @@ impl<'a> MarkJoinInput<'a> {
     }
 
     /// An expression with marks in place of subqueries. Subqueries without a possible mark stay.
-    fn one(&mut self, expr: Expr) -> Result<Expr> {
+    fn rewrite(&mut self, expr: Expr) -> Result<Expr> {
         expr.transform_up(|part| match part {
             Expr::Exists(Exists { subquery, negated }) => {
                 match self.mark(&subquery.subquery, None)? {

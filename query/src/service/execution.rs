@@ -63,8 +63,8 @@ impl Execution {
         let StoppablePlan { plan, own } = stoppable;
         let threads = self.handle()?.clone();
         Ok(Box::pin(match is_short(&plan) {
-            true => RunningPlan::here(move || start(plan, tasks), threads, own),
-            false => RunningPlan::there(move || start(plan, tasks), &threads, own),
+            true => RunningPlan::on_reader(move || start(plan, tasks), threads, own),
+            false => RunningPlan::on_threads(move || start(plan, tasks), &threads, own),
         }))
     }
 }

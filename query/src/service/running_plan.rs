@@ -88,7 +88,7 @@ enum ExecutionPlace {
 
 impl RunningPlan {
     /// Starts a short plan here; the rest of a longer plan moves to `threads`.
-    pub fn here(
+    pub fn on_reader(
         start: impl FnOnce() -> Result<SendableRecordBatchStream>,
         threads: Handle,
         own: Arc<Work>,
@@ -102,7 +102,7 @@ impl RunningPlan {
     }
 
     /// Starts a plan on `threads`.
-    pub fn there(
+    pub fn on_threads(
         start: impl FnOnce() -> Result<SendableRecordBatchStream> + Send + 'static,
         threads: &Handle,
         own: Arc<Work>,

@@ -120,7 +120,7 @@ impl FollowedChronicle {
     /// `LeaseLost` if the session's lease has run out.
     pub fn check(&self) -> Result<()> {
         self.using.check().map_err(|refusal| match self.session.upgrade() {
-            Some(session) => session.refused(self.using.chronicle(), refusal),
+            Some(session) => session.refusal_error(self.using.chronicle(), refusal),
             None => closed(),
         })
     }
@@ -202,7 +202,7 @@ impl Session {
 
     fn enter_outside_block(&self, chronicle: ChronicleId) -> Result<Using> {
         let entered = self.acquisitions().enter(chronicle, self.holder, Use::Read);
-        entered.map_err(|refusal| self.refused(chronicle, refusal))
+        entered.map_err(|refusal| self.refusal_error(chronicle, refusal))
     }
 
     /// Begins to use a chronicle, until the end of the statement or of its block.
@@ -217,7 +217,7 @@ impl Session {
             other => other,
         };
         let entered = self.acquisitions().enter(chronicle, self.holder, what);
-        let using = entered.map_err(|refusal| self.refused(chronicle, refusal))?;
+        let using = entered.map_err(|refusal| self.refusal_error(chronicle, refusal))?;
         if what.writes() {
             self.drop_lost_writes(chronicle);
         }
@@ -237,7 +237,7 @@ impl Session {
         // The block may belong to a twin.
         for other in others.filter(|session| holders.contains(&session.holder)) {
             if let Some((lost, refusal)) = other.transaction.void() {
-                other.transaction.lose(other.refused(lost, refusal));
+                other.transaction.lose(other.refusal_error(lost, refusal));
             }
         }
     }
@@ -277,7 +277,7 @@ impl Session {
             }
             Wait::InTurn => self.acquisitions().ask(chronicle.id, self.holder, claim),
         };
-        acquired.map_err(|refusal| self.refused(chronicle.id, refusal))
+        acquired.map_err(|refusal| self.refusal_error(chronicle.id, refusal))
     }
 
     /// Checks, after an ACQUIRE, that the holder still exists: a session closed in the meantime has
@@ -342,7 +342,7 @@ impl Session {
     /// `LeaseLost`.
     pub(crate) fn check_lease(&self, chronicle: ChronicleId) -> Result<()> {
         let checked = self.acquisitions().check(chronicle, self.holder);
-        checked.map_err(|refusal| self.refused(chronicle, refusal))
+        checked.map_err(|refusal| self.refusal_error(chronicle, refusal))
     }
 
     /// Releases a chronicle.
@@ -366,8 +366,8 @@ impl Session {
     }
 
     /// The error for a refusal.
-    pub(crate) fn refused(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
-        let (name, subject) = self.named(chronicle);
+    pub(crate) fn refusal_error(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
+        let (name, subject) = self.name_and_subject(chronicle);
         let error = match refusal {
             Refusal::Taken(others) => not_available(
                 format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
@@ -420,7 +420,7 @@ impl Session {
     }
 
     /// The name of a chronicle, and the subject of its errors for programs.
-    fn named(&self, chronicle: ChronicleId) -> (String, Subject) {
+    fn name_and_subject(&self, chronicle: ChronicleId) -> (String, Subject) {
         match self.seen.state().chronicle_by_id(chronicle) {
             Some(known) => (known.name.clone(), known.subject()),
             None => (chronicle.to_string(), Subject::default()),
@@ -440,7 +440,7 @@ impl Session {
 
     /// The error of a DROP of a chronicle acquired by other sessions.
     fn in_use(&self, chronicle: ChronicleId, others: &[Acquisition]) -> Error {
-        let (name, subject) = self.named(chronicle);
+        let (name, subject) = self.name_and_subject(chronicle);
         Error::new(
             ErrorKind::ObjectInUse,
             format!("cannot drop table \"{name}\": {}", self.first(others)),

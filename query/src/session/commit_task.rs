@@ -32,7 +32,7 @@ impl Session {
     ) -> Result<CommitTask<T>> {
         for using in &mut uses {
             let chronicle = using.chronicle();
-            using.commit().map_err(|refusal| self.refused(chronicle, refusal))?;
+            using.commit().map_err(|refusal| self.refusal_error(chronicle, refusal))?;
         }
         Ok(CommitTask { work: Some(work), began: false, uses })
     }

@@ -53,7 +53,7 @@ impl Session {
         let holder = HolderId(self.process_id()).alone();
         let claim = Claim { mode: Mode::Exclusive, ticks: TickRange::ALL, lease_ns: None };
         let outcome = acquisitions.ask(id, holder, claim);
-        let waiting = outcome.map_err(|refusal| self.refused(id, refusal))?;
+        let waiting = outcome.map_err(|refusal| self.refusal_error(id, refusal))?;
         if let Some(waiting) = waiting {
             self.waits().wait(wait_for(self, chronicle, waiting)).await?;
         }

@@ -319,7 +319,7 @@ pub async fn wait_for(
     loop {
         let look = waiting.look().map_err(|refusal| match session.missing_error(chronicle) {
             Some(gone) => gone,
-            None => session.refused(chronicle.id, refusal),
+            None => session.refusal_error(chronicle.id, refusal),
         });
         let Some(pause) = look? else { return Ok(()) };
         tokio::select! {

@@ -176,7 +176,7 @@ impl DroppedStateCleanup {
 fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
     for using in &mut uses {
         let chronicle = using.chronicle();
-        using.commit().map_err(|refusal| session.refused(chronicle, refusal))?;
+        using.commit().map_err(|refusal| session.refusal_error(chronicle, refusal))?;
     }
     Ok(uses)
 }
@@ -503,7 +503,7 @@ async fn alter_one(
             Err(Error::not_yet("ALTER TABLE … ALTER COLUMN"))
         }
         AlterTableOperation::AddConstraint { constraint, .. } => {
-            Err(create_table::refused(constraint))
+            Err(create_table::constraint_error(constraint))
         }
         other => {
             let action = other.to_string();

@@ -111,12 +111,12 @@ fn long_bytes(view: u128) -> usize {
 ///
 /// # Errors
 /// Arrow rejects the array as invalid.
-pub fn tied(array: &ArrayRef, charge: Charge, known: &[usize]) -> Result<ArrayRef> {
-    let data = tie(array.to_data(), &Arc::new(charge), known)?;
+pub fn with_charge(array: &ArrayRef, charge: Charge, known: &[usize]) -> Result<ArrayRef> {
+    let data = charge_buffers(array.to_data(), &Arc::new(charge), known)?;
     Ok(make_array(data))
 }
 
-fn tie(data: ArrayData, charge: &Arc<Charge>, known: &[usize]) -> Result<ArrayData> {
+fn charge_buffers(data: ArrayData, charge: &Arc<Charge>, known: &[usize]) -> Result<ArrayData> {
     let buffers = data.buffers().iter().map(|buffer| {
         if buffer.len() < TIED_BYTES_MIN || known.contains(&(buffer.as_ptr() as usize)) {
             return buffer.clone();
@@ -125,7 +125,8 @@ fn tie(data: ArrayData, charge: &Arc<Charge>, known: &[usize]) -> Result<ArrayDa
         Buffer::from(Bytes::from_owner(tied))
     });
     let buffers = buffers.collect();
-    let children = data.child_data().iter().map(|child| tie(child.clone(), charge, known));
+    let children =
+        data.child_data().iter().map(|child| charge_buffers(child.clone(), charge, known));
     let children = children.collect::<Result<Vec<_>>>()?;
     Ok(data.into_builder().buffers(buffers).child_data(children).build()?)
 }

@@ -144,7 +144,7 @@ impl FunctionRewrite for CommonTypes {
                 let style = style_of(config);
                 if let Some(base) = &case.expr {
                     for (when, _) in &mut case.when_then_expr {
-                        if let Some(typed) = literal::beside(base, when, schema, &style)? {
+                        if let Some(typed) = literal::with_type_of(base, when, schema, &style)? {
                             **when = typed;
                         }
                     }

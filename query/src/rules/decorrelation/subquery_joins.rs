@@ -33,7 +33,7 @@ impl<'a> SubqueryJoins<'a> {
         Self { state, plan: Arc::clone(&input), input, changed: false }
     }
 
-    pub fn all(
+    pub fn rewrite_all(
         &mut self,
         exprs: Vec<Expr>,
         names: &NamePreserver,
@@ -43,7 +43,7 @@ impl<'a> SubqueryJoins<'a> {
             .into_iter()
             .map(|expr| {
                 let saved = names.save(&expr);
-                self.one(expr, place).map(|expr| saved.restore(expr))
+                self.rewrite(expr, place).map(|expr| saved.restore(expr))
             })
             .collect()
     }
@@ -57,12 +57,12 @@ impl<'a> SubqueryJoins<'a> {
             }
             _ => SubqueryPlace::Filter,
         };
-        self.one(condition, place)
+        self.rewrite(condition, place)
     }
 
     /// Replaces the subqueries in an expression, except subqueries that DataFusion turns into
     /// joins.
-    pub fn one(&mut self, expr: Expr, place: SubqueryPlace) -> Result<Expr> {
+    pub fn rewrite(&mut self, expr: Expr, place: SubqueryPlace) -> Result<Expr> {
         if !is_subquery_in(&expr)? {
             return Ok(expr);
         }

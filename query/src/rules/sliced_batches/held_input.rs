@@ -181,7 +181,7 @@ fn with_charge(
     charge: impl Fn(&ArrayRef) -> Result<Option<Charge>>,
 ) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(|column| match charge(column)? {
-        Some(charge) => governor::tied(column, charge, &[]),
+        Some(charge) => governor::with_charge(column, charge, &[]),
         None => Ok(Arc::clone(column)),
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;

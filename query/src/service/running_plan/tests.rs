@@ -56,7 +56,7 @@ fn a_plan_that_is_not_so_short_is_handed_over() {
     for (pending, moved) in [(0, false), (TURNS - 2, false), (TURNS, true), (3 * TURNS, true)] {
         let asked = Arc::default();
         let start = || Ok(rows(pending, &asked));
-        let running = RunningPlan::here(start, threads.handle().clone(), Work::start(0));
+        let running = RunningPlan::on_reader(start, threads.handle().clone(), Work::start(0));
         let batches: Vec<_> = here.block_on(running.collect());
         assert_eq!(batches.len(), 1);
         assert!(batches[0].is_ok());
@@ -76,9 +76,9 @@ fn a_panic_fails_the_statement_alone() {
         let rows = stream::poll_fn(|_| -> Poll<Option<_>> { panic!("on purpose") });
         Box::pin(RecordBatchStreamAdapter::new(schema(), rows))
     };
-    let polled = RunningPlan::here(move || Ok(panics()), threads.handle().clone(), own());
-    let started = RunningPlan::here(|| panic!("on purpose"), threads.handle().clone(), own());
-    let away = RunningPlan::there(move || Ok(panics()), threads.handle(), own());
+    let polled = RunningPlan::on_reader(move || Ok(panics()), threads.handle().clone(), own());
+    let started = RunningPlan::on_reader(|| panic!("on purpose"), threads.handle().clone(), own());
+    let away = RunningPlan::on_threads(move || Ok(panics()), threads.handle(), own());
     for running in [polled, started, away] {
         let batches: Vec<_> = threads.block_on(running.collect());
         let [Err(error)] = batches.as_slice() else { panic!("{batches:?}") };
@@ -94,8 +94,8 @@ fn what_is_dropped_stops() {
         let (given, asked) = (Arc::clone(&own), Arc::default());
         let start = move || Ok(rows(u32::MAX, &asked));
         let mut running = match here {
-            true => RunningPlan::here(start, threads.handle().clone(), given),
-            false => RunningPlan::there(start, threads.handle(), given),
+            true => RunningPlan::on_reader(start, threads.handle().clone(), given),
+            false => RunningPlan::on_threads(start, threads.handle(), given),
         };
         threads.block_on(async { assert!(futures::poll!(running.next()).is_pending()) });
         drop(running);
@@ -113,8 +113,8 @@ fn errors_end_the_stream() {
     };
     for here in [true, false] {
         let running = match here {
-            true => RunningPlan::here(failing, threads.handle().clone(), Work::start(0)),
-            false => RunningPlan::there(failing, threads.handle(), Work::start(0)),
+            true => RunningPlan::on_reader(failing, threads.handle().clone(), Work::start(0)),
+            false => RunningPlan::on_threads(failing, threads.handle(), Work::start(0)),
         };
         let batches: Vec<_> = threads.block_on(running.collect());
         assert!(matches!(batches.as_slice(), [Ok(_), Err(_)]), "{batches:?}");
@@ -133,7 +133,7 @@ fn a_stopped_statement_frees_what_nobody_reads() {
         let rows = stream::repeat(rows).map(Ok);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     };
-    let mut running = RunningPlan::there(start, threads.handle(), Arc::clone(&own));
+    let mut running = RunningPlan::on_threads(start, threads.handle(), Arc::clone(&own));
     let until = |done: &dyn Fn() -> bool| {
         let begun = std::time::Instant::now();
         while !done() && begun.elapsed().as_secs() < 10 {
@@ -158,7 +158,7 @@ fn a_stopped_statement_has_no_end_of_rows() {
             let rows = stream::iter([Ok(batch())]).chain(stream::pending());
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), rows)))
         };
-        let mut running = RunningPlan::there(start, threads.handle(), Arc::clone(&own));
+        let mut running = RunningPlan::on_threads(start, threads.handle(), Arc::clone(&own));
         assert!(threads.block_on(running.next()).unwrap().is_ok());
         own.stop(Stop::User);
         let error = threads.block_on(running.next()).unwrap().unwrap_err();

@@ -46,7 +46,7 @@ pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronic
                 let key = key.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
                 set_key(&mut primary_key, key, &name)?;
             }
-            other => return Err(refused(other)),
+            other => return Err(constraint_error(other)),
         }
     }
     let options = match &tree.table_options {
@@ -115,7 +115,7 @@ fn no_constraint(what: &str, hint: Option<&str>) -> Error {
 }
 
 /// The error of a constraint other than PRIMARY KEY.
-pub fn refused(constraint: &TableConstraint) -> Error {
+pub fn constraint_error(constraint: &TableConstraint) -> Error {
     match constraint {
         TableConstraint::Unique(_) => no_constraint("UNIQUE", Some("use PRIMARY KEY")),
         TableConstraint::ForeignKey(_) => no_constraint("FOREIGN KEY", None),
