@@ -103,7 +103,7 @@ impl Cell {
             _ if is_now(expr) => Cell::Now,
             _ => {
                 let mut inner = expr.clone();
-                parameters::cast_told(&mut inner, types);
+                parameters::cast_to_declared(&mut inner, types);
                 Cell::Expression(Box::new(inner))
             }
         })
