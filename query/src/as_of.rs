@@ -2,8 +2,8 @@
 //!
 //! This module adds a plan node for the most frequent question about time series: the latest quote
 //! at the time of each trade, or the last state of a machine at the time of each alarm. In SQL the
-//! question is a subquery with an ORDER BY and a LIMIT ([`unnested`](crate::rules::unnested) finds
-//! such subqueries).
+//! question is a subquery with an ORDER BY and a LIMIT
+//! ([`decorrelation`](crate::rules::decorrelation) finds such subqueries).
 //!
 //! ```text
 //!   left  (key a, time 10:05)        ─►  the row a 10:04

@@ -11,12 +11,12 @@ pub trait Backups: Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidParameterValue` if the text is no URL or path; `ObjectInUse` while another backup to
     /// the same place runs; `DataCorrupted`, `DiskFull`, `Io`, `ConnectionFailure`.
-    fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>>;
+    fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<FinishedBackup>>;
 }
 
 /// A finished backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackedUp {
+pub struct FinishedBackup {
     /// The backup's name.
     pub name: String,
     /// The number of the backup's files.

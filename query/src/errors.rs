@@ -134,7 +134,7 @@ fn not_implemented(text: &str) -> Error {
     if let Some(join) = text.strip_prefix("Unsupported JOIN operator ") {
         return unsupported_join(join);
     }
-    plan::known(&text).unwrap_or_else(|| Error::new(ErrorKind::FeatureNotSupported, text))
+    plan::planner_error(&text).unwrap_or_else(|| Error::new(ErrorKind::FeatureNotSupported, text))
 }
 
 /// The error for a kind of join; the planner's text shows the kind as a syntax tree.

@@ -75,7 +75,7 @@ impl First {
 
 /// The stage of the search: reduce the rows, or keep exactly one row of each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum FirstRowsMode {
     /// Keeps at least the first row of each group within a partition; the output has no order.
     Partial,
     /// Keeps exactly the first row of each group, sorted by the groups.
@@ -85,7 +85,7 @@ pub enum Mode {
 /// Keeps the first row of each group of its input. The columns are the input's columns.
 #[derive(Debug)]
 pub struct FirstRowsExec {
-    mode: Mode,
+    mode: FirstRowsMode,
     first: Arc<First>,
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
@@ -94,10 +94,14 @@ pub struct FirstRowsExec {
 
 impl FirstRowsExec {
     /// Makes the node over `input`; `first` refers to columns of `input`.
-    pub fn new(mode: Mode, first: Arc<First>, input: Arc<dyn ExecutionPlan>) -> Self {
+    pub fn new(mode: FirstRowsMode, first: Arc<First>, input: Arc<dyn ExecutionPlan>) -> Self {
         let (order, emission) = match mode {
-            Mode::Partial => (EquivalenceProperties::new(input.schema()), EmissionType::Final),
-            Mode::Final => (input.equivalence_properties().clone(), EmissionType::Incremental),
+            FirstRowsMode::Partial => {
+                (EquivalenceProperties::new(input.schema()), EmissionType::Final)
+            }
+            FirstRowsMode::Final => {
+                (input.equivalence_properties().clone(), EmissionType::Incremental)
+            }
         };
         let properties = Arc::new(PlanProperties::new(
             order,
@@ -136,20 +140,20 @@ impl ExecutionPlan for FirstRowsExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.mode {
-            Mode::Partial => Distribution::UnspecifiedDistribution,
-            Mode::Final => Distribution::SinglePartition,
+            FirstRowsMode::Partial => Distribution::UnspecifiedDistribution,
+            FirstRowsMode::Final => Distribution::SinglePartition,
         }])
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         vec![match self.mode {
-            Mode::Partial => None,
-            Mode::Final => self.first.whole_order().map(OrderingRequirements::from),
+            FirstRowsMode::Partial => None,
+            FirstRowsMode::Final => self.first.whole_order().map(OrderingRequirements::from),
         }]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.mode == Mode::Final]
+        vec![self.mode == FirstRowsMode::Final]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -198,14 +202,14 @@ impl ExecutionPlan for FirstRowsExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let input = self.input.execute(partition, Arc::clone(&context))?;
         let batches = match self.mode {
-            Mode::Partial => {
+            FirstRowsMode::Partial => {
                 let memory = MemoryConsumer::new(format!("FirstRows[{partition}]"));
                 let memory = memory.register(context.memory_pool());
                 let batch_rows = context.session_config().batch_size();
                 let candidates = Candidates::new(&self.first, &schema, memory, batch_rows)?;
                 candidates.of(input, metrics.elapsed_compute().clone()).boxed()
             }
-            Mode::Final => {
+            FirstRowsMode::Final => {
                 let mut runs = Runs::new(&self.first, &schema)?;
                 let time = metrics.elapsed_compute().clone();
                 let firsts = input.map(move |batch| {

@@ -20,12 +20,12 @@ use crate::{
     assign::{self, Assignment},
     errors::from_datafusion,
     rules::float_keys::stored,
-    session::{acquired::Entered, work::Work},
+    session::{acquisitions::EnteredChronicle, work::Work},
     statement::{
         ddl,
-        insert::{self, Writer, columns::Targets, compute::Computing},
+        insert::{self, Writer, columns::Targets, compute::ComputeContext},
         parameters,
-        parse::Dropping,
+        parse::DropMode,
         transaction,
     },
     table::projection,
@@ -41,17 +41,17 @@ pub struct Ingest {
 
 /// One append of a protocol without SQL: rows of any tables, all or nothing. A drop without a
 /// commit stores nothing.
-pub struct Appending {
+pub struct ProtocolAppend {
     session: Arc<Session>,
     append: Box<dyn Append>,
     /// The chronicles that this append writes to.
-    entered: Vec<(ChronicleId, Entered)>,
+    entered: Vec<(ChronicleId, EnteredChronicle)>,
     work: Arc<Work>,
 }
 
-impl std::fmt::Debug for Appending {
+impl std::fmt::Debug for ProtocolAppend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Appending").field("work", &self.work).finish_non_exhaustive()
+        f.debug_struct("ProtocolAppend").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
@@ -102,7 +102,7 @@ impl Session {
         self.check_ready()?;
         transaction::check_write(self)?;
         let work = self.start_work(what);
-        let carried_out = ddl::carry_out(self, commands, Dropping::default(), &work);
+        let carried_out = ddl::carry_out(self, commands, DropMode::default(), &work);
         work.guard(Box::pin(carried_out)).await
     }
 
@@ -133,7 +133,7 @@ impl Session {
     ///
     /// # Errors
     /// `ActiveTransaction` in a block; `ReadOnlyTransaction`; the errors of the store.
-    pub fn append(&self, what: &str, options: AppendOptions) -> Result<Appending> {
+    pub fn append(&self, what: &str, options: AppendOptions) -> Result<ProtocolAppend> {
         self.check_ready()?;
         if self.transaction() != TransactionState::Idle {
             return Err(Error::new(
@@ -145,7 +145,12 @@ impl Session {
         transaction::check_write(self)?;
         let (session, work) = (self.shared()?, self.start_work(what));
         let options = AppendOptions { acceptance: self.acceptance(), ..options };
-        Ok(Appending { session, append: self.store().begin(options)?, entered: Vec::new(), work })
+        Ok(ProtocolAppend {
+            session,
+            append: self.store().begin(options)?,
+            entered: Vec::new(),
+            work,
+        })
     }
 
     /// The parameters of a statement for each row of a batch: column n holds parameter n.
@@ -187,17 +192,20 @@ impl Session {
 
     /// The parameter types according to a batch, if a batch has better types than the guesses of
     /// the prepared statement. The caller then prepares the statement again.
-    pub fn told_by(prepared: &Prepared, incoming: &Schema) -> Option<Vec<Option<ColumnType>>> {
+    pub fn types_from_batch(
+        prepared: &Prepared,
+        incoming: &Schema,
+    ) -> Option<Vec<Option<ColumnType>>> {
         let fields = incoming.fields();
-        let mut told: Vec<Option<ColumnType>> = Vec::with_capacity(fields.len());
+        let mut declared_types: Vec<Option<ColumnType>> = Vec::with_capacity(fields.len());
         let mut more = false;
         for (at, field) in fields.iter().enumerate() {
             let found = ColumnType::from_arrow_field(field)
                 .filter(|_| prepared.is_guessed(at) && !field.data_type().is_null());
             more |= found.as_ref().is_some_and(|found| *found != ColumnType::Text);
-            told.push(found);
+            declared_types.push(found);
         }
-        more.then_some(told)
+        more.then_some(declared_types)
     }
 
     /// Another session of the same client, for a transaction beside other transactions. The twin
@@ -213,7 +221,7 @@ impl Session {
         let mut login = self.login().clone();
         login.database = self.connected_to().to_string();
         login.settings.extend(set.map(|setting| (setting.name, setting.value)));
-        let twin = self.service().connect_as(login, self.whose())?;
+        let twin = self.service().connect_as(login, self.twin_owner())?;
         if insert::is_numbered(self) {
             self.variables().set("stratalog.producer_sequence", "0", false)?;
         }
@@ -264,7 +272,7 @@ impl Ingest {
         }
         let given = self.targets.assign(&self.session, batch)?;
         let work = Work::within(0, self.session.memory_pool());
-        let computing = Computing::new(&self.session, &work, &[], &[]);
+        let computing = ComputeContext::new(&self.session, &work, &[], &[]);
         self.targets.fill(&computing, given, batch.num_rows()).await
     }
 
@@ -305,7 +313,7 @@ impl IngestStatement<'_> {
     }
 }
 
-impl Appending {
+impl ProtocolAppend {
     /// Takes rows with all columns of a table; returns the number of rows to store.
     ///
     /// # Errors
@@ -337,7 +345,8 @@ impl Appending {
         projection::check_rows(chronicle, within, &rows)?;
         let rows = stored(rows)?;
         let pushed = self.append.push(chronicle, rows, on_conflict);
-        let admitted = self.work.guard(self.session.beside(chronicle.id, pushed)).await?;
+        let admitted =
+            self.work.guard(self.session.with_lost_writes_dropped(chronicle.id, pushed)).await?;
         projection::check_ticks(chronicle, within, &admitted.events.ticks)?;
         Ok(admitted)
     }
@@ -363,7 +372,7 @@ impl Appending {
     pub async fn commit(self) -> Result<Appended> {
         self.work.commit()?;
         let uses = self.entered.into_iter().filter_map(|(_, entered)| entered.using).collect();
-        self.session.committing(uses, self.append.commit())?.await
+        self.session.commit_task(uses, self.append.commit())?.await
     }
 
     /// The ticks of a chronicle that the append may write; marks the chronicle as in use.
@@ -372,7 +381,7 @@ impl Appending {
             return Ok(entered.ticks);
         }
         let entered = self.session.enter(chronicle.id, Use::Write)?;
-        entered.tell(self.append.as_mut(), chronicle);
+        entered.announce(self.append.as_mut(), chronicle);
         let ticks = entered.ticks;
         self.entered.push((chronicle.id, entered));
         Ok(ticks)

@@ -13,12 +13,12 @@ pub trait Inspector: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure` if a read fails; damage is no error but a row.
-    fn inspect(&self) -> BoxFuture<'static, Result<Vec<Inspected>>>;
+    fn inspect(&self) -> BoxFuture<'static, Result<Vec<InspectionResult>>>;
 }
 
 /// One inspected part, or one fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inspected {
+pub struct InspectionResult {
     /// Kind of file: `journal`, `tablets` and the like.
     pub part: String,
     /// The file or folder.

@@ -27,13 +27,13 @@ pub mod statement;
 mod table;
 mod types;
 
-pub use backups::{BackedUp, Backups};
-pub use ingest::{Appending, Ingest, IngestStatement};
-pub use inspect::{Inspected, Inspector};
+pub use backups::{Backups, FinishedBackup};
+pub use ingest::{Ingest, IngestStatement, ProtocolAppend};
+pub use inspect::{InspectionResult, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{
-    Allowance, CancelKey, Held, Login, Parts, Process, QueryService, STACK_BYTES, Share, Watch,
-    has_memory, statement_bytes,
+    Allowance, CancelKey, Login, Parts, Process, QueryService, STACK_BYTES, Share,
+    ShareReservation, Watch, has_memory, statement_bytes,
 };
 pub use session::{
     CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,

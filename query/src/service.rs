@@ -3,10 +3,10 @@
 pub(crate) mod base;
 mod execution;
 pub(crate) mod memory;
-pub(crate) mod real;
-mod running;
+pub(crate) mod resident_memory;
+mod running_plan;
 pub(crate) mod share;
-mod short;
+mod short_plans;
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ use tokio::sync::watch;
 pub(crate) use self::execution::{Execution, StoppablePlan};
 pub use self::{
     execution::STACK_BYTES,
-    real::{Allowance, Process, Watch, has_memory},
-    share::{Held, Share, statement_bytes},
+    resident_memory::{Allowance, Process, Watch, has_memory},
+    share::{Share, ShareReservation, statement_bytes},
 };
 use crate::{
     Backups, Inspector, QuerySettings, Session,
-    session::{Whose, work::Stop},
+    session::{SessionOwner, work::Stop},
 };
 
 /// Length of a short secret, in bytes.
@@ -109,7 +109,7 @@ pub struct QueryService {
     /// True once endless statements must end.
     ending: watch::Sender<bool>,
     /// The subscribers' shared batches of the last commits.
-    pub(crate) told: MadeOnce<Option<RecordBatch>>,
+    pub(crate) subscription_batches: MadeOnce<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
 }
@@ -159,7 +159,7 @@ impl QueryService {
             sessions: Arc::default(),
             closing: AtomicBool::new(false),
             ending: watch::Sender::new(false),
-            told: MadeOnce::default(),
+            subscription_batches: MadeOnce::default(),
             next_id: AtomicI32::new(1),
             started_ns,
         }))
@@ -170,7 +170,7 @@ impl QueryService {
     /// # Errors
     /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and the errors of invalid settings.
     pub fn connect(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
-        self.connect_as(login, Whose::default())
+        self.connect_as(login, SessionOwner::default())
     }
 
     /// Like [`Self::connect`], for a request of a client without a lasting session: the events of
@@ -179,16 +179,20 @@ impl QueryService {
     /// # Errors
     /// As [`Self::connect`].
     pub fn connect_for_request(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
-        self.connect_as(login, Whose { since_ns: Some(i64::MIN), ..Whose::default() })
+        self.connect_as(login, SessionOwner { since_ns: Some(i64::MIN), ..SessionOwner::default() })
     }
 
     /// Like [`Self::connect`], with the given holder of acquisitions and start of acceptance.
-    pub(crate) fn connect_as(self: &Arc<Self>, login: Login, whose: Whose) -> Result<Arc<Session>> {
+    pub(crate) fn connect_as(
+        self: &Arc<Self>,
+        login: Login,
+        owner: SessionOwner,
+    ) -> Result<Arc<Session>> {
         self.check_open()?;
         let mut login = login;
         let connected_to = login.database.clone();
-        if let Some(meant) = self.parts.catalog.state().database_meant(&connected_to) {
-            login.database.clone_from(&meant.name);
+        if let Some(database) = self.parts.catalog.state().database_meant(&connected_to) {
+            login.database.clone_from(&database.name);
         } else {
             return Err(Error::new(
                 ErrorKind::UndefinedDatabase,
@@ -198,7 +202,7 @@ impl QueryService {
         }
         let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let key = CancelKey::new(process_id, login.long_secret);
-        let session = Session::open(self, login, connected_to, key, whose)?;
+        let session = Session::open(self, login, connected_to, key, owner)?;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         if sessions.len() >= self.parts.settings.sessions_max {

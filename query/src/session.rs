@@ -1,13 +1,13 @@
 //! The state of a connection.
 
-pub(crate) mod acquired;
-pub(crate) mod alone;
-pub(crate) mod aside;
+pub(crate) mod acquisitions;
+pub(crate) mod blocking_work;
 pub(crate) mod catalog;
-mod committing;
+mod commit_task;
 pub(crate) mod cursor;
 mod cursors;
 mod definition;
+pub(crate) mod exclusive_hold;
 mod implicit;
 mod lookup;
 pub(crate) mod planner;
@@ -22,9 +22,9 @@ pub(crate) mod transaction;
 pub mod variables;
 mod views;
 pub(crate) mod waits;
-mod watched;
+mod watched_rows;
 pub(crate) mod work;
-pub(crate) use cursors::{Kind, Reads};
+pub(crate) use cursors::{CursorKind, Reads};
 pub(crate) use definition::Definition;
 pub use progress::CopyProgress;
 pub use statements::PreparedBy;
@@ -51,13 +51,13 @@ use self::{
     statements::Statements,
     transaction::Transaction,
     variables::Variables,
-    views::SeenCatalog,
+    views::SessionCatalogView,
     waits::Waits,
     work::{Stop, Work},
 };
 use crate::{
     CancelKey, Login, Prepared, QueryService, QuerySettings, Share, service::Parts,
-    statement_bytes, table::Pin,
+    statement_bytes, table::SnapshotPin,
 };
 
 /// The schema name for the planner's lookup of unqualified names.
@@ -124,12 +124,12 @@ pub struct Session {
     since_ns: i64,
     variables: Arc<Variables>,
     pub(crate) transaction: Arc<Transaction>,
-    seen: Arc<SeenCatalog>,
+    seen: Arc<SessionCatalogView>,
     cursors: Arc<Cursors>,
     /// Created on demand.
     planner: tokio::sync::Mutex<Option<Planner>>,
     /// Outlives the planner, because the tables of prepared statements read the pin.
-    pin: Arc<Pin>,
+    pin: Arc<SnapshotPin>,
     statements: Arc<Statements>,
     copying: Mutex<Weak<CopyProgress>>,
     cache: Mutex<run::PlanCache>,
@@ -145,7 +145,7 @@ pub struct Session {
 
 /// The owner of a session, if not the session itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Whose {
+pub(crate) struct SessionOwner {
     /// The holder of the chronicles acquired by the session.
     pub(crate) holder: Option<HolderId>,
     /// Start of the accepted events: nanoseconds since 1970.
@@ -178,7 +178,7 @@ impl Session {
         login: Login,
         connected_to: String,
         key: CancelKey,
-        whose: Whose,
+        owner: SessionOwner,
     ) -> Result<Arc<Self>> {
         let parts = service.parts();
         let mut initial = login.settings.clone();
@@ -193,15 +193,15 @@ impl Session {
         }
         let transaction: Arc<Transaction> = Arc::default();
         let variables = Arc::new(Variables::new(&login.user, &initial, Arc::clone(&transaction))?);
-        let seen = Arc::new(SeenCatalog {
+        let seen = Arc::new(SessionCatalogView {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
         });
         let share = service.client_share();
         variables.charge_to(Arc::clone(&share));
         let now = parts.clock.now_ns();
-        let holder = whose.holder.unwrap_or(HolderId(key.process_id));
-        let since_ns = whose.since_ns.unwrap_or(now);
+        let holder = owner.holder.unwrap_or(HolderId(key.process_id));
+        let since_ns = owner.since_ns.unwrap_or(now);
         Ok(Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
             service: Arc::clone(service),
@@ -257,8 +257,8 @@ impl Session {
     }
 
     /// The owner of a twin of this session.
-    pub(crate) fn whose(&self) -> Whose {
-        Whose { holder: Some(self.holder), since_ns: Some(self.since_ns) }
+    pub(crate) fn twin_owner(&self) -> SessionOwner {
+        SessionOwner { holder: Some(self.holder), since_ns: Some(self.since_ns) }
     }
 
     /// The ticks accepted from the session, for chronicles with ticks by the clock (F24). For an
@@ -369,7 +369,7 @@ impl Session {
     }
 
     /// The prepared statement stored under a name.
-    pub fn kept(&self, name: &str) -> Option<Arc<Prepared>> {
+    pub fn prepared_statement(&self, name: &str) -> Option<Arc<Prepared>> {
         self.statements.find(name)
     }
 

@@ -1,6 +1,7 @@
 //! Statements: parsed, prepared, executed.
 
 pub(crate) mod acquire;
+pub(crate) mod as_of_sealed;
 pub(crate) mod call;
 pub(crate) mod complexity;
 pub mod copy;
@@ -9,29 +10,28 @@ pub(crate) mod ddl;
 pub(crate) mod delete;
 pub(crate) mod dialect;
 pub(crate) mod explain;
+pub(crate) mod ignored_clauses;
 pub(crate) mod insert;
 pub(crate) mod lock;
 pub(crate) mod names;
 mod one_row;
-pub(crate) mod ordered;
 pub(crate) mod origin;
-pub(crate) mod overlooked;
 pub(crate) mod parameters;
 pub(crate) mod parse;
 pub(crate) mod point;
+pub(crate) mod preserved_orders;
 pub(crate) mod query;
 pub(crate) mod recursion;
-pub(crate) mod refused;
 pub(crate) mod replays;
-pub(crate) mod sealed;
 pub(crate) mod setting;
 pub(crate) mod shape;
 pub(crate) mod subscribe;
 pub(crate) mod system_columns;
 pub(crate) mod template;
 pub(crate) mod transaction;
+pub(crate) mod unsupported_statements;
 pub(crate) mod walk;
-pub(crate) mod zoned;
+pub(crate) mod zoned_constants;
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
-use crate::{Held, errors::place::place};
+use crate::{ShareReservation, errors::place::place};
 
 /// The kind of a statement. Protocols read the kind before they run the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Parsed {
     kind: StatementKind,
     body: Body,
     /// The reserved memory of a long text; all statements of the text share the reservation.
-    _held: Option<Arc<Held>>,
+    _held: Option<Arc<ShareReservation>>,
 }
 
 /// The content of a statement.
@@ -85,14 +85,18 @@ enum Body {
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
         let kind = match tree.own {
-            Some(parse::Own::Acquire(_) | parse::Own::Release(_)) => StatementKind::Session,
-            Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => kind_of(&tree.statement),
+            Some(parse::OwnStatement::Acquire(_) | parse::OwnStatement::Release(_)) => {
+                StatementKind::Session
+            }
+            Some(parse::OwnStatement::Subscribe(_) | parse::OwnStatement::Trim) | None => {
+                kind_of(&tree.statement)
+            }
         };
         Self { kind, body: Body::Whole(Box::new(tree)), _held: None }
     }
 
     /// The statement, together with the reserved memory of the text.
-    pub(crate) fn holding(self, held: Option<Arc<Held>>) -> Self {
+    pub(crate) fn holding(self, held: Option<Arc<ShareReservation>>) -> Self {
         Self { _held: held, ..self }
     }
 
@@ -162,7 +166,7 @@ impl Parsed {
 
     pub(crate) fn subscribes(&self) -> Option<parse::position::Beginning> {
         match self.own() {
-            Some(parse::Own::Subscribe(beginning)) => Some(*beginning),
+            Some(parse::OwnStatement::Subscribe(beginning)) => Some(*beginning),
             _ => None,
         }
     }
@@ -180,12 +184,12 @@ impl Parsed {
     }
 
     /// The form of the statement, if the parser's tree cannot express the form.
-    pub(crate) fn own(&self) -> Option<&parse::Own> {
+    pub(crate) fn own(&self) -> Option<&parse::OwnStatement> {
         self.tree().own.as_ref()
     }
 
     /// The behavior of a DROP TABLE if other sessions have acquired the table.
-    pub(crate) fn dropping(&self) -> parse::Dropping {
+    pub(crate) fn dropping(&self) -> parse::DropMode {
         self.tree().dropping
     }
 
@@ -209,13 +213,13 @@ impl Parsed {
 pub struct Prepared {
     pub(crate) parsed: Arc<Parsed>,
     /// The types from the client.
-    pub(crate) told: Vec<Option<ColumnType>>,
+    pub(crate) declared_types: Vec<Option<ColumnType>>,
     pub(crate) parameter_types: Vec<ColumnType>,
     /// Names of the parameters' PostgreSQL types, where a type of ours stands for a PostgreSQL
     /// type.
-    pub(crate) shown: Vec<Option<&'static str>>,
+    pub(crate) parameter_type_names: Vec<Option<&'static str>>,
     /// Positions of the parameters with an undetermined type.
-    pub(crate) guessed: Vec<usize>,
+    pub(crate) guessed_parameters: Vec<usize>,
     pub(crate) result: Option<SchemaRef>,
     pub(crate) plan: Plan,
     /// The versions of the catalog and of the settings at the time of planning. The plan is stale
@@ -260,18 +264,18 @@ impl Prepared {
     /// The name of a parameter's PostgreSQL type, where a type of ours stands for a PostgreSQL
     /// type: `oid` …
     pub fn shown_type(&self, parameter: usize) -> Option<&'static str> {
-        self.shown.get(parameter).copied().flatten()
+        self.parameter_type_names.get(parameter).copied().flatten()
     }
 
     /// True if the type of a parameter, counted from 0, is a guess: the statement does not
     /// determine the type, or a function takes several types.
     pub fn is_guessed(&self, parameter: usize) -> bool {
-        self.guessed.contains(&parameter)
+        self.guessed_parameters.contains(&parameter)
     }
 
     /// Adds parameters of functions with several possible types to the guesses.
     pub(crate) fn guess(&mut self, guesses: &[usize]) {
-        self.guessed.extend(guesses);
+        self.guessed_parameters.extend(guesses);
     }
 
     /// The types under which the statement loses no digit of the values; `None` if the known types
@@ -287,14 +291,15 @@ impl Prepared {
             _ => None,
         };
         let Some(plan) = plan else { return Ok(None) };
-        parameters::exact(plan, &self.parameter_types, values, &self.told)
+        parameters::exact(plan, &self.parameter_types, values, &self.declared_types)
     }
 
     pub(crate) fn settle(&mut self, types: Vec<Option<ColumnType>>) {
         let open = types.iter().enumerate().filter(|(_, found)| found.is_none());
-        self.guessed = open.map(|(at, _)| at).collect();
+        self.guessed_parameters = open.map(|(at, _)| at).collect();
         self.parameter_types = parameters::or_text(types);
-        self.shown = parameters::shown(self.parsed.statement(), self.parameter_types.len());
+        self.parameter_type_names =
+            parameters::parameter_type_names(self.parsed.statement(), self.parameter_types.len());
     }
 
     /// The shape of the rows; `None` for a statement without rows.

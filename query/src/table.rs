@@ -6,9 +6,9 @@
 //! ```
 
 pub mod aggregate;
-mod dealt;
 pub mod lookup;
 mod memory;
+mod partition_streams;
 pub mod projection;
 pub mod provider;
 pub mod pushdown;
@@ -16,7 +16,7 @@ pub mod record;
 pub mod scan;
 mod statistics;
 mod tier_metrics;
-mod timed;
+mod timed_stream;
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use datafusion::{
 use stratalog_model::ChronicleDefinition;
 
 pub use lookup::KeyLookup;
-pub use provider::{ChronicleTable, Pin};
+pub use provider::{ChronicleTable, SnapshotPin};
 pub use scan::ChronicleScan;
 
 /// The chronicle behind a table of a plan, if any.
@@ -46,8 +46,8 @@ pub fn few_rows(leaf: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(scan) = leaf.downcast_ref::<ChronicleScan>() {
         return scan.snapshot().estimate(scan.request()) < FEW_ROWS;
     }
-    if let Some(told) = leaf.downcast_ref::<aggregate::ChronicleAggregate>() {
-        return told.snapshot().estimate(&told.request().scan) < FEW_ROWS;
+    if let Some(aggregate) = leaf.downcast_ref::<aggregate::ChronicleAggregate>() {
+        return aggregate.snapshot().estimate(&aggregate.request().scan) < FEW_ROWS;
     }
     leaf.downcast_ref::<PlaceholderRowExec>().is_some()
         || leaf.downcast_ref::<EmptyExec>().is_some()

@@ -18,7 +18,9 @@ use pgwire::messages::{
     },
 };
 use stratalog_model::{Error, Result, types::ORIGIN_METADATA};
-use stratalog_query::{CACHED_PLAN_CHANGED, CancelKey, Held, Notice, Share, TransactionState};
+use stratalog_query::{
+    CACHED_PLAN_CHANGED, CancelKey, Notice, Share, ShareReservation, TransactionState,
+};
 
 use crate::types::field_type;
 
@@ -41,7 +43,7 @@ pub(crate) struct Outbound {
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
     /// The memory reservation of long rows, until their send.
-    held: Option<Held>,
+    held: Option<ShareReservation>,
 }
 
 impl Outbound {

@@ -18,7 +18,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use stratalog_model::Error;
-use stratalog_query::{Held, Share};
+use stratalog_query::{Share, ShareReservation};
 use tonic::{Status, codegen::StdError};
 
 use crate::status::refused;
@@ -35,7 +35,7 @@ pub(crate) struct Counted<B> {
     body: B,
     share: Arc<Share>,
     message: Incoming,
-    held: Option<Held>,
+    held: Option<ShareReservation>,
 }
 
 impl<B> Counted<B> {

@@ -243,7 +243,7 @@ impl Statement {
     /// Plans again when the parameters' types determine otherwise unknown types.
     async fn adapt(&self, bound: &Bound) -> Result<()> {
         let prepared = self.prepared();
-        if let Some(told) = Session::told_by(&prepared, &bound.schema) {
+        if let Some(told) = Session::types_from_batch(&prepared, &bound.schema) {
             *self.prepared.lock() = self.session.prepare(prepared.parsed(), &told).await?;
         }
         Ok(())

@@ -221,9 +221,9 @@ fn integers(
 }
 
 /// Computes bytes with another value at one place.
-type Replacing = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
+type ByteReplacement = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
 
-fn replaced(arguments: &Arguments<'_>, value: Replacing) -> Result<ArrayRef> {
+fn replaced(arguments: &Arguments<'_>, value: ByteReplacement) -> Result<ArrayRef> {
     let bytes = arguments.array(0)?.as_binary::<i32>();
     let (places, new) = (arguments.integers(1)?, arguments.integers(2)?);
     built(arguments.rows, |row| {

@@ -53,12 +53,12 @@ fn words(text: &str) -> String {
 }
 
 /// The letter of an iterator with exactly one letter.
-fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
+fn only_letter(mut letters: impl Iterator<Item = char>) -> Option<char> {
     letters.next().filter(|_| letters.next().is_none())
 }
 
 fn capital(letter: char) -> char {
-    only(letter.to_uppercase()).unwrap_or_else(|| {
+    only_letter(letter.to_uppercase()).unwrap_or_else(|| {
         // Greek letters with a small iota have a capital with an iota.
         let further = match letter {
             '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => 8,
@@ -70,7 +70,7 @@ fn capital(letter: char) -> char {
 }
 
 fn small(letter: char) -> char {
-    only(letter.to_lowercase()).unwrap_or(if letter == 'İ' { 'i' } else { letter })
+    only_letter(letter.to_lowercase()).unwrap_or(if letter == 'İ' { 'i' } else { letter })
 }
 
 #[cfg(test)]

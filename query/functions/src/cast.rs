@@ -26,7 +26,7 @@ use crate::{
 
 pub mod decimal;
 mod elements;
-mod rounded;
+mod rounding;
 
 /// Replaces such casts by calls of this crate's functions.
 #[derive(Debug)]
@@ -109,19 +109,23 @@ fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
     let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
     match (from.data_type(), to.data_type()) {
         (DataType::Timestamp(from, zone), DataType::Timestamp(unit, wanted))
-            if rounded::loses_digits(*from, *unit) =>
+            if rounding::loses_digits(*from, *unit) =>
         {
-            let value = rounded::in_unit(*unit, inner.clone());
-            Some(if zone == wanted { named(value, Arc::clone(to)) } else { cast_to(value) })
+            let value = rounding::in_unit(*unit, inner.clone());
+            Some(if zone == wanted {
+                with_type_name(value, Arc::clone(to))
+            } else {
+                cast_to(value)
+            })
         }
         (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Time64(_)) => {
-            Some(cast_to(rounded::in_unit(TimeUnit::Microsecond, inner.clone())))
+            Some(cast_to(rounding::in_unit(TimeUnit::Microsecond, inner.clone())))
         }
         _ => match (ColumnType::from_arrow_field(&from)?, ColumnType::from_arrow_field(to)?) {
             (ColumnType::Array(given), ColumnType::Array(element))
-                if rounded::rounds_elements(&given, &element) =>
+                if rounding::rounds_elements(&given, &element) =>
             {
-                Some(rounded::elements(*element, inner.clone()))
+                Some(rounding::elements(*element, inner.clone()))
             }
             _ => None,
         },
@@ -166,7 +170,7 @@ impl FunctionRewrite for Casts {
             && from.is_list()
             && from == *field.data_type()
         {
-            return Ok(Transformed::yes(named(*inner, field)));
+            return Ok(Transformed::yes(with_type_name(*inner, field)));
         }
         if !literal && let Some(rounding) = rounding(&inner, &field, schema) {
             return Ok(Transformed::yes(rounding));
@@ -180,14 +184,14 @@ impl FunctionRewrite for Casts {
             _ => None,
         };
         Ok(match function {
-            Some(function) => Transformed::yes(named(function.call(vec![*inner]), field)),
+            Some(function) => Transformed::yes(with_type_name(function.call(vec![*inner]), field)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),
         })
     }
 }
 
 /// The value of a cast, with PostgreSQL's type name if PostgreSQL has another type.
-fn named(value: Expr, field: FieldRef) -> Expr {
+fn with_type_name(value: Expr, field: FieldRef) -> Expr {
     match field.metadata().contains_key(PG_TYPE_METADATA) {
         true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
         false => value,

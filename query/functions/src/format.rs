@@ -60,12 +60,12 @@ fn unterminated() -> Error {
 type Value<'a, 'b> = &'a dyn Fn(usize) -> Option<Option<&'b str>>;
 
 /// The source of arguments.
-struct Reader<'a, 'b> {
+struct ArgumentReader<'a, 'b> {
     value: Value<'a, 'b>,
     next: usize,
 }
 
-impl<'b> Reader<'_, 'b> {
+impl<'b> ArgumentReader<'_, 'b> {
     /// The argument `position`, counted from 1, or the argument after the last one read.
     fn take(&mut self, position: Option<usize>) -> Result<Option<&'b str>, Error> {
         let at = match position {
@@ -80,7 +80,7 @@ impl<'b> Reader<'_, 'b> {
 /// The text with the arguments in place of the placeholders; `room` counts the bytes.
 fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<String> {
     let mut out = String::with_capacity(format.len());
-    let mut reader = Reader { value, next: 0 };
+    let mut reader = ArgumentReader { value, next: 0 };
     let mut characters = format.chars().peekable();
     while let Some(character) = characters.next() {
         if character != '%' {
@@ -122,7 +122,7 @@ fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<Stri
 /// The parts of a placeholder after `%`: position, width, flush left, letter.
 fn specifier(
     characters: &mut Peekable<Chars<'_>>,
-    reader: &mut Reader<'_, '_>,
+    reader: &mut ArgumentReader<'_, '_>,
 ) -> Result<(Option<usize>, usize, bool, char), Error> {
     let (mut position, mut width, mut left) = (None, None, false);
     match digits(characters)? {

@@ -409,38 +409,38 @@ impl Function {
             Signature::user_defined(self.volatility)
         };
         let aliases = self.aliases.iter().map(|alias| (*alias).to_string()).collect();
-        ScalarUDF::new_from_impl(Declared { function: self, signature, aliases })
+        ScalarUDF::new_from_impl(DeclaredFunction { function: self, signature, aliases })
     }
 }
 
 /// True if the function is declared in this crate: such a function never expands a constant to one
 /// copy for each row.
 pub fn is_declared(function: &ScalarUDF) -> bool {
-    function.inner().is::<Declared>()
+    function.inner().is::<DeclaredFunction>()
 }
 
 #[derive(Debug)]
-struct Declared {
+struct DeclaredFunction {
     function: Function,
     signature: Signature,
     aliases: Vec<String>,
 }
 
-impl PartialEq for Declared {
+impl PartialEq for DeclaredFunction {
     fn eq(&self, other: &Self) -> bool {
         self.function.name == other.function.name
     }
 }
 
-impl Eq for Declared {}
+impl Eq for DeclaredFunction {}
 
-impl Hash for Declared {
+impl Hash for DeclaredFunction {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.function.name.hash(state);
     }
 }
 
-impl ScalarUDFImpl for Declared {
+impl ScalarUDFImpl for DeclaredFunction {
     fn name(&self) -> &str {
         self.function.name
     }

@@ -24,9 +24,9 @@ use tokio::time::Sleep;
 
 use crate::failed;
 
-mod tied;
+mod charged_buffers;
 
-pub use tied::{array_bytes, batch_bytes, largest_list_bytes, tied, value_bytes};
+pub use charged_buffers::{array_bytes, batch_bytes, largest_list_bytes, value_bytes, with_charge};
 
 /// The maximum size of one value in bytes, equal to PostgreSQL's limit.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
@@ -248,14 +248,14 @@ pub fn take_constant(address: usize) -> Option<Charge> {
 }
 
 /// The thread state that [`within`] and [`evaluating`] restore, even after a panic.
-struct Restored {
+struct StateRestorer {
     /// The outer governor, and the bytes allocated under the outer governor.
     governor: Option<(Option<Arc<dyn Governor>>, isize)>,
     evaluation: Evaluation,
     constants: Vec<(usize, Charge)>,
 }
 
-impl Drop for Restored {
+impl Drop for StateRestorer {
     fn drop(&mut self) {
         EVALUATION.set(self.evaluation);
         let inner = CONSTANTS.replace(std::mem::take(&mut self.constants));
@@ -272,7 +272,7 @@ impl Drop for Restored {
 
 /// Runs `work` under a governor.
 pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
-    let _restored = Restored {
+    let _restored = StateRestorer {
         governor: Some((CURRENT.replace(Some(Arc::clone(governor))), ALLOCATED.replace(0))),
         evaluation: EVALUATION.replace(Evaluation::Whole),
         constants: CONSTANTS.take(),
@@ -282,7 +282,7 @@ pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
 
 /// Evaluates expressions in the given mode; the charges for constants end with the evaluation.
 pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
-    let _restored = Restored {
+    let _restored = StateRestorer {
         governor: None,
         evaluation: EVALUATION.replace(evaluation),
         constants: CONSTANTS.take(),
@@ -307,9 +307,9 @@ type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
 /// A running task of a statement, from the spawn until the task and its memory are gone.
 #[derive(Debug)]
-pub struct Present(Arc<dyn Governor>);
+pub struct RunningTask(Arc<dyn Governor>);
 
-impl Present {
+impl RunningTask {
     /// Registers another task.
     pub fn of(governor: Arc<dyn Governor>) -> Self {
         governor.task_begins();
@@ -317,7 +317,7 @@ impl Present {
     }
 }
 
-impl Drop for Present {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         self.0.task_ends();
     }
@@ -327,12 +327,12 @@ impl Drop for Present {
 struct Task<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
     rest: Option<Pin<Box<Sleep>>>,
-    present: Present,
+    running_task: RunningTask,
 }
 
 impl<T> Task<T> {
-    fn new(future: Pin<Box<dyn Future<Output = T> + Send>>, present: Present) -> Self {
-        Self { future, rest: None, present }
+    fn new(future: Pin<Box<dyn Future<Output = T> + Send>>, running_task: RunningTask) -> Self {
+        Self { future, rest: None, running_task }
     }
 }
 
@@ -340,7 +340,7 @@ impl<T> Future for Task<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let governor = Arc::clone(&self.present.0);
+        let governor = Arc::clone(&self.running_task.0);
         while governor.rests() {
             let rest = self.rest.get_or_insert_with(|| Box::pin(tokio::time::sleep(REST)));
             if rest.as_mut().poll(context).is_pending() {
@@ -358,16 +358,16 @@ pub fn task<F>(governor: Arc<dyn Governor>, future: F) -> impl Future<Output = F
 where
     F: Future + Send + 'static,
 {
-    Task::new(Box::pin(future), Present::of(governor))
+    Task::new(Box::pin(future), RunningTask::of(governor))
 }
 
 /// Passes the governor on to the tasks of a plan.
-struct Inherited;
+struct GovernorTracer;
 
-impl JoinSetTracer for Inherited {
+impl JoinSetTracer for GovernorTracer {
     fn trace_future(&self, future: AnyFuture) -> AnyFuture {
         match current() {
-            Some(governor) => Box::pin(Task::new(future, Present::of(governor))),
+            Some(governor) => Box::pin(Task::new(future, RunningTask::of(governor))),
             None => future,
         }
     }
@@ -375,10 +375,10 @@ impl JoinSetTracer for Inherited {
     fn trace_block(&self, block: AnyBlock) -> AnyBlock {
         match current() {
             Some(governor) => {
-                let present = Present::of(governor);
+                let running_task = RunningTask::of(governor);
                 Box::new(move || {
-                    let result = within(&present.0, block);
-                    drop(present);
+                    let result = within(&running_task.0, block);
+                    drop(running_task);
                     result
                 })
             }
@@ -390,7 +390,7 @@ impl JoinSetTracer for Inherited {
 /// Makes the tasks of all plans in the process inherit governors; further calls have no effect.
 pub fn install() {
     // The process has one tracer; an error means that an earlier call has installed the tracer.
-    let _ = datafusion::common::runtime::set_join_set_tracer(&Inherited);
+    let _ = datafusion::common::runtime::set_join_set_tracer(&GovernorTracer);
 }
 
 /// Rejects a batch that the caller can split, and a constant that execution can compute instead.

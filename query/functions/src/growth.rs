@@ -47,7 +47,7 @@ impl Growth {
 }
 
 /// An argument, with access by row.
-enum Argument {
+enum SizedArgument {
     /// The same value in every row.
     Text(Option<String>),
     Number(Option<i64>),
@@ -56,7 +56,7 @@ enum Argument {
     Array(ArrayRef),
 }
 
-impl Argument {
+impl SizedArgument {
     fn of(value: &ColumnarValue) -> Self {
         match value {
             ColumnarValue::Array(array) => match array.data_type() {
@@ -249,14 +249,14 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
             return Ok(Some(Growth { total: most, largest: most }));
         }
     }
-    let arguments: Vec<Argument> = arguments.iter().map(Argument::of).collect();
+    let arguments: Vec<SizedArgument> = arguments.iter().map(SizedArgument::of).collect();
     let (Some(first), second, third) = (arguments.first(), arguments.get(1), arguments.get(2))
     else {
         return Ok(None);
     };
     let counts = match shape {
         Shape::Spaces => first.numbers()?,
-        _ => second.map_or(Ok(Numbers::Same(None)), Argument::numbers_or_none)?,
+        _ => second.map_or(Ok(Numbers::Same(None)), SizedArgument::numbers_or_none)?,
     };
     let sum = |row: usize| {
         arguments.iter().map(|argument| argument.bytes(row)).fold(0, usize::saturating_add)
@@ -307,7 +307,7 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
     })))
 }
 
-impl Argument {
+impl SizedArgument {
     /// Like [`Self::numbers`]; values other than numbers give no number.
     fn numbers_or_none(&self) -> Result<Numbers> {
         match self {

@@ -39,28 +39,28 @@ pub fn functions() -> Vec<Function> {
             &[&[Text, Text]],
             ColumnType::Jsonb,
             "The member of an object; `->` with a text key calls this function.",
-            |arguments| member(arguments, Take::Json),
+            |arguments| member(arguments, ElementForm::Json),
         ),
         Function::immutable(
             "jsonb_object_field_text",
             &[&[Text, Text]],
             ColumnType::Text,
             "The member of an object as text; `->>` with a text key calls this function.",
-            |arguments| member(arguments, Take::Text),
+            |arguments| member(arguments, ElementForm::Text),
         ),
         Function::immutable(
             "jsonb_array_element",
             &[&[Text, Integer]],
             ColumnType::Jsonb,
             "The element of an array, counted from 0, or from the end if negative; `->` with an integer calls this function. A scalar counts as an array of one element.",
-            |arguments| element(arguments, Take::Json),
+            |arguments| element(arguments, ElementForm::Json),
         ),
         Function::immutable(
             "jsonb_array_element_text",
             &[&[Text, Integer]],
             ColumnType::Text,
             "The element of an array as text; `->>` with an integer calls this function.",
-            |arguments| element(arguments, Take::Text),
+            |arguments| element(arguments, ElementForm::Text),
         ),
         Function::immutable(
             "jsonb_extract_path",
@@ -73,7 +73,7 @@ pub fn functions() -> Vec<Function> {
             ],
             ColumnType::Jsonb,
             "The value at a path of keys and array positions; `#>` calls this function.",
-            |arguments| at_path(arguments, Take::Json),
+            |arguments| at_path(arguments, ElementForm::Json),
         ),
         Function::immutable(
             "jsonb_extract_path_text",
@@ -86,7 +86,7 @@ pub fn functions() -> Vec<Function> {
             ],
             ColumnType::Text,
             "The value at a path, as text; `#>>` calls this function.",
-            |arguments| at_path(arguments, Take::Text),
+            |arguments| at_path(arguments, ElementForm::Text),
         ),
         Function::immutable(
             "jsonb_typeof",
@@ -183,14 +183,14 @@ pub fn functions() -> Vec<Function> {
             &[&[Text]],
             ColumnType::Array(Box::new(ColumnType::Text)),
             "The elements of an array, as a list.",
-            |arguments| elements::lists(arguments, Take::Json),
+            |arguments| elements::lists(arguments, ElementForm::Json),
         ),
         Function::immutable(
             elements::OF_TEXT,
             &[&[Text]],
             ColumnType::Array(Box::new(ColumnType::Text)),
             "The elements of an array, as a list of text.",
-            |arguments| elements::lists(arguments, Take::Text),
+            |arguments| elements::lists(arguments, ElementForm::Text),
         ),
     ]
     .into_iter()
@@ -217,16 +217,16 @@ fn names_of_json(name: &str) -> &'static [&'static str] {
 }
 
 #[derive(Clone, Copy)]
-enum Take {
+enum ElementForm {
     Json,
     Text,
 }
 
-impl Take {
+impl ElementForm {
     fn of(self, found: Option<&str>) -> Option<String> {
         match self {
-            Take::Json => found.map(str::to_string),
-            Take::Text => found.and_then(scan::as_text),
+            ElementForm::Json => found.map(str::to_string),
+            ElementForm::Text => found.and_then(scan::as_text),
         }
     }
 }
@@ -263,7 +263,7 @@ fn each(
     })
 }
 
-fn member(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+fn member(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     let (json, keys, normalized) =
         (arguments.text(0)?, arguments.text(1)?, is_normalized(arguments));
     text_rows(arguments.rows, |row| match (json_at(json, row, normalized)?, text_at(keys, row)) {
@@ -272,7 +272,7 @@ fn member(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
     })
 }
 
-fn element(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+fn element(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     use arrow::array::Array as _;
     let (json, positions, normalized) =
         (arguments.text(0)?, arguments.integers(1)?, is_normalized(arguments));
@@ -284,7 +284,7 @@ fn element(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
     })
 }
 
-fn at_path(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+fn at_path(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     let (json, normalized) = (arguments.text(0)?, is_normalized(arguments));
     let second = arguments.array(1)?;
     let list: Option<&ListArray> = arrow::array::AsArray::as_list_opt(second.as_ref());

@@ -10,16 +10,17 @@
 //! *Data path*: [`register`] puts the functions, operators and rewrites into a session; a plan
 //! refers to them by name; DataFusion calls them with Arrow arrays.
 
+mod array_containment;
 mod arrays;
 mod bytes;
 mod cases;
 mod cast;
-mod contains;
 mod date_part;
 mod format;
 pub mod function;
 pub mod governor;
 mod growth;
+mod integer_rounding;
 mod interval;
 mod json;
 mod like;
@@ -45,13 +46,13 @@ mod text_form;
 mod texts;
 pub mod time_bucket;
 mod time_pattern;
-mod whole;
 mod zone;
 
 pub use cast::decimal::to_numeric;
 pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
 pub use growth::is_predicted;
+pub use integer_rounding::to_integer;
 pub use json::{KEY as JSONB_KEY, choice as json_choice};
 pub use like::{ILIKE_MATCH, LIKE_MATCH, ilike_match, like_match};
 pub use metered::scalar_bytes;
@@ -60,4 +61,3 @@ pub use operator::JsonSubscripts;
 pub use quote::{quote_ident, quote_literal};
 pub use register::{FunctionPage, documentation, operators, register};
 pub use series::TimeSeries;
-pub use whole::to_integer;

@@ -86,7 +86,7 @@ pub fn functions() -> Vec<Function> {
             &[&[List]],
             Returns::Rule(expanded_type),
             "The elements of an array, each with its number, as a list: what `information_schema._pg_expandarray` calls.",
-            expanded,
+            expanded_rows,
         ),
     ]
 }
@@ -405,7 +405,7 @@ fn elements(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
 }
 
-fn expanded(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+fn expanded_rows(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let lists = lists(arguments)?;
     let element = lists.value_type();
     let mut parts = Vec::with_capacity(arguments.rows);

@@ -104,7 +104,7 @@ pub fn numeric_type(text: &str) -> Option<ColumnType> {
 ///
 /// # Errors
 /// PostgreSQL's error for invalid text of the type.
-pub fn beside(
+pub fn with_type_of(
     other: &Expr,
     literal_expr: &Expr,
     schema: &DFSchema,

@@ -100,7 +100,7 @@ fn run(arguments: &Arguments<'_>, zoned: bool) -> Result<ArrayRef> {
         if null || zone == Some(None) {
             return Ok(None);
         }
-        let local = Parts {
+        let local = TimeParts {
             year: year.value(row),
             month: month.value(row),
             day: day.value(row),
@@ -175,7 +175,7 @@ fn dates(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             return Ok(None);
         }
         let (year, month, day) = (years.value(row), months.value(row), days.value(row));
-        let parts = Parts { year, month, day, hour: 0, minute: 0, seconds: 0.0 };
+        let parts = TimeParts { year, month, day, hour: 0, minute: 0, seconds: 0.0 };
         let days = days_of(parts.civil(DATE_YEAR_MAX, "date").map_err(failed)?);
         i32::try_from(days).map(Some).map_err(|_| failed(Error::internal("a date is in range")))
     };
@@ -190,14 +190,14 @@ fn times_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             return Ok(None);
         }
         let (hour, minute, seconds) = (hours.value(row), minutes.value(row), seconds.value(row));
-        let parts = Parts { year: 1, month: 1, day: 1, hour, minute, seconds };
+        let parts = TimeParts { year: 1, month: 1, day: 1, hour, minute, seconds };
         parts.micros_of_day().map(Some).map_err(failed)
     };
     let times = (0..arguments.rows).map(time).collect::<Result<Time64MicrosecondArray>>()?;
     Ok(Arc::new(times))
 }
 
-struct Parts {
+struct TimeParts {
     year: i64,
     month: i64,
     day: i64,
@@ -206,7 +206,7 @@ struct Parts {
     seconds: f64,
 }
 
-impl Parts {
+impl TimeParts {
     /// Microseconds since 1970.
     fn micros(&self) -> Result<i64, Error> {
         let civil = self.civil(DATE_YEAR_MAX, "date")?;

@@ -263,7 +263,7 @@ fn settle_array(
         return Err(failed(governor::too_long(&format!("{name}()"), long)));
     }
     let charge = resized(charge, bytes)?;
-    governor::tied(&array, charge, known).map(ColumnarValue::Array)
+    governor::with_charge(&array, charge, known).map(ColumnarValue::Array)
 }
 
 fn settle_constant(
@@ -322,7 +322,7 @@ impl FunctionRewrite for Metering {
     ) -> Result<Transformed<Expr>> {
         match expr {
             Expr::ScalarFunction(call)
-                if call.func.inner().is::<Metered>()
+                if call.func.inner().is::<MeteredFunction>()
                     || call.func.short_circuits()
                     || call.func.as_async().is_some() =>
             {
@@ -358,16 +358,16 @@ fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
 
 /// Wraps a function with the meter.
 pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::new_from_impl(Metered { inner: function }))
+    Arc::new(ScalarUDF::new_from_impl(MeteredFunction { inner: function }))
 }
 
 /// A function with all calls through [`invoke`]; everything else comes from the inner function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Metered {
+struct MeteredFunction {
     inner: Arc<ScalarUDF>,
 }
 
-impl ScalarUDFImpl for Metered {
+impl ScalarUDFImpl for MeteredFunction {
     fn name(&self) -> &str {
         self.inner.name()
     }

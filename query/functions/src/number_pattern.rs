@@ -19,7 +19,7 @@ use crate::{
 };
 
 mod reading;
-mod written;
+mod writing;
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
@@ -48,7 +48,7 @@ fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let DataType::Decimal128(precision, scale) = *arguments.result else {
         return Err(failed(Error::internal("to_number gives a numeric")));
     };
-    let mut known = Known::default();
+    let mut known = CachedPattern::default();
     let number = |row: usize| -> Result<Option<i128>> {
         let (Some(text), Some(pattern)) = (text_at(texts, row), text_at(patterns, row)) else {
             return Ok(None);
@@ -70,7 +70,7 @@ fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let numbers = arguments.array(0)?;
     let patterns = arguments.text(1)?;
-    let mut known = Known::default();
+    let mut known = CachedPattern::default();
     let numbers = match numbers.data_type() {
         kind if kind.is_integer() => cast(numbers, &DataType::Decimal128(20, 0))?,
         _ => Arc::clone(numbers),
@@ -85,18 +85,18 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let text = match numbers.data_type() {
             DataType::Decimal128(_, scale) => {
                 let value = numbers.as_primitive::<Decimal128Type>().value(row);
-                written::decimal(pattern, value, i32::from(*scale))
+                writing::decimal(pattern, value, i32::from(*scale))
             }
             DataType::Float32 => {
                 let value = numbers.as_primitive::<Float32Type>().value(row);
-                written::float(pattern, f64::from(value), 6)
+                writing::float(pattern, f64::from(value), 6)
             }
             _ => {
                 let value = numbers.as_primitive_opt::<Float64Type>();
                 let value = value
                     .map(|values| values.value(row))
                     .ok_or_else(|| failed(Error::internal("to_char needs a number")))?;
-                written::float(pattern, value, 15)
+                writing::float(pattern, value, 15)
             }
         };
         Ok(Some(text))
@@ -105,9 +105,9 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 /// The pattern of the previous row.
 #[derive(Default)]
-struct Known(Option<(String, Pattern)>);
+struct CachedPattern(Option<(String, Pattern)>);
 
-impl Known {
+impl CachedPattern {
     fn pattern(&mut self, text: &str) -> Result<&Pattern> {
         let known = self.0.take().filter(|(last, _)| last == text);
         let known = match known {
@@ -178,7 +178,7 @@ struct Pattern {
     multiplies: bool,
 }
 
-fn wrong(message: &str) -> Error {
+fn pattern_error(message: &str) -> Error {
     Error::new(ErrorKind::SyntaxError, message)
 }
 
@@ -245,11 +245,11 @@ impl Pattern {
 
     fn keyword(&mut self, keyword: Keyword, upper: bool) -> Result<(), Error> {
         if self.exponent && keyword != Keyword::Exponent {
-            return Err(wrong("\"EEEE\" must be the last pattern used"));
+            return Err(pattern_error("\"EEEE\" must be the last pattern used"));
         }
         match keyword {
             Keyword::Nine | Keyword::Zero if self.brackets => {
-                return Err(wrong("\"9\" must be ahead of \"PR\""));
+                return Err(pattern_error("\"9\" must be ahead of \"PR\""));
             }
             Keyword::Nine if self.multiplies => self.multiplied += 1,
             Keyword::Nine if self.point => self.behind += 1,
@@ -266,18 +266,20 @@ impl Pattern {
                 }
                 self.zeros = Some((first, self.before + self.behind));
             }
-            Keyword::Point if self.point => return Err(wrong("multiple decimal points")),
+            Keyword::Point if self.point => return Err(pattern_error("multiple decimal points")),
             Keyword::Point if self.multiplies => {
-                return Err(wrong("cannot use \"V\" and decimal point together"));
+                return Err(pattern_error("cannot use \"V\" and decimal point together"));
             }
             Keyword::Point => self.point = true,
             Keyword::Filled => self.filled = true,
             Keyword::Locale => {
                 if self.sign != Locale::None {
-                    return Err(wrong("cannot use \"S\" twice"));
+                    return Err(pattern_error("cannot use \"S\" twice"));
                 }
                 if self.plus || self.minus || self.brackets {
-                    return Err(wrong("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                    return Err(pattern_error(
+                        "cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together",
+                    ));
                 }
                 match self.point {
                     true => self.sign = Locale::Behind,
@@ -288,7 +290,7 @@ impl Pattern {
                 }
             }
             Keyword::Minus | Keyword::Plus | Keyword::Sign if self.sign != Locale::None => {
-                return Err(wrong(match keyword {
+                return Err(pattern_error(match keyword {
                     Keyword::Minus => "cannot use \"S\" and \"MI\" together",
                     Keyword::Plus => "cannot use \"S\" and \"PL\" together",
                     _ => "cannot use \"S\" and \"SG\" together",
@@ -299,18 +301,20 @@ impl Pattern {
             Keyword::Sign => (self.minus, self.plus) = (true, true),
             Keyword::Brackets => {
                 if self.sign != Locale::None || self.plus || self.minus {
-                    return Err(wrong("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                    return Err(pattern_error(
+                        "cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together",
+                    ));
                 }
                 self.brackets = true;
             }
             Keyword::Roman => self.roman = Some(upper),
             Keyword::Multiplied if self.point => {
-                return Err(wrong("cannot use \"V\" and decimal point together"));
+                return Err(pattern_error("cannot use \"V\" and decimal point together"));
             }
             Keyword::Multiplied => self.multiplies = true,
             Keyword::Exponent => {
                 if self.exponent {
-                    return Err(wrong("cannot use \"EEEE\" twice"));
+                    return Err(pattern_error("cannot use \"EEEE\" twice"));
                 }
                 let others = self.filled
                     || self.sign != Locale::None
@@ -320,7 +324,7 @@ impl Pattern {
                     || self.roman.is_some()
                     || self.multiplies;
                 if others {
-                    return Err(wrong("\"EEEE\" is incompatible with other formats"));
+                    return Err(pattern_error("\"EEEE\" is incompatible with other formats"));
                 }
                 self.exponent = true;
             }

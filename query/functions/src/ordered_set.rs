@@ -30,19 +30,19 @@ pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
         declare(
             "mode",
             "The most frequent value, WITHIN GROUP (ORDER BY value); of equally frequent values, the first in the order.",
-            Takes::Mode,
+            OrderedSetResult::Mode,
         ),
         declare(
             "percentile_disc",
             "The first value, WITHIN GROUP (ORDER BY value), at or after a fraction of all values.",
-            Takes::Percentile,
+            OrderedSetResult::Percentile,
         ),
     ]
 }
 
 /// The value that the aggregate returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Takes {
+enum OrderedSetResult {
     /// The most frequent value.
     Mode,
     /// The value at a fraction; the fraction is the second argument.
@@ -52,12 +52,12 @@ enum Takes {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OrderedSet {
     name: &'static str,
-    takes: Takes,
+    takes: OrderedSetResult,
     signature: Signature,
 }
 
 impl OrderedSet {
-    fn new(name: &'static str, takes: Takes) -> Self {
+    fn new(name: &'static str, takes: OrderedSetResult) -> Self {
         Self { name, takes, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
@@ -93,23 +93,25 @@ impl AggregateUDFImpl for OrderedSet {
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         match (self.takes, given) {
-            (Takes::Mode, [value]) => Ok(vec![value.clone()]),
-            (Takes::Percentile, [value, fraction])
+            (OrderedSetResult::Mode, [value]) => Ok(vec![value.clone()]),
+            (OrderedSetResult::Percentile, [value, fraction])
                 if fraction.is_numeric() || fraction.is_null() =>
             {
                 Ok(vec![value.clone(), DataType::Float64])
             }
-            (Takes::Percentile, [_, DataType::List(_) | DataType::LargeList(_)]) => Err(failed(
-                Error::not_yet("percentile_disc() of an array of fractions")
-                    .with_hint("call the function once for each fraction"),
-            )),
+            (OrderedSetResult::Percentile, [_, DataType::List(_) | DataType::LargeList(_)]) => {
+                Err(failed(
+                    Error::not_yet("percentile_disc() of an array of fractions")
+                        .with_hint("call the function once for each fraction"),
+                ))
+            }
             _ => plan_err!(
                 "function {}({}) does not exist; there is {} WITHIN GROUP (ORDER BY value)",
                 self.name,
                 given.iter().map(sql_name).collect::<Vec<_>>().join(", "),
                 match self.takes {
-                    Takes::Mode => "mode()",
-                    Takes::Percentile => "percentile_disc(fraction)",
+                    OrderedSetResult::Mode => "mode()",
+                    OrderedSetResult::Percentile => "percentile_disc(fraction)",
                 }
             ),
         }
@@ -148,7 +150,7 @@ const ENTRY_BYTES: usize = size_of::<(OwnedRow, i64)>() * 3 / 2 + 16;
 /// The number of occurrences of each value, in the order of the values.
 #[derive(Debug)]
 struct Counts {
-    takes: Takes,
+    takes: OrderedSetResult,
     data_type: DataType,
     converter: RowConverter,
     counts: BTreeMap<OwnedRow, i64>,
@@ -159,7 +161,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn new(takes: Takes, data_type: DataType, options: SortOptions) -> Result<Self> {
+    fn new(takes: OrderedSetResult, data_type: DataType, options: SortOptions) -> Result<Self> {
         let field = SortField::new_with_options(data_type.clone(), options);
         Ok(Self {
             takes,
@@ -209,9 +211,9 @@ impl Counts {
         Ok(())
     }
 
-    fn found(&self) -> Option<&OwnedRow> {
+    fn result_row(&self) -> Option<&OwnedRow> {
         match self.takes {
-            Takes::Mode => {
+            OrderedSetResult::Mode => {
                 let mut best: Option<(&OwnedRow, i64)> = None;
                 for (row, count) in &self.counts {
                     if best.is_none_or(|(_, most)| *count > most) {
@@ -220,7 +222,7 @@ impl Counts {
                 }
                 best.map(|(row, _)| row)
             }
-            Takes::Percentile => {
+            OrderedSetResult::Percentile => {
                 #[expect(clippy::cast_precision_loss, reason = "as in PostgreSQL")]
                 let wanted = (self.fraction? * self.total as f64).ceil().max(1.0);
                 let mut passed = 0_i64;
@@ -241,7 +243,7 @@ impl Counts {
 impl Accumulator for Counts {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         // The ordering expressions follow the arguments.
-        if self.takes == Takes::Percentile {
+        if self.takes == OrderedSetResult::Percentile {
             self.set_fraction(values.get(1))?;
         }
         match values.first() {
@@ -276,7 +278,9 @@ impl Accumulator for Counts {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let Some(row) = self.found() else { return ScalarValue::try_new_null(&self.data_type) };
+        let Some(row) = self.result_row() else {
+            return ScalarValue::try_new_null(&self.data_type);
+        };
         let values = self.converter.convert_rows([row.row()])?;
         match values.first() {
             Some(values) => ScalarValue::try_from_array(values, 0),

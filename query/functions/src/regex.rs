@@ -17,18 +17,18 @@ mod engine;
 mod syntax;
 
 pub use calls::functions;
-pub(crate) use engine::{Expression, Found};
+pub(crate) use engine::{Expression, MatchSpans};
 pub(crate) use syntax::Flags;
 pub use syntax::plain;
 
 /// The maximum number of cached compiled expressions.
-const KEPT_MAX: usize = 128;
+const CACHED_EXPRESSIONS_MAX: usize = 128;
 
 /// Compiled expressions by their pattern and flags.
-type Kept = HashMap<(String, Flags), Arc<Expression>>;
+type ExpressionCache = HashMap<(String, Flags), Arc<Expression>>;
 
 /// The cache for all sessions.
-static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+static EXPRESSION_CACHE: LazyLock<Mutex<ExpressionCache>> = LazyLock::new(Mutex::default);
 
 /// The compiled expression of a pattern.
 ///
@@ -36,12 +36,12 @@ static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 /// `InvalidRegularExpression`.
 pub(crate) fn compiled(pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
     let key = (pattern.to_string(), flags);
-    if let Some(known) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    if let Some(known) = EXPRESSION_CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(Arc::clone(known));
     }
     let expression = Arc::new(Expression::new(pattern, flags)?);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= KEPT_MAX {
+    let mut kept = EXPRESSION_CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() >= CACHED_EXPRESSIONS_MAX {
         kept.clear();
     }
     kept.insert(key, Arc::clone(&expression));
@@ -50,9 +50,9 @@ pub(crate) fn compiled(pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
 
 /// The expression of the previous row.
 #[derive(Debug, Default)]
-pub(crate) struct Last(Option<(String, Flags, Arc<Expression>)>);
+pub(crate) struct LastExpression(Option<(String, Flags, Arc<Expression>)>);
 
-impl Last {
+impl LastExpression {
     /// The compiled expression of a pattern.
     ///
     /// # Errors

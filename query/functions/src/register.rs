@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    arrays, bytes, cases, contains, date_part, format, function::Function, json, lists,
-    literal::TypedLiterals, make_time, misc, number, number_pattern, numbers,
-    operator::JsonOperators, ordered_set, overlap, regex, similar, texts, time_bucket::TimeBucket,
-    time_pattern, whole, zone,
+    array_containment, arrays, bytes, cases, date_part, format, function::Function,
+    integer_rounding, json, lists, literal::TypedLiterals, make_time, misc, number, number_pattern,
+    numbers, operator::JsonOperators, ordered_set, overlap, regex, similar, texts,
+    time_bucket::TimeBucket, time_pattern, zone,
 };
 
 /// One function, for the documentation.
@@ -34,13 +34,13 @@ fn declared() -> Vec<Function> {
     functions.extend(arrays::functions());
     functions.extend(numbers::functions());
     functions.extend(texts::functions());
-    functions.extend(whole::functions());
+    functions.extend(integer_rounding::functions());
     functions.extend(similar::functions());
     functions.extend(format::functions());
     functions.extend(number::functions());
     functions.extend(make_time::functions());
     functions.extend(overlap::functions());
-    functions.extend(contains::functions());
+    functions.extend(array_containment::functions());
     functions.extend(cases::functions());
     functions
 }

@@ -380,7 +380,7 @@ fn bucket_array(array: &ArrayRef, windows: &Windows) -> Result<ArrayRef> {
         T: ArrowPrimitiveType<Native = i64>,
     {
         let times: &PrimitiveArray<T> = array.as_primitive();
-        let buckets: PrimitiveArray<T> = match windows.fast() {
+        let buckets: PrimitiveArray<T> = match windows.in_whole_units() {
             // NULL rows hold arbitrary numbers: wrapping arithmetic does not fail on them.
             Some(fast) if fast.covers(times.values()) => times.unary(|time| fast.start(time)),
             _ => times.try_unary(|time| windows.start(time)).map_err(failed)?,

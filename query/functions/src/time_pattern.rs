@@ -21,10 +21,10 @@ use crate::{
 
 mod fields;
 mod reading;
-mod written;
+mod writing;
 
 use fields::{Node, read};
-use written::Shown;
+use writing::TimePieces;
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -61,9 +61,9 @@ pub fn functions() -> Vec<Function> {
 
 /// The pattern of the previous row.
 #[derive(Default)]
-struct Known(Option<(String, Vec<Node>)>);
+struct CachedNodes(Option<(String, Vec<Node>)>);
 
-impl Known {
+impl CachedNodes {
     fn nodes(&mut self, text: &str) -> &[Node] {
         let known = self.0.take().filter(|(last, _)| last == text);
         &self.0.insert(known.unwrap_or_else(|| (text.to_string(), read(text)))).1
@@ -89,24 +89,24 @@ fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let times = times.as_primitive::<TimestampMicrosecondType>();
     let patterns = arguments.text(1)?;
     let zone = zoned.then(|| style_of(arguments.config).time_zone);
-    let mut known = Known::default();
+    let mut known = CachedNodes::default();
     text_rows(arguments.rows, |row| {
         let pattern = text_at(patterns, row).filter(|pattern| !pattern.is_empty());
         let Some(pattern) = pattern.filter(|_| times.is_valid(row)) else { return Ok(None) };
-        let shown = Shown::of_time(times.value(row), zone.as_ref());
-        written::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
+        let shown = TimePieces::of_time(times.value(row), zone.as_ref());
+        writing::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
     })
 }
 
 fn intervals_to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let intervals = arguments.array(0)?.as_primitive::<IntervalMonthDayNanoType>();
     let patterns = arguments.text(1)?;
-    let mut known = Known::default();
+    let mut known = CachedNodes::default();
     text_rows(arguments.rows, |row| {
         let pattern = text_at(patterns, row).filter(|pattern| !pattern.is_empty());
         let Some(pattern) = pattern.filter(|_| intervals.is_valid(row)) else { return Ok(None) };
-        let shown = Shown::of_interval(intervals.value(row));
-        written::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
+        let shown = TimePieces::of_interval(intervals.value(row));
+        writing::text(known.nodes(pattern), &shown).map(Some).map_err(failed)
     })
 }
 
@@ -119,7 +119,7 @@ fn to_timestamp(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         true => {
             let zone = style_of(arguments.config).time_zone;
             let (texts, patterns) = (arguments.text(0)?, arguments.text(1)?);
-            let mut known = Known::default();
+            let mut known = CachedNodes::default();
             let mut time = |row: usize| -> Result<Option<i64>> {
                 let (Some(text), Some(pattern)) = (text_at(texts, row), text_at(patterns, row))
                 else {
@@ -171,7 +171,7 @@ fn micros(seconds: f64) -> stratalog_model::Result<i64> {
 
 fn to_date(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (texts, patterns) = (arguments.text(0)?, arguments.text(1)?);
-    let mut known = Known::default();
+    let mut known = CachedNodes::default();
     let mut date = |row: usize| -> Result<Option<i32>> {
         let (Some(text), Some(pattern)) = (text_at(texts, row), text_at(patterns, row)) else {
             return Ok(None);

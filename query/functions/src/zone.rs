@@ -249,11 +249,11 @@ impl FunctionRewrite for SessionZone {
                 let call = Expr::ScalarFunction(call);
                 Ok(Transformed::yes(match (unit, of_instant) {
                     (Some(unit), Some(of_instant)) => {
-                        either(unit, &PARTS_OF_INSTANT, of_instant, call)?
+                        unit_choice(unit, &PARTS_OF_INSTANT, of_instant, call)?
                     }
                     (Some(unit), None) => {
                         let cut = cut_off(instant, shown, call.clone());
-                        either(unit, &UNITS_BELOW_DAY, cut, local(call))?
+                        unit_choice(unit, &UNITS_BELOW_DAY, cut, local(call))?
                     }
                     (None, _) if keeps_offset => cut_off(instant, shown, call),
                     (None, _) if truncates => local(call),
@@ -371,7 +371,7 @@ fn in_zone(
     Ok(Transformed::yes(match unit {
         Some(unit) => {
             let cut = cut_off(instant, shown, call.clone());
-            either(unit, &UNITS_BELOW_DAY, cut, timezone.call(vec![zone, call]))?
+            unit_choice(unit, &UNITS_BELOW_DAY, cut, timezone.call(vec![zone, call]))?
         }
         None if keeps_offset => cut_off(instant, shown, call),
         None => timezone.call(vec![zone, call]),
@@ -431,7 +431,7 @@ fn is_literal(unit: &Expr) -> bool {
 }
 
 /// `these` if the unit has one of these names, otherwise `others`.
-fn either(unit: Expr, names: &[&str], these: Expr, others: Expr) -> Result<Expr> {
+fn unit_choice(unit: Expr, names: &[&str], these: Expr, others: Expr) -> Result<Expr> {
     let name = datafusion::functions::string::lower().call(vec![unit]);
     let names = names.iter().map(|name| lit(*name)).collect();
     when(name.in_list(names, false), these).otherwise(others)

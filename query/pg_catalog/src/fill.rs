@@ -30,11 +30,11 @@ mod zones;
 
 pub(crate) use running::address_and_port;
 
-type Fixed = fn(&mut Rows<'_>) -> Result<()>;
-type Live = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
+type FixedFill = fn(&mut Rows<'_>) -> Result<()>;
+type LiveFill = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
 
 /// Constant rows, by schema and table.
-const FIXED: &[(&str, &str, Fixed)] = &[
+const FIXED: &[(&str, &str, FixedFill)] = &[
     ("pg_catalog", "pg_am", server::access_methods),
     ("pg_catalog", "pg_attribute", attribute::of_system_tables),
     ("pg_catalog", "pg_cast", functions::casts),
@@ -51,7 +51,7 @@ const FIXED: &[(&str, &str, Fixed)] = &[
 ];
 
 /// Rows that depend on the state, by schema and table.
-const LIVE: &[(&str, &str, Live)] = &[
+const LIVE: &[(&str, &str, LiveFill)] = &[
     ("information_schema", "character_sets", information::character_sets),
     ("information_schema", "columns", information::columns),
     ("information_schema", "constraint_column_usage", information::constraint_columns),

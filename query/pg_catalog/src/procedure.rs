@@ -130,7 +130,7 @@ pub(crate) fn tell_names(names: Vec<&'static str>) {
 }
 
 /// All known names, with their kind and documentation.
-fn known() -> BTreeMap<String, (&'static str, Page)> {
+fn known_functions() -> BTreeMap<String, (&'static str, Page)> {
     let mut known: BTreeMap<String, (&str, Page)> = BTreeMap::new();
     for page in stratalog_functions::documentation() {
         let signature = page.signatures.into_iter().next();
@@ -207,7 +207,7 @@ fn of_types() -> HashSet<&'static str> {
 
 /// All functions, by name; PostgreSQL's functions come first.
 pub(crate) static PROCEDURES: LazyLock<Vec<Procedure>> = LazyLock::new(|| {
-    let mut known = known();
+    let mut known = known_functions();
     let of_types = of_types();
     let mut found: HashSet<String> = HashSet::new();
     let mut all: Vec<Procedure> = Vec::new();

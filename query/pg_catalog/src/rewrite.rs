@@ -26,8 +26,8 @@ use crate::spec::SYSTEM_TABLES;
 mod build;
 mod cast;
 mod correlation;
-mod empty;
-mod flat;
+mod empty_tables;
+mod flattening;
 mod function;
 mod relations;
 mod row_json;
@@ -37,7 +37,7 @@ mod system_columns;
 /// Rewrites a statement in place. Statements without PostgreSQL's catalogs and types stay
 /// unchanged.
 pub fn rewrite(statement: &mut Statement) {
-    let ControlFlow::Continue(()) = statement.visit(&mut Columns);
+    let ControlFlow::Continue(()) = statement.visit(&mut SchemaQualifiers);
     let mut rewriter = Rewriter::default();
     let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
 }
@@ -52,9 +52,9 @@ fn shadows(query: &Query) -> bool {
 }
 
 /// Rewrites `pg_catalog.pg_class.relname` to `pg_class.relname`.
-struct Columns;
+struct SchemaQualifiers;
 
-impl VisitorMut for Columns {
+impl VisitorMut for SchemaQualifiers {
     type Break = std::convert::Infallible;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
@@ -86,7 +86,7 @@ impl VisitorMut for Rewriter {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
         self.shadowed |= shadows(query);
         if !self.shadowed {
-            empty::fold(query);
+            empty_tables::fold(query);
         }
         if let SetExpr::Select(select) = query.body.as_mut() {
             cast::name_projected(select);
@@ -120,7 +120,7 @@ impl VisitorMut for Rewriter {
         subquery::array(expr, self.shadowed);
         subquery::membership(expr);
         if let Expr::InSubquery { subquery, .. } = expr {
-            flat::without_cte(subquery);
+            flattening::without_cte(subquery);
         }
         row_json::rewrite(expr);
         match expr {

@@ -26,20 +26,20 @@ pub struct Merge {
     rows: usize,
     batch_rows: usize,
     /// The last rows of the right side within the group of the left row, oldest first.
-    last: VecDeque<Place>,
+    last: VecDeque<RowPosition>,
     /// The join key of the current group.
     group: Option<OwnedRow>,
     /// Rows of the current left batch, each with a right row beside it.
-    pairs: Vec<(u32, Place)>,
+    pairs: Vec<(u32, RowPosition)>,
     /// Batches of the right side before the current batch that some place refers to, oldest first.
-    held: Vec<(u64, RecordBatch)>,
+    right_batches: Vec<(u64, RecordBatch)>,
     done: BatchCoalescer,
     finished: bool,
 }
 
 /// A row of the right side.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RowPosition {
     batch: u64,
     row: usize,
 }
@@ -64,7 +64,7 @@ impl Merge {
             let field = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).map(SortField::new);
             let on = match on.is_empty() {
                 true => None,
-                false => Some(Key {
+                false => Some(MergeKey {
                     rows: RowConverter::new(on.iter().map(field).collect::<Result<_>>()?)?,
                     exprs: on,
                 }),
@@ -73,7 +73,7 @@ impl Merge {
                 Some(until) => {
                     let data_type = until.data_type(&schema)?;
                     let field = SortField::new_with_options(data_type, options);
-                    Some(Key { rows: RowConverter::new(vec![field])?, exprs: vec![until] })
+                    Some(MergeKey { rows: RowConverter::new(vec![field])?, exprs: vec![until] })
                 }
                 None => None,
             };
@@ -94,7 +94,7 @@ impl Merge {
             last: VecDeque::new(),
             group: None,
             pairs: Vec::new(),
-            held: Vec::new(),
+            right_batches: Vec::new(),
             done: BatchCoalescer::new(schema, batch_rows),
             finished: false,
         })
@@ -127,7 +127,7 @@ impl Merge {
     async fn pair(&mut self) -> Result<()> {
         // At least one left row is complete, in however many batches its right rows lie.
         while self.pairs.is_empty()
-            || self.pairs.len() < self.batch_rows && self.held.len() < HELD_MAX
+            || self.pairs.len() < self.batch_rows && self.right_batches.len() < HELD_MAX
         {
             let Some(left) = &self.left.current else { return Ok(()) };
             if left.row == left.batch.num_rows() {
@@ -185,7 +185,7 @@ impl Merge {
                         if self.last.len() == self.rows {
                             self.last.pop_front();
                         }
-                        self.last.push_back(Place { batch: right.number, row: right.row });
+                        self.last.push_back(RowPosition { batch: right.number, row: right.row });
                     }
                 }
                 right.row += 1;
@@ -196,9 +196,9 @@ impl Merge {
     /// Keeps the current right batch if some place refers to a row of the batch.
     fn hold(&mut self) {
         let Some(right) = self.right.current.take() else { return };
-        let mut asked = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
-        if asked.any(|place| place.batch == right.number) {
-            self.held.push((right.number, right.batch));
+        let mut positions = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
+        if positions.any(|place| place.batch == right.number) {
+            self.right_batches.push((right.number, right.batch));
         }
     }
 
@@ -210,11 +210,11 @@ impl Merge {
             let rows = UInt32Array::from_iter_values(self.pairs.iter().map(|(row, _)| *row));
             let beside = take_record_batch(&left.batch, &rows)?;
             let current = self.right.current.as_ref();
-            let batches: Vec<(u64, &RecordBatch)> = (self.held.iter())
+            let batches: Vec<(u64, &RecordBatch)> = (self.right_batches.iter())
                 .map(|(number, batch)| (*number, batch))
                 .chain(current.map(|right| (right.number, &right.batch)))
                 .collect();
-            let slot = |place: &Place| {
+            let slot = |place: &RowPosition| {
                 (batches.partition_point(|(number, _)| *number < place.batch), place.row)
             };
             let places: Vec<_> = self.pairs.iter().map(|(_, place)| slot(place)).collect();
@@ -226,18 +226,18 @@ impl Merge {
             self.pairs.clear();
         }
         let needed = self.last.front().map_or(u64::MAX, |place| place.batch);
-        self.held.retain(|(number, _)| *number >= needed);
+        self.right_batches.retain(|(number, _)| *number >= needed);
         Ok(())
     }
 }
 
 /// The key expressions of one side, with their converter to comparable bytes.
-struct Key {
+struct MergeKey {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     rows: RowConverter,
 }
 
-impl Key {
+impl MergeKey {
     fn of(&self, batch: &RecordBatch) -> Result<Rows> {
         let values = self.exprs.iter();
         let values = values.map(|expr| expr.evaluate(batch)?.into_array(batch.num_rows()));
@@ -247,8 +247,8 @@ impl Key {
 
 struct Input {
     stream: Fuse<SendableRecordBatchStream>,
-    on: Option<Key>,
-    until: Option<Key>,
+    on: Option<MergeKey>,
+    until: Option<MergeKey>,
     /// The number of loaded batches.
     batches: u64,
     current: Option<Current>,

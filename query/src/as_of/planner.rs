@@ -35,7 +35,7 @@ impl QueryPlanner for WithAsOf {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(AsOfPlanner)])
-            .create_physical_plan(&opaque_casts::marked(plan)?, session)
+            .create_physical_plan(&opaque_casts::with_opaque_true(plan)?, session)
             .await
     }
 }

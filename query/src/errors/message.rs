@@ -29,7 +29,7 @@ pub fn without_decoration(text: &str) -> String {
 /// A planning error.
 pub fn from_plan(text: &str) -> Error {
     let text = without_decoration(text);
-    let known = [no_such_overload, ordered_set, open_series, super::plan::known];
+    let known = [no_such_overload, ordered_set, open_series, super::plan::planner_error];
     if let Some(error) = known.iter().find_map(|known| known(&text)) {
         return error;
     }
@@ -163,7 +163,7 @@ pub fn from_execution(text: &str) -> Error {
     } else if lower.contains("divide by zero") || lower.contains("division by zero") {
         return Error::new(ErrorKind::DivisionByZero, "division by zero");
     } else if lower.contains("scalar subquery") && lower.contains("more than one") {
-        return crate::rules::unnested::too_many();
+        return crate::rules::decorrelation::too_many();
     } else if let Some(date) = text.strip_prefix("Unable to parse date from ") {
         return Error::new(
             ErrorKind::DatetimeOverflow,
@@ -319,7 +319,7 @@ fn too_many_digits() -> Error {
 fn no_such_overload(text: &str) -> Option<Error> {
     let said = text.split("user-defined coercion failed with: ").nth(1)?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
-    if let Some(known) = super::plan::known(&said) {
+    if let Some(known) = super::plan::planner_error(&said) {
         return Some(known);
     }
     let (message, hint) = match said.split_once("; there is ") {

@@ -135,7 +135,7 @@ fn characters(text: &str, location: Location) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn placed(kind: ErrorKind, message: &str, text: &str) -> Option<u32> {
+    fn found_position(kind: ErrorKind, message: &str, text: &str) -> Option<u32> {
         place(Error::new(kind, message), text, 0).position()
     }
 
@@ -146,29 +146,50 @@ mod tests {
             UndefinedTable,
         };
         let column = "column \"hots\" does not exist";
-        assert_eq!(placed(UndefinedColumn, column, "SELECT hots FROM t"), Some(8));
-        assert_eq!(placed(UndefinedColumn, column, "SELECT 'hots', hots(1),\n  HOTS"), Some(27));
-        assert_eq!(placed(UndefinedColumn, column, "SELECT 1 AS hots"), None);
+        assert_eq!(found_position(UndefinedColumn, column, "SELECT hots FROM t"), Some(8));
+        assert_eq!(
+            found_position(UndefinedColumn, column, "SELECT 'hots', hots(1),\n  HOTS"),
+            Some(27)
+        );
+        assert_eq!(found_position(UndefinedColumn, column, "SELECT 1 AS hots"), None);
         let qualified = "column t.x does not exist";
-        assert_eq!(placed(UndefinedColumn, qualified, "SELECT u.x, t.x FROM t"), Some(13));
+        assert_eq!(found_position(UndefinedColumn, qualified, "SELECT u.x, t.x FROM t"), Some(13));
         let table = "relation \"s.nothing\" does not exist";
-        assert_eq!(placed(UndefinedTable, table, "SELECT 1 FROM s.nothing"), Some(15));
+        assert_eq!(found_position(UndefinedTable, table, "SELECT 1 FROM s.nothing"), Some(15));
         let function = "function f(integer) does not exist";
-        assert_eq!(placed(UndefinedFunction, function, "SELECT f, pg_catalog.f(1)"), Some(11));
+        assert_eq!(
+            found_position(UndefinedFunction, function, "SELECT f, pg_catalog.f(1)"),
+            Some(11)
+        );
         let ambiguous = "column reference \"a\" is ambiguous";
-        assert_eq!(placed(AmbiguousColumn, ambiguous, "SELECT é, a FROM t, u"), Some(11));
+        assert_eq!(found_position(AmbiguousColumn, ambiguous, "SELECT é, a FROM t, u"), Some(11));
         let kind = "type \"nothing\" does not exist";
-        assert_eq!(placed(ErrorKind::UndefinedObject, kind, "SELECT 'a'::nothing"), Some(13));
+        assert_eq!(
+            found_position(ErrorKind::UndefinedObject, kind, "SELECT 'a'::nothing"),
+            Some(13)
+        );
         let grouped = "column \"t.host\" must appear in the GROUP BY clause or be used …";
-        assert_eq!(placed(ErrorKind::GroupingError, grouped, "SELECT host FROM t"), Some(8));
-        assert_eq!(placed(ErrorKind::GroupingError, grouped, "SELECT 1, t.host FROM t"), Some(11));
+        assert_eq!(
+            found_position(ErrorKind::GroupingError, grouped, "SELECT host FROM t"),
+            Some(8)
+        );
+        assert_eq!(
+            found_position(ErrorKind::GroupingError, grouped, "SELECT 1, t.host FROM t"),
+            Some(11)
+        );
         let date = "date/time field value out of range: \"2024-99-01\"";
         let text = "SELECT '2024-99-01'::date";
-        assert_eq!(placed(ErrorKind::DatetimeOverflow, date, text), Some(8));
+        assert_eq!(found_position(ErrorKind::DatetimeOverflow, date, text), Some(8));
         let number = "value \"99\" is out of range for type smallint";
-        assert_eq!(placed(ErrorKind::NumericOutOfRange, number, "SELECT 1, '99'"), Some(11));
+        assert_eq!(
+            found_position(ErrorKind::NumericOutOfRange, number, "SELECT 1, '99'"),
+            Some(11)
+        );
         let input = "invalid input syntax for type integer: \"x\"";
-        assert_eq!(placed(InvalidTextRepresentation, input, "SELECT x, 'x'::int"), Some(11));
+        assert_eq!(
+            found_position(InvalidTextRepresentation, input, "SELECT x, 'x'::int"),
+            Some(11)
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ const NO_FUNCTION: &str = "No function matches the given name and argument types
 const NO_OPERATOR: &str = "No operator matches the given name and argument types. You might need to add explicit type casts.";
 
 /// The error for a known message of the planner.
-pub fn known(text: &str) -> Option<Error> {
+pub fn planner_error(text: &str) -> Option<Error> {
     [
         grouping, intervals, functions, numerics, operators, booleans, casts, widths, limits,
         windows, clauses,

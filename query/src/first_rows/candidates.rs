@@ -34,7 +34,7 @@ const FEW_SHARE: usize = 2;
 const BEATEN_MAX: usize = 1 << 16;
 
 /// The best row of a group so far.
-struct Known {
+struct BestRow {
     /// The row's sort key, as comparable bytes.
     order: Box<[u8]>,
     batch: usize,
@@ -48,7 +48,7 @@ pub struct Candidates {
     groups: Box<dyn GroupValues>,
     order: Option<RowConverter>,
     /// Indexed by group number.
-    known: Vec<Known>,
+    known: Vec<BestRow>,
     order_bytes: usize,
     batches: Vec<RecordBatch>,
     /// The rows of all batches.
@@ -146,7 +146,7 @@ impl Candidates {
             self.keep(best);
         }
         // Each group needs a place and a pointer, in addition to the group key.
-        let own = self.known.capacity() * size_of::<Known>() + self.order_bytes;
+        let own = self.known.capacity() * size_of::<BestRow>() + self.order_bytes;
         let bytes = self.bytes + own + self.groups.size();
         if bytes <= BYTES_MAX && self.memory.try_resize(bytes).is_ok() {
             return Ok(Vec::new());
@@ -178,13 +178,13 @@ impl Candidates {
                         improved.push(group);
                     }
                     self.order_bytes = self.order_bytes + own.len() - known.order.len();
-                    *known = Known { order: own.into(), batch: number, row };
+                    *known = BestRow { order: own.into(), batch: number, row };
                 }
                 // Group numbers ascend in the order of the groups' first rows.
                 None => {
                     improved.push(group);
                     self.order_bytes += own.len();
-                    self.known.push(Known { order: own.into(), batch: number, row });
+                    self.known.push(BestRow { order: own.into(), batch: number, row });
                 }
             }
         }

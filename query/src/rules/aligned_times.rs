@@ -141,7 +141,7 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     let hidden = |expr: &Expr| match expr {
         Expr::Cast(cast) if matches!(cast.expr.get_type(schema), Ok(DataType::Timestamp(_, _))) => {
             let signature = Signature::any(1, Volatility::Immutable);
-            let function = Arc::new(ScalarUDF::new_from_impl(DateOf { signature }));
+            let function = Arc::new(ScalarUDF::new_from_impl(DateIdentity { signature }));
             // The cast itself follows the session's zone.
             Some(function.call(vec![Expr::Cast(cast.clone())]))
         }
@@ -159,11 +159,11 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
 
 /// Returns a date unchanged.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct DateOf {
+struct DateIdentity {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for DateOf {
+impl ScalarUDFImpl for DateIdentity {
     fn name(&self) -> &str {
         "day_of"
     }
@@ -208,9 +208,10 @@ fn in_one_unit(
     fine: Expr,
     fine_unit: TimeUnit,
 ) -> Result<Expr> {
-    let up = || call(Change::Up, coarse_unit, fine.clone());
-    let down = || call(Change::Down, coarse_unit, fine.clone());
-    let widened = |coarse: Expr| binary(call(Change::Widen, fine_unit, coarse), op, fine.clone());
+    let up = || call(TimeConversion::Up, coarse_unit, fine.clone());
+    let down = || call(TimeConversion::Down, coarse_unit, fine.clone());
+    let widened =
+        |coarse: Expr| binary(call(TimeConversion::Widen, fine_unit, coarse), op, fine.clone());
     if fine.any_column_refs() {
         return Ok(widened(coarse));
     }
@@ -234,7 +235,8 @@ fn in_one_unit(
 fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
     let Expr::Literal(value, None) = fine else { return Ok(None) };
     let array = value.to_array()?;
-    let (up, down) = (changed(&array, Change::Up, unit)?, changed(&array, Change::Down, unit)?);
+    let (up, down) =
+        (changed(&array, TimeConversion::Up, unit)?, changed(&array, TimeConversion::Down, unit)?);
     if up.as_ref() != down.as_ref() {
         return Ok(None);
     }
@@ -242,7 +244,7 @@ fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Change {
+enum TimeConversion {
     /// To a finer unit; a time out of range becomes the first or last time in the range.
     Widen,
     /// To a coarser unit, rounded up.
@@ -254,16 +256,16 @@ enum Change {
 /// `time` in a finer unit, up to the last possible time. The planner would look through a cast, and
 /// round the other side of a comparison; the planner does not look through the call.
 pub(super) fn widened(time: Expr, unit: TimeUnit) -> Expr {
-    call(Change::Widen, unit, time)
+    call(TimeConversion::Widen, unit, time)
 }
 
-fn call(change: Change, unit: TimeUnit, time: Expr) -> Expr {
+fn call(change: TimeConversion, unit: TimeUnit, time: Expr) -> Expr {
     let name = match change {
-        Change::Widen => "time_widened",
-        Change::Up => "time_up",
-        Change::Down => "time_down",
+        TimeConversion::Widen => "time_widened",
+        TimeConversion::Up => "time_up",
+        TimeConversion::Down => "time_down",
     };
-    let function = InUnit {
+    let function = UnitConversion {
         name: format!("{name}_{unit:?}").to_lowercase(),
         change,
         unit,
@@ -274,14 +276,14 @@ fn call(change: Change, unit: TimeUnit, time: Expr) -> Expr {
 
 /// A timestamp in another unit.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct InUnit {
+struct UnitConversion {
     name: String,
-    change: Change,
+    change: TimeConversion,
     unit: TimeUnit,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for InUnit {
+impl ScalarUDFImpl for UnitConversion {
     fn name(&self) -> &str {
         &self.name
     }
@@ -316,16 +318,16 @@ impl ScalarUDFImpl for InUnit {
     }
 }
 
-fn changed(times: &ArrayRef, change: Change, unit: TimeUnit) -> Result<ArrayRef> {
+fn changed(times: &ArrayRef, change: TimeConversion, unit: TimeUnit) -> Result<ArrayRef> {
     let DataType::Timestamp(from, zone) = times.data_type() else {
         return Err(to_datafusion(Error::internal("a time in another unit needs a timestamp")));
     };
     let (given, wanted) = (per_second(*from), per_second(unit));
     let counts = cast(times, &DataType::Int64)?;
     let counts: Int64Array = counts.as_primitive::<Int64Type>().unary(|count| match change {
-        Change::Widen => count.saturating_mul((wanted / given).max(1)),
-        Change::Down => count.div_euclid((given / wanted).max(1)),
-        Change::Up => {
+        TimeConversion::Widen => count.saturating_mul((wanted / given).max(1)),
+        TimeConversion::Down => count.div_euclid((given / wanted).max(1)),
+        TimeConversion::Up => {
             let units = (given / wanted).max(1);
             count.div_euclid(units) + i64::from(count.rem_euclid(units) != 0)
         }
@@ -347,10 +349,10 @@ mod tests {
             let array = cast(&array, &DataType::Int64).unwrap();
             array.as_primitive::<Int64Type>().values().to_vec()
         };
-        assert_eq!(counts(Change::Up), [2, 2, -1]);
-        assert_eq!(counts(Change::Down), [1, 2, -2]);
+        assert_eq!(counts(TimeConversion::Up), [2, 2, -1]);
+        assert_eq!(counts(TimeConversion::Down), [1, 2, -2]);
         let coarse: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![7, i64::MAX]));
-        let wide = changed(&coarse, Change::Widen, TimeUnit::Nanosecond).unwrap();
+        let wide = changed(&coarse, TimeConversion::Widen, TimeUnit::Nanosecond).unwrap();
         let wide = cast(&wide, &DataType::Int64).unwrap();
         assert_eq!(wide.as_primitive::<Int64Type>().values().to_vec(), [7_000, i64::MAX]);
     }

@@ -12,8 +12,8 @@ use datafusion::{
 };
 
 use super::{
+    decorrelation::is_key,
     lengths::{has_length, length},
-    unnested::is_key,
 };
 
 /// Replaces intervals by their lengths in comparisons of rows. Runs before type coercion.
@@ -67,7 +67,7 @@ impl AnalyzerRule for RowsByLength {
                         |column: &Expr| has_length(column, input.schema()) && !is_key(column);
                     if columns.iter().any(by_length) {
                         let groups = Aggregate::try_new(input, columns, Vec::new())?;
-                        return self.grouped(groups).map(Transformed::yes);
+                        return self.group_by_lengths(groups).map(Transformed::yes);
                     }
                     Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))))
                 }
@@ -76,7 +76,7 @@ impl AnalyzerRule for RowsByLength {
                         has_length(group, groups.input.schema()) && !is_key(group)
                     }) =>
                 {
-                    self.grouped(groups).map(Transformed::yes)
+                    self.group_by_lengths(groups).map(Transformed::yes)
                 }
                 other => Ok(Transformed::no(other)),
             }
@@ -99,7 +99,7 @@ impl RowsByLength {
     }
 
     /// Groups by lengths, and shows the first interval of each group.
-    fn grouped(&self, groups: Aggregate) -> Result<LogicalPlan> {
+    fn group_by_lengths(&self, groups: Aggregate) -> Result<LogicalPlan> {
         let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = groups;
         // The columns of the result are its groups, then its aggregates.
         let mut shown: Vec<Expr> = schema

@@ -24,11 +24,11 @@ pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         _ => return function,
     };
     let signature = Signature::user_defined(Volatility::Immutable);
-    layers::scalar(function, Length { units, signature })
+    layers::scalar(function, ByteLength { units, signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Length {
+struct ByteLength {
     /// Units for each byte: 1, or 8 bits.
     units: i32,
     signature: Signature,
@@ -38,7 +38,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-impl Length {
+impl ByteLength {
     fn of(&self, bytes: &ArrayRef) -> Result<ArrayRef> {
         let bytes = cast(bytes, &DataType::Binary)?;
         let lengths: Int32Array = bytes
@@ -53,7 +53,7 @@ impl Length {
     }
 }
 
-impl ScalarLayer for Length {
+impl ScalarLayer for ByteLength {
     fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }

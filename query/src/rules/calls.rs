@@ -23,14 +23,14 @@ use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
 use super::{
-    common_types::{Given, in_type},
+    common_types::{ValueType, in_type},
     layers::{self, ScalarLayer},
 };
 
 mod choice;
 mod signatures;
 
-use choice::Choice;
+use choice::OverloadChoice;
 
 /// `function` with the parameters of PostgreSQL's functions of the same name, if the signatures
 /// list the name. A signature may call another function among `registered`.
@@ -39,7 +39,7 @@ pub fn with_signatures(
     registered: &HashMap<String, Arc<ScalarUDF>>,
 ) -> Arc<ScalarUDF> {
     if signatures::of(function.name()).is_empty()
-        || layers::below::<Overloaded>(&function).is_some()
+        || layers::below::<OverloadedFunction>(&function).is_some()
     {
         return function;
     }
@@ -53,25 +53,26 @@ pub fn with_signatures(
         .iter()
         .filter_map(|overload| registered.get(overload.calls?).map(Arc::clone))
         .collect();
-    layers::scalar(function, Overloaded { signature, others })
+    layers::scalar(function, OverloadedFunction { signature, others })
 }
 
 /// The target types of the arguments of a call. `None` for an argument that keeps its type, and for
 /// a whole call if the function itself chooses the types.
-pub fn wanted_types(name: &str, given: &[Given]) -> Option<Vec<Option<ColumnType>>> {
+pub fn wanted_types(name: &str, given: &[ValueType]) -> Option<Vec<Option<ColumnType>>> {
     choice::choose(signatures::of(name), given).map(|choice| choice.wanted)
 }
 
 /// The call of the chosen function.
-fn meant(
+fn chosen_call(
     function: &Arc<ScalarUDF>,
     others: &[Arc<ScalarUDF>],
     mut arguments: Vec<Expr>,
     schema: &DFSchema,
     style: &TextStyle,
 ) -> Result<Expr> {
-    let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
-    let Some(Choice { wanted, gives, calls }) =
+    let given: Vec<ValueType> =
+        arguments.iter().map(|argument| ValueType::of(argument, schema)).collect();
+    let Some(OverloadChoice { wanted, gives, calls }) =
         choice::choose(signatures::of(function.name()), &given)
     else {
         return Ok(function.call(arguments));
@@ -115,15 +116,18 @@ fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema)
 /// Whether the choice changes once a bigint argument turns out to be an integer: constants are
 /// bigint until `IntegerLiterals` has run.
 fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
-    let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
-    let narrowed: Vec<Given> = given
+    let given: Vec<ValueType> =
+        arguments.iter().map(|argument| ValueType::of(argument, schema)).collect();
+    let narrowed: Vec<ValueType> = given
         .iter()
         .map(|given| match given {
-            Given::Typed(ColumnType::BigInt, exact) => Given::Typed(ColumnType::Integer, *exact),
+            ValueType::Typed(ColumnType::BigInt, exact) => {
+                ValueType::Typed(ColumnType::Integer, *exact)
+            }
             other => other.clone(),
         })
         .collect();
-    let chosen = |given: &[Given]| {
+    let chosen = |given: &[ValueType]| {
         choice::choose(signatures::of(function.name()), given)
             .map(|choice| (choice.gives, choice.calls))
     };
@@ -132,13 +136,13 @@ fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema)
 
 /// Replaces each written call with the call of the chosen function.
 #[derive(Debug)]
-pub struct MeantCalls {
+pub struct OverloadResolution {
     /// Whether integers have their final types. If not, a call stays if its choice depends on the
     /// width of integers.
     pub widths_are_known: bool,
 }
 
-impl FunctionRewrite for MeantCalls {
+impl FunctionRewrite for OverloadResolution {
     fn name(&self) -> &str {
         "meant_calls"
     }
@@ -150,14 +154,14 @@ impl FunctionRewrite for MeantCalls {
         config: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         match expr {
-            Expr::ScalarFunction(call) => match layers::layer::<Overloaded>(&call.func) {
+            Expr::ScalarFunction(call) => match layers::layer::<OverloadedFunction>(&call.func) {
                 Some((inner, _))
                     if !self.widths_are_known && depends_on_width(inner, &call.args, schema) =>
                 {
                     Ok(Transformed::no(Expr::ScalarFunction(call)))
                 }
                 Some((inner, layer)) => {
-                    meant(inner, &layer.others, call.args, schema, &style_of(config))
+                    chosen_call(inner, &layer.others, call.args, schema, &style_of(config))
                         .map(Transformed::yes)
                 }
                 None => Ok(Transformed::no(Expr::ScalarFunction(call))),
@@ -170,13 +174,13 @@ impl FunctionRewrite for MeantCalls {
 /// A function during planning: the signature takes any arguments, and the result type is the result
 /// type of the chosen function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Overloaded {
+struct OverloadedFunction {
     signature: Signature,
     /// The other functions that some of the signatures call.
     others: Vec<Arc<ScalarUDF>>,
 }
 
-impl ScalarLayer for Overloaded {
+impl ScalarLayer for OverloadedFunction {
     fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }
@@ -200,7 +204,8 @@ impl ScalarLayer for Overloaded {
             None => Expr::Column(column),
         });
         let function = Arc::new(inner.clone());
-        let call = meant(&function, &self.others, given.collect(), &schema, &TextStyle::default())?;
+        let call =
+            chosen_call(&function, &self.others, given.collect(), &schema, &TextStyle::default())?;
         let (_, field) = call.to_field(&schema)?;
         Ok(Arc::new(field.as_ref().clone().with_name(inner.name())))
     }

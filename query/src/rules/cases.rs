@@ -31,7 +31,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error};
 
-use super::common_types::{Given, common_type};
+use super::common_types::{ValueType, common_type};
 use crate::{
     errors::to_datafusion,
     statement::{dialect::call, parameters::input_schema, walk},
@@ -43,7 +43,7 @@ const FUNCTION: &str = "$case";
 /// The function. Volatile, so that no call is computed before simplification restores the CASE.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Volatile);
-    Arc::new(ScalarUDF::new_from_impl(WrittenCase { signature }))
+    Arc::new(ScalarUDF::new_from_impl(CaseCall { signature }))
 }
 
 /// Whether a tree has a CASE.
@@ -102,7 +102,7 @@ pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
 
 fn is_mistyped(case: &Case, whole: &Expr, schema: &DFSchema, in_values: bool) -> bool {
     let results = case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
-    let given: Vec<Given> = results.map(|result| Given::of(result, schema)).collect();
+    let given: Vec<ValueType> = results.map(|result| ValueType::of(result, schema)).collect();
     // Later rules report type errors.
     let Ok(Some(wanted)) = common_type("CASE", &given) else { return false };
     let Ok((_, field)) = whole.to_field(schema) else { return false };
@@ -123,7 +123,7 @@ fn is_narrowed(planned: &ColumnType, wanted: &ColumnType) -> bool {
 }
 
 /// The CASE of a call.
-pub struct Parts<'a> {
+pub struct CaseParts<'a> {
     /// The value compared with all conditions.
     pub base: Option<&'a Expr>,
     /// Conditions and results.
@@ -133,8 +133,8 @@ pub struct Parts<'a> {
 }
 
 /// The parts of a call; `None` for other functions.
-pub fn parts(call: &ScalarFunction) -> Option<Parts<'_>> {
-    if !call.func.inner().is::<WrittenCase>() {
+pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
+    if !call.func.inner().is::<CaseCall>() {
         return None;
     }
     let (first, rest) = call.args.split_first()?;
@@ -147,7 +147,7 @@ pub fn parts(call: &ScalarFunction) -> Option<Parts<'_>> {
         _ => (None, rest),
     };
     let (choices, []) = rest.as_chunks::<2>() else { return None };
-    Some(Parts { base, choices, otherwise })
+    Some(CaseParts { base, choices, otherwise })
 }
 
 /// Replaces each call by the original CASE.
@@ -161,15 +161,15 @@ impl FunctionRewrite for RestoredCases {
 
     fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
         let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
-        Ok(match restored(call) {
+        Ok(match restored_case(call) {
             Some(case) => Transformed::yes(case),
             None => Transformed::no(expr),
         })
     }
 }
 
-fn restored(call: &ScalarFunction) -> Option<Expr> {
-    let Parts { base, choices, otherwise } = parts(call)?;
+fn restored_case(call: &ScalarFunction) -> Option<Expr> {
+    let CaseParts { base, choices, otherwise } = parts(call)?;
     let boxed = |expr: &Expr| Box::new(expr.clone());
     let choices = choices.iter().map(|[when, then]| (boxed(when), boxed(then))).collect();
     let otherwise = match otherwise {
@@ -180,11 +180,11 @@ fn restored(call: &ScalarFunction) -> Option<Expr> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct WrittenCase {
+struct CaseCall {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for WrittenCase {
+impl ScalarUDFImpl for CaseCall {
     fn name(&self) -> &str {
         FUNCTION
     }
@@ -207,11 +207,11 @@ impl ScalarUDFImpl for WrittenCase {
         let is_result = |at: &usize| *at == last || *at >= first && (*at - first).is_multiple_of(2);
         // PostgreSQL looks at ELSE first.
         let results = || std::iter::once(last).chain((0..last).filter(is_result));
-        let given: Vec<Given> = results()
+        let given: Vec<ValueType> = results()
             .filter_map(|at| {
                 let constant = arguments.scalar_arguments.get(at).copied().flatten();
-                let given = constant.and_then(Given::of_constant);
-                Some(given.unwrap_or(Given::of_field(arguments.arg_fields.get(at)?)))
+                let given = constant.and_then(ValueType::of_constant);
+                Some(given.unwrap_or(ValueType::of_field(arguments.arg_fields.get(at)?)))
             })
             .collect();
         if let Some(wanted) = common_type("CASE", &given)? {
@@ -226,7 +226,7 @@ impl ScalarUDFImpl for WrittenCase {
     // Arguments of functions in FROM are computed during planning.
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let call = ScalarFunction::new_udf(function(), arguments);
-        Ok(match restored(&call) {
+        Ok(match restored_case(&call) {
             Some(case) => ExprSimplifyResult::Simplified(case),
             None => ExprSimplifyResult::Original(call.args),
         })

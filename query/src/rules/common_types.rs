@@ -17,7 +17,7 @@ use crate::errors::to_datafusion;
 
 mod choices;
 mod sets;
-mod typed;
+mod sql_typed;
 mod unions;
 
 pub use choices::{CommonTypes, gives_an_argument, unified};
@@ -31,7 +31,7 @@ const DIGITS_MAX: u8 = 38;
 
 /// The known type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Given {
+pub enum ValueType {
     /// A literal without a type.
     Text(String),
     /// NULL without a type.
@@ -43,15 +43,15 @@ pub enum Given {
     Other,
 }
 
-impl Given {
+impl ValueType {
     /// The type of a field.
     pub fn of_field(field: &FieldRef) -> Self {
         let exact = !field.data_type().is_unsigned_integer();
         match (field.data_type(), ColumnType::from_arrow_field(field)) {
-            (DataType::Null, _) => Given::Null,
-            (DataType::UInt64, _) => Given::Typed(ColumnType::BigInt, exact),
-            (DataType::Decimal256(_, _) | DataType::Float16, _) | (_, None) => Given::Other,
-            (_, Some(column_type)) => Given::Typed(column_type, exact),
+            (DataType::Null, _) => ValueType::Null,
+            (DataType::UInt64, _) => ValueType::Typed(ColumnType::BigInt, exact),
+            (DataType::Decimal256(_, _) | DataType::Float16, _) | (_, None) => ValueType::Other,
+            (_, Some(column_type)) => ValueType::Typed(column_type, exact),
         }
     }
 
@@ -59,9 +59,9 @@ impl Given {
     pub fn of_constant(value: &ScalarValue) -> Option<Self> {
         match value {
             ScalarValue::Int64(Some(number)) if i32::try_from(*number).is_ok() => {
-                Some(Given::Typed(ColumnType::Integer, true))
+                Some(ValueType::Typed(ColumnType::Integer, true))
             }
-            value => value.try_as_str().flatten().map(|text| Given::Text(text.to_string())),
+            value => value.try_as_str().flatten().map(|text| ValueType::Text(text.to_string())),
         }
     }
 
@@ -83,7 +83,7 @@ impl Given {
         }
         match expr.to_field(schema) {
             Ok((_, field)) => Self::of_field(&field),
-            Err(_) => Given::Other,
+            Err(_) => ValueType::Other,
         }
     }
 }
@@ -92,36 +92,38 @@ impl Given {
 ///
 /// # Errors
 /// `DatatypeMismatch` for types of different kinds; `what` names the place of the values.
-pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
+pub fn common_type(what: &str, given: &[ValueType]) -> Result<Option<ColumnType>> {
     use ColumnType as T;
     let mut common: Option<(ColumnType, bool)> = None;
     for given in given {
         match (given, common.take()) {
-            (Given::Other, _) => return Ok(None),
-            (Given::Text(_) | Given::Null, before) => common = before,
-            (Given::Typed(first, exact), None) => common = Some((first.clone(), *exact)),
-            (Given::Typed(next, exact), Some((before, exactly))) => match wider(&before, next) {
-                Some(wider) => common = Some((wider, *exact && exactly)),
-                None if !(*exact && exactly) || is_array(&before) || is_array(next) => {
-                    return Ok(None);
+            (ValueType::Other, _) => return Ok(None),
+            (ValueType::Text(_) | ValueType::Null, before) => common = before,
+            (ValueType::Typed(first, exact), None) => common = Some((first.clone(), *exact)),
+            (ValueType::Typed(next, exact), Some((before, exactly))) => {
+                match wider(&before, next) {
+                    Some(wider) => common = Some((wider, *exact && exactly)),
+                    None if !(*exact && exactly) || is_array(&before) || is_array(next) => {
+                        return Ok(None);
+                    }
+                    None => {
+                        return Err(to_datafusion(Error::new(
+                            ErrorKind::DatatypeMismatch,
+                            format!("{what} types {before} and {next} cannot be matched"),
+                        )));
+                    }
                 }
-                None => {
-                    return Err(to_datafusion(Error::new(
-                        ErrorKind::DatatypeMismatch,
-                        format!("{what} types {before} and {next} cannot be matched"),
-                    )));
-                }
-            },
+            }
         }
     }
-    if !given.iter().any(|given| matches!(given, Given::Typed(_, true) | Given::Text(_))) {
+    if !given.iter().any(|given| matches!(given, ValueType::Typed(_, true) | ValueType::Text(_))) {
         return Ok(None);
     }
     Ok(match common {
         None | Some((ColumnType::Text, _)) => None,
         Some((numeric @ ColumnType::Numeric { .. }, _)) => {
             let texts = given.iter().filter_map(|given| match given {
-                Given::Text(text) => literal::numeric_type(text),
+                ValueType::Text(text) => literal::numeric_type(text),
                 _ => None,
             });
             Some(texts.fold(numeric, |before, text| wider(&before, &text).unwrap_or(before)))
@@ -139,9 +141,9 @@ pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
 
 /// The precision of times beside literals. If a literal has more digits, at least the precision of
 /// a time without an explicit precision.
-fn precision_beside(precision: u8, given: &[Given]) -> u8 {
+fn precision_beside(precision: u8, given: &[ValueType]) -> u8 {
     let finer = given.iter().any(|given| match given {
-        Given::Text(text) => {
+        ValueType::Text(text) => {
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
             fraction.bytes().take_while(u8::is_ascii_digit).count() > usize::from(precision)
         }
@@ -214,14 +216,14 @@ fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
 /// PostgreSQL's error for a literal that is not a value of the type.
 pub fn in_type(
     expr: Expr,
-    given: &Given,
+    given: &ValueType,
     wanted: &ColumnType,
     schema: &DFSchema,
     style: &TextStyle,
 ) -> Result<Expr> {
     let field = Arc::new(wanted.arrow_field("", true));
     match (given, &expr) {
-        (Given::Text(text), _) => literal::read(text, wanted, style),
+        (ValueType::Text(text), _) => literal::read(text, wanted, style),
         (_, Expr::Literal(ScalarValue::Int64(Some(number)), None))
             if *wanted == ColumnType::Integer =>
         {
@@ -230,7 +232,7 @@ pub fn in_type(
                 Err(_) => Ok(expr),
             }
         }
-        (Given::Typed(column_type, _), _) => {
+        (ValueType::Typed(column_type, _), _) => {
             let data_type = expr.get_type(schema)?;
             Ok(match (&data_type, column_type) {
                 (given, column_type) if given == field.data_type() && column_type == wanted => expr,
@@ -241,7 +243,7 @@ pub fn in_type(
                 _ => Expr::Cast(Cast::new_from_field(Box::new(expr), field)),
             })
         }
-        (Given::Null | Given::Other, _) => {
+        (ValueType::Null | ValueType::Other, _) => {
             Ok(Expr::Cast(Cast::new_from_field(Box::new(expr), field)))
         }
     }
@@ -280,17 +282,17 @@ mod tests {
 
     #[test]
     fn literals_take_the_type_of_the_others() {
-        let text = |text: &str| Given::Text(text.to_string());
-        let integer = Given::Typed(ColumnType::Integer, true);
-        let common = |given: &[Given]| common_type("UNION", given);
+        let text = |text: &str| ValueType::Text(text.to_string());
+        let integer = ValueType::Typed(ColumnType::Integer, true);
+        let common = |given: &[ValueType]| common_type("UNION", given);
         assert_eq!(common(&[text("1"), integer.clone()]).unwrap(), Some(ColumnType::Integer));
-        assert_eq!(common(&[text("1"), Given::Null]).unwrap(), None);
-        let numeric = Given::Typed(ColumnType::Numeric { precision: 3, scale: 1 }, true);
+        assert_eq!(common(&[text("1"), ValueType::Null]).unwrap(), None);
+        let numeric = ValueType::Typed(ColumnType::Numeric { precision: 3, scale: 1 }, true);
         assert_eq!(
             common(&[numeric, text("0.125")]).unwrap(),
             Some(ColumnType::Numeric { precision: 5, scale: 3 })
         );
-        assert!(common(&[integer.clone(), Given::Typed(ColumnType::Text, true)]).is_err());
-        assert_eq!(common(&[integer, Given::Typed(ColumnType::Text, false)]).unwrap(), None);
+        assert!(common(&[integer.clone(), ValueType::Typed(ColumnType::Text, true)]).is_err());
+        assert_eq!(common(&[integer, ValueType::Typed(ColumnType::Text, false)]).unwrap(), None);
     }
 }

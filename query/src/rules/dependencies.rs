@@ -25,9 +25,9 @@ use datafusion::{
 
 /// Hides dependencies: gives an alias to grouping and sort keys. Runs last.
 #[derive(Debug)]
-pub struct OwnGroups;
+pub struct HiddenDependencies;
 
-impl AnalyzerRule for OwnGroups {
+impl AnalyzerRule for HiddenDependencies {
     fn name(&self) -> &str {
         "own_groups"
     }

@@ -16,7 +16,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::{
     bins::Bins,
-    layers::{self, Plain, ScalarLayer},
+    layers::{self, ScalarLayer, UnchangedLayer},
 };
 use crate::errors::to_datafusion;
 
@@ -31,12 +31,12 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "sin" | "cos" | "tan" | "cot" => Domain::Finite,
         "abs" | "ceil" | "floor" | "radians" | "atan" | "cbrt" | "tanh" | "asinh" | "sinh"
         | "cosh" => {
-            return layers::scalar(function, Plain);
+            return layers::scalar(function, UnchangedLayer);
         }
-        "exp" | "degrees" => return layers::scalar(function, Ranged),
+        "exp" | "degrees" => return layers::scalar(function, FiniteRange),
         "power" => return layers::scalar(function, Power),
-        "cardinality" | "array_position" => return layers::scalar(function, Counted),
-        "chr" => return layers::scalar(function, Character),
+        "cardinality" | "array_position" => return layers::scalar(function, IntegerCounts),
+        "chr" => return layers::scalar(function, CharacterCode),
         "date_bin" => return layers::scalar(function, Bins::default()),
         _ => return function,
     };
@@ -90,9 +90,9 @@ impl Domain {
 
 /// Finite arguments must not give infinity, and `exp` must not give zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Ranged;
+struct FiniteRange;
 
-impl ScalarLayer for Ranged {
+impl ScalarLayer for FiniteRange {
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let given = ColumnarValue::values_to_arrays(&arguments.args)?;
         let of_zero = inner.name() != "exp";
@@ -178,9 +178,9 @@ impl ScalarLayer for Power {
 
 /// Text has no character 0, and negative numbers are no characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Character;
+struct CharacterCode;
 
-impl ScalarLayer for Character {
+impl ScalarLayer for CharacterCode {
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         for array in ColumnarValue::values_to_arrays(&arguments.args)? {
             let codes = cast(&array, &DataType::Int64)?;
@@ -199,9 +199,9 @@ impl ScalarLayer for Character {
 
 /// Element counts and array positions are integers, like in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Counted;
+struct IntegerCounts;
 
-impl ScalarLayer for Counted {
+impl ScalarLayer for IntegerCounts {
     fn return_type(&self, _: &ScalarUDF, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Int32)
     }

@@ -12,19 +12,19 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 
-type Plan = Arc<dyn ExecutionPlan>;
+pub(super) type PlanRef = Arc<dyn ExecutionPlan>;
 
 /// Applies a function to each node of a plan, from the leaves up.
 #[derive(Debug)]
 pub struct EachNode {
     name: &'static str,
-    change: fn(&Plan) -> Result<Option<Plan>>,
+    change: fn(&PlanRef) -> Result<Option<PlanRef>>,
 }
 
 impl EachNode {
     /// A rule with this name. `change` returns the replacement of a node, with the same columns;
     /// `None` keeps the node.
-    pub const fn new(name: &'static str, change: fn(&Plan) -> Result<Option<Plan>>) -> Self {
+    pub const fn new(name: &'static str, change: fn(&PlanRef) -> Result<Option<PlanRef>>) -> Self {
         Self { name, change }
     }
 }
@@ -38,7 +38,7 @@ impl PhysicalOptimizerRule for EachNode {
         true
     }
 
-    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+    fn optimize(&self, plan: PlanRef, _: &ConfigOptions) -> Result<PlanRef> {
         plan.transform_up(|node| {
             Ok(match (self.change)(&node)? {
                 Some(changed) => Transformed::yes(changed),

@@ -27,11 +27,11 @@ use datafusion::{
 };
 
 use super::each_node::EachNode;
-use crate::statement::ordered::ENDLESS;
+use crate::statement::preserved_orders::ENDLESS;
 
 /// Leaves out sorts below aggregates that give the same result in any order. Runs before DataFusion
 /// plans orders.
-pub const UNREAD_ORDERS: EachNode = EachNode::new("unread_orders", unread);
+pub const UNREAD_ORDERS: EachNode = EachNode::new("unread_orders", drop_unread_orders);
 
 /// Takes the limit off the sorts that are left. Runs after DataFusion's rules, which drop a sort without a
 /// limit if no node requires its order.
@@ -44,7 +44,7 @@ fn is_endless(fetch: Option<usize>) -> bool {
     fetch.is_some_and(|fetch| fetch >= ENDLESS as usize)
 }
 
-fn unread(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn drop_unread_orders(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(None) };
     let is_unordered = aggregate
         .aggr_expr()

@@ -26,8 +26,8 @@ use super::layers::{self, AggregateLayer, ScalarLayer};
 /// `function` with PostgreSQL's order of floats, if `function` is `min` or `max`.
 pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "min" => layers::aggregate(function, Extreme { greatest: false }),
-        "max" => layers::aggregate(function, Extreme { greatest: true }),
+        "min" => layers::aggregate(function, FloatExtreme { greatest: false }),
+        "max" => layers::aggregate(function, FloatExtreme { greatest: true }),
         _ => function,
     }
 }
@@ -35,18 +35,18 @@ pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
 /// `function` with PostgreSQL's order of floats, if `function` is `least` or `greatest`.
 pub fn among_floats(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
-        "least" => layers::scalar(function, Extreme { greatest: false }),
-        "greatest" => layers::scalar(function, Extreme { greatest: true }),
+        "least" => layers::scalar(function, FloatExtreme { greatest: false }),
+        "greatest" => layers::scalar(function, FloatExtreme { greatest: true }),
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Extreme {
+struct FloatExtreme {
     greatest: bool,
 }
 
-impl Extreme {
+impl FloatExtreme {
     /// The extreme of each row. All arrays have the type `T` and `rows` values.
     fn of_rows<T: ArrowPrimitiveType>(&self, arrays: &[ArrayRef], rows: usize) -> ArrayRef
     where
@@ -71,7 +71,7 @@ fn order<T: PartialOrd>(a: T, b: T) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| is_nan(&a).cmp(&is_nan(&b)))
 }
 
-impl ScalarLayer for Extreme {
+impl ScalarLayer for FloatExtreme {
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let data_type = arguments.return_field.data_type().clone();
         let is_same = |argument: &ColumnarValue| argument.data_type() == data_type;
@@ -95,7 +95,7 @@ impl ScalarLayer for Extreme {
     }
 }
 
-impl AggregateLayer for Extreme {
+impl AggregateLayer for FloatExtreme {
     fn groups_accumulator(
         &self,
         inner: &AggregateUDF,

@@ -82,12 +82,12 @@ fn text_of(expr: &Expr) -> Option<&str> {
 
 /// The position of a time outside the range of the type of `beside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum RangeSide {
     Before,
     After,
 }
 
-fn side(beside: &Expr, text: &str, schema: &DFSchema, config: &ConfigOptions) -> Option<Side> {
+fn side(beside: &Expr, text: &str, schema: &DFSchema, config: &ConfigOptions) -> Option<RangeSide> {
     let (_, field) = beside.to_field(schema).ok()?;
     let column_type = ColumnType::from_arrow_field(&field)?;
     let wide = match column_type {
@@ -102,8 +102,8 @@ fn side(beside: &Expr, text: &str, schema: &DFSchema, config: &ConfigOptions) ->
     }
     let array = parse_value(Some(text), &wide, &style).ok()?;
     match ScalarValue::try_from_array(&array, 0).ok()? {
-        ScalarValue::TimestampSecond(Some(seconds), _) if seconds < 0 => Some(Side::Before),
-        ScalarValue::TimestampSecond(Some(_), _) => Some(Side::After),
+        ScalarValue::TimestampSecond(Some(seconds), _) if seconds < 0 => Some(RangeSide::Before),
+        ScalarValue::TimestampSecond(Some(_), _) => Some(RangeSide::After),
         _ => None,
     }
 }
@@ -120,8 +120,8 @@ fn compare(
     let value = match op {
         Operator::Eq => false,
         Operator::NotEq => true,
-        Operator::Lt | Operator::LtEq => side == Side::After,
-        Operator::Gt | Operator::GtEq => side == Side::Before,
+        Operator::Lt | Operator::LtEq => side == RangeSide::After,
+        Operator::Gt | Operator::GtEq => side == RangeSide::Before,
         _ => return None,
     };
     if beside.nullable(schema).ok()? {

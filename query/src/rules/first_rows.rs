@@ -25,7 +25,7 @@ use super::{
     each_node::EachNode,
     newest_rows::{first_stage, projected},
 };
-use crate::first_rows::{First, FirstRowsExec, Mode, groups_by};
+use crate::first_rows::{First, FirstRowsExec, FirstRowsMode, groups_by};
 
 /// Finds the rows of DISTINCT ON instead of an aggregation of columns. Runs after [`NEWEST_ROWS`],
 /// and before the rules that sort and distribute rows.
@@ -44,8 +44,9 @@ fn first_rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionP
     };
     let Some(first) = wanted_by(rows)? else { return Ok(None) };
     let first = Arc::new(first);
-    let some = FirstRowsExec::new(Mode::Partial, Arc::clone(&first), Arc::clone(rows.input()));
-    let all = FirstRowsExec::new(Mode::Final, first, Arc::new(some));
+    let some =
+        FirstRowsExec::new(FirstRowsMode::Partial, Arc::clone(&first), Arc::clone(rows.input()));
+    let all = FirstRowsExec::new(FirstRowsMode::Final, first, Arc::new(some));
     projected(aggregate, rows, Arc::new(all))
 }
 

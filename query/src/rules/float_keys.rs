@@ -25,7 +25,7 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
-use super::keyed::Keyed;
+use super::key_rewrite::KeyRewrite;
 use crate::errors::{from_arrow, to_datafusion};
 
 mod nested;
@@ -53,8 +53,8 @@ impl AnalyzerRule for FloatKeys {
     }
 }
 
-impl Keyed for FloatKeys {
-    fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
+impl KeyRewrite for FloatKeys {
+    fn replace_by_key(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
         if self.is_key(expr, schema) {
             return false;
         }
@@ -91,14 +91,14 @@ impl FloatKeys {
             })?;
             Ok(compared.update_data(|expr| name.restore(expr)))
         })?;
-        let keyed = self.keyed_node(compared.data)?;
+        let keyed = self.node_with_keys(compared.data)?;
         Ok(Transformed::new_transformed(keyed.data, compared.transformed || keyed.transformed))
     }
 
-    fn keyed_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    fn node_with_keys(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match node {
             node @ (LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_))) => {
-                Ok(self.keyed_order(node))
+                Ok(self.order_by_keys(node))
             }
             LogicalPlan::Distinct(Distinct::All(input)) => nested::of_distinct(self, input),
             LogicalPlan::Join(join) => Ok(nested::of_join(self, join)),
@@ -125,12 +125,12 @@ impl FloatKeys {
         match expr {
             Expr::WindowFunction(mut call) => {
                 for by in &mut call.params.partition_by {
-                    changed |= self.keyed(by, schema);
+                    changed |= self.replace_by_key(by, schema);
                 }
-                changed |= self.keyed_sorts(&mut call.params.order_by, schema);
+                changed |= self.sort_by_keys(&mut call.params.order_by, schema);
                 if call.params.distinct {
                     for argument in &mut call.params.args {
-                        changed |= self.keyed(argument, schema);
+                        changed |= self.replace_by_key(argument, schema);
                     }
                 }
                 Transformed::new_transformed(Expr::WindowFunction(call), changed)
@@ -143,11 +143,11 @@ impl FloatKeys {
                     && call.params.args.iter().any(|value| nested::is_nested(value, schema));
                 if call.params.distinct || counts_values || of_arrays {
                     for argument in &mut call.params.args {
-                        changed |= self.keyed(argument, schema);
+                        changed |= self.replace_by_key(argument, schema);
                     }
                 }
                 if !is_ordered_set || counts_values {
-                    changed |= self.keyed_sorts(&mut call.params.order_by, schema);
+                    changed |= self.sort_by_keys(&mut call.params.order_by, schema);
                 }
                 Transformed::new_transformed(Expr::AggregateFunction(call), changed)
             }

@@ -28,9 +28,9 @@ mod sets;
 
 /// Casts numbers to double precision like PostgreSQL. Runs before type coercion.
 #[derive(Debug)]
-pub struct FloatsWin;
+pub struct FloatPromotion;
 
-impl AnalyzerRule for FloatsWin {
+impl AnalyzerRule for FloatPromotion {
     fn name(&self) -> &str {
         "floats_win"
     }
@@ -174,7 +174,7 @@ fn in_real(expr: &Expr) -> Option<Expr> {
 }
 
 /// The sides of a comparison of two types accepted by [`in_doubles`].
-fn compared(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
+fn comparison_in_doubles(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
     if *left.1 == DataType::Float32
         && let Some(real) = in_real(&right.0)
     {
@@ -273,7 +273,7 @@ fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
             }
             let (left, right) = match compares(op) {
-                true => compared((*left, &types.0), (*right, &types.1)),
+                true => comparison_in_doubles((*left, &types.0), (*right, &types.1)),
                 false => (in_double(*left, &types.0), in_double(*right, &types.1)),
             };
             let (left, right) = (Box::new(left), Box::new(right));

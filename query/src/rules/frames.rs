@@ -24,8 +24,8 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 use super::{
+    decorrelation::any_expression,
     lengths::{is_length, length_of},
-    unnested::any_expression,
 };
 use crate::errors::to_datafusion;
 
@@ -91,13 +91,13 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
     let (units, mut start, mut end) =
         (frame.units, frame.start_bound.clone(), frame.end_bound.clone());
     for arguments in found {
-        let [at, offset] = arguments.as_slice() else { return Err(unread()) };
-        let Expr::Literal(at, _) = unaliased(at) else { return Err(unread()) };
+        let [at, offset] = arguments.as_slice() else { return Err(unread_offset_error()) };
+        let Expr::Literal(at, _) = unaliased(at) else { return Err(unread_offset_error()) };
         let is_start = at.cast_to(&DataType::Int64)? == ScalarValue::Int64(Some(0));
         let (bound, which) = if is_start { (&mut start, "starting") } else { (&mut end, "ending") };
         let (WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value)) = bound
         else {
-            return Err(unread());
+            return Err(unread_offset_error());
         };
         let mut given = constant(offset, schema, config)?;
         if given.is_null() {
@@ -116,7 +116,7 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
     Ok(true)
 }
 
-fn unread() -> DataFusionError {
+fn unread_offset_error() -> DataFusionError {
     to_datafusion(Error::internal("the offset of a frame has a place"))
 }
 

@@ -18,9 +18,9 @@ use datafusion::{
 
 /// Pushes conditions down, but not below aggregates without groups.
 #[derive(Debug)]
-pub struct HavingStays(pub PushDownFilter);
+pub struct HavingFilters(pub PushDownFilter);
 
-impl OptimizerRule for HavingStays {
+impl OptimizerRule for HavingFilters {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -35,7 +35,7 @@ impl OptimizerRule for HavingStays {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         match node {
-            LogicalPlan::Filter(filter) if is_of_all(&filter.input) => kept(filter),
+            LogicalPlan::Filter(filter) if is_of_all(&filter.input) => keep_above_aggregate(filter),
             other => self.0.rewrite(other, config),
         }
     }
@@ -52,7 +52,7 @@ fn is_of_all(plan: &LogicalPlan) -> bool {
     }
 }
 
-fn kept(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+fn keep_above_aggregate(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let mut conditions = split_conjunction_owned(filter.predicate);
     let mut merged = false;
     let mut input = filter.input;

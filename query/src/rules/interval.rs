@@ -38,7 +38,7 @@ pub struct IntervalOperators {
 
 impl Default for IntervalOperators {
     fn default() -> Self {
-        let function = |divides| Arc::new(ScalarUDF::new_from_impl(Scale::new(divides)));
+        let function = |divides| Arc::new(ScalarUDF::new_from_impl(IntervalScale::new(divides)));
         Self { multiply: function(false), divide: function(true) }
     }
 }
@@ -50,7 +50,7 @@ impl ExprPlanner for IntervalOperators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         if let Some(op) = comparison(&expr.op) {
-            return Ok(compared(expr, op, schema));
+            return Ok(time_of_day_comparison(expr, op, schema));
         }
         if !matches!(expr.op, BinaryOperator::Multiply | BinaryOperator::Divide) {
             return Ok(PlannerResult::Original(expr));
@@ -94,7 +94,11 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
 }
 
 /// Compares a time of day with an interval: the time counts as the interval since midnight.
-fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResult<RawBinaryExpr> {
+fn time_of_day_comparison(
+    expr: RawBinaryExpr,
+    op: Operator,
+    schema: &DFSchema,
+) -> PlannerResult<RawBinaryExpr> {
     let types = (expr.left.get_type(schema), expr.right.get_type(schema));
     match types {
         (Ok(DataType::Time64(_)), Ok(DataType::Interval(_)))
@@ -113,18 +117,18 @@ fn compared(expr: RawBinaryExpr, op: Operator, schema: &DFSchema) -> PlannerResu
 
 /// An interval multiplied or divided by a number.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Scale {
+struct IntervalScale {
     divides: bool,
     signature: Signature,
 }
 
-impl Scale {
+impl IntervalScale {
     fn new(divides: bool) -> Self {
         Self { divides, signature: Signature::any(2, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Scale {
+impl ScalarUDFImpl for IntervalScale {
     fn name(&self) -> &str {
         if self.divides { "interval_divide" } else { "interval_multiply" }
     }

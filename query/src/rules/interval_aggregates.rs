@@ -22,18 +22,18 @@ const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 /// The version of a function for intervals.
 pub fn of(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     let kind = match function.name() {
-        "sum" => Kind::Sum,
-        "avg" => Kind::Average,
-        "min" => Kind::Smallest,
-        "max" => Kind::Largest,
+        "sum" => IntervalAggregate::Sum,
+        "avg" => IntervalAggregate::Average,
+        "min" => IntervalAggregate::Smallest,
+        "max" => IntervalAggregate::Largest,
         _ => return None,
     };
     let signature = Signature::any(1, Volatility::Immutable);
-    Some(Arc::new(AggregateUDF::new_from_impl(OfIntervals { kind, signature })))
+    Some(Arc::new(AggregateUDF::new_from_impl(IntervalAggregateFunction { kind, signature })))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+enum IntervalAggregate {
     Sum,
     Average,
     Smallest,
@@ -41,18 +41,18 @@ enum Kind {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfIntervals {
-    kind: Kind,
+struct IntervalAggregateFunction {
+    kind: IntervalAggregate,
     signature: Signature,
 }
 
-impl AggregateUDFImpl for OfIntervals {
+impl AggregateUDFImpl for IntervalAggregateFunction {
     fn name(&self) -> &str {
         match self.kind {
-            Kind::Sum => "interval_sum",
-            Kind::Average => "interval_avg",
-            Kind::Smallest => "interval_min",
-            Kind::Largest => "interval_max",
+            IntervalAggregate::Sum => "interval_sum",
+            IntervalAggregate::Average => "interval_avg",
+            IntervalAggregate::Smallest => "interval_min",
+            IntervalAggregate::Largest => "interval_max",
         }
     }
 
@@ -66,11 +66,11 @@ impl AggregateUDFImpl for OfIntervals {
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let types = match self.kind {
-            Kind::Smallest | Kind::Largest => vec![INTERVAL],
+            IntervalAggregate::Smallest | IntervalAggregate::Largest => vec![INTERVAL],
             _ if arguments.is_distinct => {
                 vec![DataType::List(Arc::new(Field::new_list_field(INTERVAL, true)))]
             }
-            Kind::Sum | Kind::Average => totals::STATE.to_vec(),
+            IntervalAggregate::Sum | IntervalAggregate::Average => totals::STATE.to_vec(),
         };
         Ok(types
             .into_iter()
@@ -83,12 +83,14 @@ impl AggregateUDFImpl for OfIntervals {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let averages = self.kind == Kind::Average;
+        let averages = self.kind == IntervalAggregate::Average;
         Ok(match self.kind {
-            Kind::Smallest => Box::new(extremes::Extreme::new(false)),
-            Kind::Largest => Box::new(extremes::Extreme::new(true)),
-            _ if arguments.is_distinct => Box::new(totals::Distinct::new(averages)),
-            Kind::Sum | Kind::Average => Box::new(totals::Total::new(averages)),
+            IntervalAggregate::Smallest => Box::new(extremes::IntervalExtreme::new(false)),
+            IntervalAggregate::Largest => Box::new(extremes::IntervalExtreme::new(true)),
+            _ if arguments.is_distinct => Box::new(totals::DistinctIntervalSum::new(averages)),
+            IntervalAggregate::Sum | IntervalAggregate::Average => {
+                Box::new(totals::IntervalTotal::new(averages))
+            }
         })
     }
 
@@ -97,9 +99,11 @@ impl AggregateUDFImpl for OfIntervals {
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         Ok(match self.kind {
-            Kind::Smallest => Box::new(extremes::Extreme::moving(false)),
-            Kind::Largest => Box::new(extremes::Extreme::moving(true)),
-            Kind::Sum | Kind::Average => return self.accumulator(arguments),
+            IntervalAggregate::Smallest => Box::new(extremes::IntervalExtreme::moving(false)),
+            IntervalAggregate::Largest => Box::new(extremes::IntervalExtreme::moving(true)),
+            IntervalAggregate::Sum | IntervalAggregate::Average => {
+                return self.accumulator(arguments);
+            }
         })
     }
 }
@@ -111,15 +115,15 @@ pub fn averages(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
         return function;
     }
     let signature = Signature::user_defined(Volatility::Immutable);
-    layers::aggregate(function, Average { signature })
+    layers::aggregate(function, IntervalAverage { signature })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Average {
+struct IntervalAverage {
     signature: Signature,
 }
 
-impl AggregateLayer for Average {
+impl AggregateLayer for IntervalAverage {
     fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
         &self.signature
     }

@@ -12,7 +12,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::written_arrays;
+use super::array_calls;
 use crate::{errors::to_datafusion, statement::parameters::input_schema};
 
 /// Functions with an element among the arguments, and an array as result.
@@ -61,7 +61,7 @@ impl AnalyzerRule for JsonbArrays {
 fn elements(expr: &Expr) -> &[Expr] {
     match expr {
         Expr::ScalarFunction(call)
-            if MAKING.contains(&call.name()) || written_arrays::is_array(call) =>
+            if MAKING.contains(&call.name()) || array_calls::is_array(call) =>
         {
             &call.args
         }

@@ -24,7 +24,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{keyed::Keyed, unnested::KEY as OUTSIDE};
+use super::{decorrelation::OUTER_KEY_PREFIX, key_rewrite::KeyRewrite};
 use crate::errors::to_datafusion;
 
 /// Prefix of the names of key columns, and of the values shown by a group.
@@ -68,11 +68,11 @@ fn has_jsonb(schema: &DFSchema) -> bool {
 /// Whether an expression is an outer value of a subquery. Outer values are compared by their text,
 /// because a subquery can distinguish equal values of jsonb.
 fn is_outside(expr: &Expr) -> bool {
-    matches!(expr, Expr::Column(column) if column.name.starts_with(OUTSIDE))
+    matches!(expr, Expr::Column(column) if column.name.starts_with(OUTER_KEY_PREFIX))
 }
 
-impl Keyed for JsonbKeys {
-    fn keyed(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
+impl KeyRewrite for JsonbKeys {
+    fn replace_by_key(&self, expr: &mut Expr, schema: &DFSchema) -> bool {
         if is_outside(expr) || !is_jsonb(expr, schema) {
             return false;
         }
@@ -96,7 +96,7 @@ impl JsonbKeys {
             Ok(if compares { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         if !compares {
-            return self.keyed_node(node);
+            return self.node_with_keys(node);
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
@@ -105,14 +105,14 @@ impl JsonbKeys {
             let changed = expr.transform_up(|expr| self.of_expression(expr, &schema))?;
             Ok(changed.update_data(|expr| name.restore(expr)))
         })?;
-        let node = self.keyed_node(calls.data)?;
+        let node = self.node_with_keys(calls.data)?;
         Ok(Transformed::new_transformed(node.data, calls.transformed || node.transformed))
     }
 
-    fn keyed_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    fn node_with_keys(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match node {
             node @ (LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_))) => {
-                Ok(self.keyed_order(node))
+                Ok(self.order_by_keys(node))
             }
             LogicalPlan::Distinct(Distinct::All(input))
                 if has_jsonb(input.schema())
@@ -121,7 +121,7 @@ impl JsonbKeys {
                 let values: Vec<Expr> = input.schema().iter().map(Expr::from).collect();
                 let mut keys = values.clone();
                 for key in &mut keys {
-                    self.keyed(key, input.schema());
+                    self.replace_by_key(key, input.schema());
                 }
                 let on = DistinctOn::try_new(keys, values, None, input)?;
                 Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
@@ -205,9 +205,9 @@ impl JsonbKeys {
             Expr::WindowFunction(mut call) => {
                 has_no_extremes(call.fun.name(), &call.params.args, schema)?;
                 for by in &mut call.params.partition_by {
-                    changed |= self.keyed(by, schema);
+                    changed |= self.replace_by_key(by, schema);
                 }
-                changed |= self.keyed_sorts(&mut call.params.order_by, schema);
+                changed |= self.sort_by_keys(&mut call.params.order_by, schema);
                 Transformed::new_transformed(Expr::WindowFunction(call), changed)
             }
             Expr::AggregateFunction(mut call) => {
@@ -215,10 +215,10 @@ impl JsonbKeys {
                 has_no_extremes(name, &call.params.args, schema)?;
                 if call.params.distinct && name == "count" {
                     for argument in &mut call.params.args {
-                        changed |= self.keyed(argument, schema);
+                        changed |= self.replace_by_key(argument, schema);
                     }
                 }
-                changed |= self.keyed_sorts(&mut call.params.order_by, schema);
+                changed |= self.sort_by_keys(&mut call.params.order_by, schema);
                 Transformed::new_transformed(Expr::AggregateFunction(call), changed)
             }
             Expr::InSubquery(set) => self.in_subquery(set, schema)?,

@@ -39,7 +39,7 @@ use datafusion::{
 };
 use stratalog_model::tier::{ScanMetrics, ScanRequest};
 
-use super::each_node::EachNode;
+use super::each_node::{EachNode, PlanRef};
 use crate::table::{ChronicleScan, KeyLookup, aggregate::ChronicleAggregate, lookup::request_of};
 
 /// Subqueries that name the series: a key lookup replaces the join. Runs before the rule for
@@ -56,9 +56,7 @@ const SMALL_ROWS_MAX: u64 = 100_000;
 /// Minimum ratio between the rows of the large side and of the small side.
 const TIMES_LARGER: u64 = 4;
 
-type Plan = Arc<dyn ExecutionPlan>;
-
-fn semi_join(node: &Plan) -> Result<Option<Plan>> {
+fn semi_join(node: &PlanRef) -> Result<Option<PlanRef>> {
     let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(None) };
     let [(left, right)] = join.on() else { return Ok(None) };
     let (values, value, kept, key) = match join.join_type() {
@@ -69,7 +67,7 @@ fn semi_join(node: &Plan) -> Result<Option<Plan>> {
     if join.filter().is_some() || join.fetch().is_some() || nulls_are_equal(join) {
         return Ok(None);
     }
-    let Some(values) = only(values, value)? else { return Ok(None) };
+    let Some(values) = key_values(values, value)? else { return Ok(None) };
     let Some(mut looked_up) = narrowed(kept, key, &values)? else { return Ok(None) };
     if let Some(columns) = join.projection.as_ref() {
         looked_up = projected(&looked_up, columns)?;
@@ -78,7 +76,7 @@ fn semi_join(node: &Plan) -> Result<Option<Plan>> {
 }
 
 /// Some columns of a plan; a scan then reads no other columns.
-fn projected(plan: &Plan, columns: &[usize]) -> Result<Plan> {
+fn projected(plan: &PlanRef, columns: &[usize]) -> Result<PlanRef> {
     if let Some(lookup) = plan.downcast_ref::<KeyLookup>()
         && let Some(scan) = lookup.leaf().downcast_ref::<ChronicleScan>()
         && let Some(scan) = scan.projected(columns)
@@ -96,7 +94,7 @@ fn projected(plan: &Plan, columns: &[usize]) -> Result<Plan> {
 
 /// The plan in place of `like`; `None` if neither the plan nor its merged partitions have the
 /// distribution and the order of `like`.
-fn as_distributed(plan: Plan, like: &Plan) -> Result<Option<Plan>> {
+fn as_distributed(plan: PlanRef, like: &PlanRef) -> Result<Option<PlanRef>> {
     let wanted = like.output_partitioning();
     let fits = match wanted {
         Partitioning::Hash(..) => plan.output_partitioning() == wanted,
@@ -108,10 +106,10 @@ fn as_distributed(plan: Plan, like: &Plan) -> Result<Option<Plan>> {
         return Ok(Some(plan));
     }
     let one = wanted.partition_count() == 1 && like.output_ordering().is_none();
-    Ok(one.then(|| Arc::new(CoalescePartitionsExec::new(plan)) as Plan))
+    Ok(one.then(|| Arc::new(CoalescePartitionsExec::new(plan)) as PlanRef))
 }
 
-fn join(node: &Plan) -> Result<Option<Plan>> {
+fn join(node: &PlanRef) -> Result<Option<PlanRef>> {
     let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(None) };
     if nulls_are_equal(join) || join.null_aware {
         return Ok(None);
@@ -125,11 +123,12 @@ fn join(node: &Plan) -> Result<Option<Plan>> {
         JoinType::Full => return Ok(None),
     };
     for (left, right) in join.on() {
-        if of_right && let Some(changed) = looked_up(join.right(), right, join.left(), left)? {
+        if of_right && let Some(changed) = with_key_lookup(join.right(), right, join.left(), left)?
+        {
             let children = vec![Arc::clone(join.left()), changed];
             return replace_children_if_necessary(Arc::clone(node), children).map(Some);
         }
-        if of_left && let Some(changed) = looked_up(join.left(), left, join.right(), right)? {
+        if of_left && let Some(changed) = with_key_lookup(join.left(), left, join.right(), right)? {
             let children = vec![changed, Arc::clone(join.right())];
             return replace_children_if_necessary(Arc::clone(node), children).map(Some);
         }
@@ -142,30 +141,30 @@ fn nulls_are_equal(join: &HashJoinExec) -> bool {
 }
 
 /// The large side of a join, narrowed to the series that the small side names.
-fn looked_up(
-    large: &Plan,
+fn with_key_lookup(
+    large: &PlanRef,
     key: &Arc<dyn PhysicalExpr>,
-    small: &Plan,
+    small: &PlanRef,
     value: &Arc<dyn PhysicalExpr>,
-) -> Result<Option<Plan>> {
+) -> Result<Option<PlanRef>> {
     let (Some(rows), Some(many)) = (chosen_rows(small), leaf_rows(large)) else {
         return Ok(None);
     };
     if rows > SMALL_ROWS_MAX || many < rows.saturating_mul(TIMES_LARGER) {
         return Ok(None);
     }
-    let again = copied(small)?;
-    let Some(values) = only(&again, value)? else { return Ok(None) };
+    let again = plan_copy(small)?;
+    let Some(values) = key_values(&again, value)? else { return Ok(None) };
     narrowed(large, key, &values)
 }
 
 /// A single column of a plan, in a single partition.
-fn only(plan: &Plan, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Plan>> {
+fn key_values(plan: &PlanRef, value: &Arc<dyn PhysicalExpr>) -> Result<Option<PlanRef>> {
     if value.downcast_ref::<Column>().is_none() {
         return Ok(None);
     }
     let column = vec![(Arc::clone(value), "key".to_string())];
-    let values: Plan = Arc::new(ProjectionExec::try_new(column, Arc::clone(plan))?);
+    let values: PlanRef = Arc::new(ProjectionExec::try_new(column, Arc::clone(plan))?);
     Ok(Some(match values.output_partitioning().partition_count() {
         1 => values,
         _ => Arc::new(CoalescePartitionsExec::new(values)),
@@ -173,7 +172,7 @@ fn only(plan: &Plan, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Plan>> {
 }
 
 /// Whether a node passes on all rows of its only child unchanged.
-fn hands_on(plan: &Plan) -> bool {
+fn hands_on(plan: &PlanRef) -> bool {
     let sort = plan.downcast_ref::<SortExec>().map(SortExec::fetch);
     let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(|merge| merge.fetch());
     plan.downcast_ref::<CooperativeExec>().is_some()
@@ -186,7 +185,7 @@ fn hands_on(plan: &Plan) -> bool {
 /// Maximum number of events read by the leaf of a chain of nodes. `None` without a selection among
 /// the events of a chronicle, because all events together name every series. `None` also if a
 /// second read may return other events.
-fn chosen_rows(plan: &Plan) -> Option<u64> {
+fn chosen_rows(plan: &PlanRef) -> Option<u64> {
     let mut chosen = false;
     let mut node = plan;
     loop {
@@ -217,7 +216,7 @@ fn rows_of(scan: &ChronicleScan, request: &ScanRequest) -> Option<u64> {
 }
 
 /// Events of the only leaf of a plan; `None` for several leaves.
-fn leaf_rows(plan: &Plan) -> Option<u64> {
+fn leaf_rows(plan: &PlanRef) -> Option<u64> {
     let mut node = plan;
     loop {
         if let Some(scan) = node.downcast_ref::<ChronicleScan>() {
@@ -235,7 +234,7 @@ fn leaf_rows(plan: &Plan) -> Option<u64> {
 }
 
 /// A copy of a plan accepted by [`chosen_rows`], for a separate run in one partition.
-fn copied(plan: &Plan) -> Result<Plan> {
+fn plan_copy(plan: &PlanRef) -> Result<PlanRef> {
     let plan = Arc::clone(plan).transform_up(|node| {
         let spreads = node.downcast_ref::<RepartitionExec>().is_some()
             || node.downcast_ref::<CoalescePartitionsExec>().is_some();
@@ -256,7 +255,11 @@ fn copied(plan: &Plan) -> Result<Plan> {
 
 /// The plan with a key lookup in place of its leaf. `None` if the join key is not a key column of
 /// the chronicle, or if a narrower leaf would change more than the rows of other series.
-fn narrowed(plan: &Plan, key: &Arc<dyn PhysicalExpr>, values: &Plan) -> Result<Option<Plan>> {
+fn narrowed(
+    plan: &PlanRef,
+    key: &Arc<dyn PhysicalExpr>,
+    values: &PlanRef,
+) -> Result<Option<PlanRef>> {
     let Some(key) = key.downcast_ref::<Column>() else { return Ok(None) };
     if let Some(request) = request_of(plan) {
         let column = match plan.downcast_ref::<ChronicleAggregate>() {
@@ -273,7 +276,7 @@ fn narrowed(plan: &Plan, key: &Arc<dyn PhysicalExpr>, values: &Plan) -> Result<O
             .zip(request.chronicle.columns.get(column))
             .is_some_and(|(value, column)| *value.data_type() == column.column_type.arrow_type());
         let lookup = || KeyLookup::new(Arc::clone(values), Arc::clone(plan), column);
-        return Ok(aligned.then(|| Arc::new(lookup()) as Plan));
+        return Ok(aligned.then(|| Arc::new(lookup()) as PlanRef));
     }
     let below: Arc<dyn PhysicalExpr> = if hands_on(plan) {
         Arc::new(key.clone())

@@ -34,7 +34,7 @@ impl AnalyzerRule for LateralRows {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Join(join) => match attached(&join)? {
+            LogicalPlan::Join(join) => match attach_lateral(&join)? {
                 Some(attached) => Ok(Transformed::yes(attached)),
                 None => Ok(Transformed::no(LogicalPlan::Join(join))),
             },
@@ -57,7 +57,7 @@ fn has_lateral(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
+fn attach_lateral(join: &Join) -> Result<Option<LogicalPlan>> {
     if !has_lateral(&join.right)? {
         return Ok(None);
     }
@@ -66,7 +66,7 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
     if !(outer && always && join.on.is_empty() || join.join_type == JoinType::Inner) {
         return Ok(None);
     }
-    let attach = Attach { left: &join.left, outer, level: level_of(&join.right)? };
+    let attach = LateralAttachment { left: &join.left, outer, level: level_of(&join.right)? };
     let Some(rows) = attach.rows_of(&join.right)? else { return Ok(None) };
     // Restore the original names of the columns.
     let mut columns: Vec<Expr> = Vec::with_capacity(join.schema.fields().len());
@@ -102,14 +102,14 @@ fn level_of(plan: &LogicalPlan) -> Result<usize> {
 /// Prefix of the left side's column names during the computation of the subquery.
 const KEPT: &str = "$left";
 
-struct Attach<'a> {
+struct LateralAttachment<'a> {
     left: &'a Arc<LogicalPlan>,
     /// Whether left rows stay if the subquery has no rows.
     outer: bool,
     level: usize,
 }
 
-impl Attach<'_> {
+impl LateralAttachment<'_> {
     fn name(&self, at: usize) -> String {
         format!("{KEPT}{}.{at}", self.level)
     }
@@ -118,7 +118,7 @@ impl Attach<'_> {
         Expr::Column(Column::from_name(self.name(at)))
     }
 
-    fn kept(&self) -> impl Iterator<Item = Expr> {
+    fn left_columns(&self) -> impl Iterator<Item = Expr> {
         (0..self.left.schema().fields().len()).map(|at| self.column(at))
     }
 
@@ -135,7 +135,7 @@ impl Attach<'_> {
             }
             LogicalPlan::Projection(projection) => {
                 let Some(input) = self.rows_of(&projection.input)? else { return Ok(None) };
-                let mut columns: Vec<Expr> = self.kept().collect();
+                let mut columns: Vec<Expr> = self.left_columns().collect();
                 for expr in &projection.expr {
                     let Some(expr) = self.inner(expr)? else { return Ok(None) };
                     columns.push(expr);
@@ -143,7 +143,7 @@ impl Attach<'_> {
                 LogicalPlanBuilder::from(input).project(columns)?.build().map(Some)
             }
             LogicalPlan::Subquery(subquery) => self.rows_of(&subquery.subquery),
-            LogicalPlan::Unnest(unnest) => self.unnested(unnest),
+            LogicalPlan::Unnest(unnest) => self.unnest_with_left(unnest),
             LogicalPlan::Filter(filter) if !self.outer => {
                 let Some(input) = self.rows_of(&filter.input)? else { return Ok(None) };
                 let Some(condition) = self.inner(&filter.predicate)? else { return Ok(None) };
@@ -151,7 +151,7 @@ impl Attach<'_> {
             }
             LogicalPlan::SubqueryAlias(alias) => {
                 let Some(input) = self.rows_of(&alias.input)? else { return Ok(None) };
-                let mut columns: Vec<Expr> = self.kept().collect();
+                let mut columns: Vec<Expr> = self.left_columns().collect();
                 for (qualifier, field) in alias.input.schema().iter() {
                     let inner = Expr::Column(Column::new(qualifier.cloned(), field.name()));
                     columns.push(inner.alias_qualified(Some(alias.alias.clone()), field.name()));
@@ -162,7 +162,7 @@ impl Attach<'_> {
         }
     }
 
-    fn unnested(&self, unnest: &Unnest) -> Result<Option<LogicalPlan>> {
+    fn unnest_with_left(&self, unnest: &Unnest) -> Result<Option<LogicalPlan>> {
         let Some(input) = self.rows_of(&unnest.input)? else { return Ok(None) };
         let mut options = unnest.options.clone();
         if self.outer {

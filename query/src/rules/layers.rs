@@ -50,33 +50,33 @@ pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
 /// A layer without overrides. As with every layer, the order of the results is unknown if the
 /// function reports an error for the bounds of its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Plain;
+pub struct UnchangedLayer;
 
-impl ScalarLayer for Plain {}
+impl ScalarLayer for UnchangedLayer {}
 
 /// `function` under `layer`.
 pub fn scalar(function: Arc<ScalarUDF>, layer: impl ScalarLayer) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::new_from_impl(Scalar { inner: function, layer }))
+    Arc::new(ScalarUDF::new_from_impl(LayeredScalar { inner: function, layer }))
 }
 
 /// The function below a layer of type `L`; `None` for other functions.
 pub fn below<L: ScalarLayer>(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
-    function.inner().downcast_ref::<Scalar<L>>().map(|scalar| Arc::clone(&scalar.inner))
+    function.inner().downcast_ref::<LayeredScalar<L>>().map(|scalar| Arc::clone(&scalar.inner))
 }
 
 /// The function below a layer of type `L`, and the layer; `None` for other functions.
 pub fn layer<L: ScalarLayer>(function: &ScalarUDF) -> Option<(&Arc<ScalarUDF>, &L)> {
-    let scalar = function.inner().downcast_ref::<Scalar<L>>()?;
+    let scalar = function.inner().downcast_ref::<LayeredScalar<L>>()?;
     Some((&scalar.inner, &scalar.layer))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Scalar<L> {
+struct LayeredScalar<L> {
     inner: Arc<ScalarUDF>,
     layer: L,
 }
 
-impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
+impl<L: ScalarLayer> ScalarUDFImpl for LayeredScalar<L> {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -212,16 +212,16 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
 
 /// `function` under `layer`.
 pub fn aggregate(function: Arc<AggregateUDF>, layer: impl AggregateLayer) -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::new_from_impl(Aggregate { inner: function, layer }))
+    Arc::new(AggregateUDF::new_from_impl(LayeredAggregate { inner: function, layer }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Aggregate<L> {
+struct LayeredAggregate<L> {
     inner: Arc<AggregateUDF>,
     layer: L,
 }
 
-impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
+impl<L: AggregateLayer> AggregateUDFImpl for LayeredAggregate<L> {
     fn name(&self) -> &str {
         self.inner.name()
     }

@@ -40,7 +40,7 @@ const LENGTH: DataType = DataType::Decimal128(38, 0);
 /// The function that computes an interval's length.
 pub fn length() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Length { signature }))
+    Arc::new(ScalarUDF::new_from_impl(IntervalLength { signature }))
 }
 
 /// Whether `expr` is an interval, or a difference of times.
@@ -307,18 +307,18 @@ pub fn is_length(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_length(&alias.expr),
         Expr::Cast(cast) => is_length(&cast.expr),
-        Expr::ScalarFunction(call) => call.func.inner().is::<Length>(),
+        Expr::ScalarFunction(call) => call.func.inner().is::<IntervalLength>(),
         _ => false,
     }
 }
 
 /// Nanoseconds of an interval, with months of 30 days.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Length {
+struct IntervalLength {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Length {
+impl ScalarUDFImpl for IntervalLength {
     fn name(&self) -> &str {
         "interval_length"
     }
@@ -400,16 +400,16 @@ fn lengths(intervals: &ArrayRef) -> Result<Decimal128Array> {
 /// `greatest`, `least` or `nullif` of intervals.
 fn extreme(name: &str) -> Arc<ScalarUDF> {
     let choice = match name {
-        "greatest" => Choice::Greatest,
-        "least" => Choice::Least,
-        _ => Choice::Unequal,
+        "greatest" => IntervalChoice::Greatest,
+        "least" => IntervalChoice::Least,
+        _ => IntervalChoice::Unequal,
     };
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Chosen { choice, signature }))
+    Arc::new(ScalarUDF::new_from_impl(ChosenInterval { choice, signature }))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Choice {
+enum IntervalChoice {
     Greatest,
     Least,
     /// The first value, or NULL if both values are equal.
@@ -417,17 +417,17 @@ enum Choice {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Chosen {
-    choice: Choice,
+struct ChosenInterval {
+    choice: IntervalChoice,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Chosen {
+impl ScalarUDFImpl for ChosenInterval {
     fn name(&self) -> &str {
         match self.choice {
-            Choice::Greatest => "interval_greatest",
-            Choice::Least => "interval_least",
-            Choice::Unequal => "interval_nullif",
+            IntervalChoice::Greatest => "interval_greatest",
+            IntervalChoice::Least => "interval_least",
+            IntervalChoice::Unequal => "interval_nullif",
         }
     }
 
@@ -454,16 +454,16 @@ impl ScalarUDFImpl for Chosen {
                     let mine = mine.is_valid(row).then(|| mine.value(row));
                     let theirs = theirs.is_valid(row).then(|| theirs.value(row));
                     Some(match (self.choice, mine, theirs) {
-                        (Choice::Unequal, mine, theirs) => mine.is_none() || mine != theirs,
+                        (IntervalChoice::Unequal, mine, theirs) => mine.is_none() || mine != theirs,
                         (_, None, _) => false,
                         (_, _, None) => true,
-                        (Choice::Greatest, Some(mine), Some(theirs)) => mine >= theirs,
-                        (Choice::Least, Some(mine), Some(theirs)) => mine <= theirs,
+                        (IntervalChoice::Greatest, Some(mine), Some(theirs)) => mine >= theirs,
+                        (IntervalChoice::Least, Some(mine), Some(theirs)) => mine <= theirs,
                     })
                 })
                 .collect();
             let other = match self.choice {
-                Choice::Unequal => arrow::array::new_null_array(&INTERVAL, chosen.len()),
+                IntervalChoice::Unequal => arrow::array::new_null_array(&INTERVAL, chosen.len()),
                 _ => other,
             };
             chosen = zip(&keeps, &chosen, &other)?;

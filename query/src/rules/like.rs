@@ -18,7 +18,7 @@ use datafusion::{
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
-use super::unnested::any_expression;
+use super::decorrelation::any_expression;
 
 /// Maximum bytes of a pattern for the kernel.
 const KERNEL_BYTES_MAX: usize = 1 << 10;

@@ -29,18 +29,20 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_list = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::List(_)));
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if Test::of(op).is_some() && is_list(&left) && is_list(&right) =>
+            if ListTest::of(op).is_some() && is_list(&left) && is_list(&right) =>
         {
-            match Test::of(op) {
-                Some(test) => Transformed::yes(call(Call::Test(test), vec![*left, *right])),
+            match ListTest::of(op) {
+                Some(test) => {
+                    Transformed::yes(call(ListComparison::Test(test), vec![*left, *right]))
+                }
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             }
         }
         Expr::Between(Between { expr, negated, low, high })
             if is_list(&expr) && is_list(&low) && is_list(&high) =>
         {
-            let from = call(Call::Test(Test::GtEq), vec![(*expr).clone(), *low]);
-            let to = call(Call::Test(Test::LtEq), vec![*expr, *high]);
+            let from = call(ListComparison::Test(ListTest::GtEq), vec![(*expr).clone(), *low]);
+            let to = call(ListComparison::Test(ListTest::LtEq), vec![*expr, *high]);
             let inside = from.and(to);
             Transformed::yes(if negated { !inside } else { inside })
         }
@@ -50,7 +52,7 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         {
             let take =
                 if function.name() == "greatest" { Ordering::Greater } else { Ordering::Less };
-            Transformed::yes(call(Call::Choice(take), function.args))
+            Transformed::yes(call(ListComparison::Choice(take), function.args))
         }
         other => Transformed::no(other),
     })
@@ -58,62 +60,63 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// A comparison of two arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Test {
+enum ListTest {
     Lt,
     LtEq,
     Gt,
     GtEq,
 }
 
-impl Test {
+impl ListTest {
     fn of(op: Operator) -> Option<Self> {
         Some(match op {
-            Operator::Lt => Test::Lt,
-            Operator::LtEq => Test::LtEq,
-            Operator::Gt => Test::Gt,
-            Operator::GtEq => Test::GtEq,
+            Operator::Lt => ListTest::Lt,
+            Operator::LtEq => ListTest::LtEq,
+            Operator::Gt => ListTest::Gt,
+            Operator::GtEq => ListTest::GtEq,
             _ => return None,
         })
     }
 
     fn holds(self, order: Ordering) -> bool {
         match self {
-            Test::Lt => order.is_lt(),
-            Test::LtEq => order.is_le(),
-            Test::Gt => order.is_gt(),
-            Test::GtEq => order.is_ge(),
+            ListTest::Lt => order.is_lt(),
+            ListTest::LtEq => order.is_le(),
+            ListTest::Gt => order.is_gt(),
+            ListTest::GtEq => order.is_ge(),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Call {
-    Test(Test),
+enum ListComparison {
+    Test(ListTest),
     /// The greatest or the least array.
     Choice(Ordering),
 }
 
-fn call(call: Call, arguments: Vec<Expr>) -> Expr {
+fn call(call: ListComparison, arguments: Vec<Expr>) -> Expr {
     let name = match call {
-        Call::Test(Test::Lt) => "array_lt",
-        Call::Test(Test::LtEq) => "array_le",
-        Call::Test(Test::Gt) => "array_gt",
-        Call::Test(Test::GtEq) => "array_ge",
-        Call::Choice(Ordering::Less) => "array_least",
-        Call::Choice(_) => "array_greatest",
+        ListComparison::Test(ListTest::Lt) => "array_lt",
+        ListComparison::Test(ListTest::LtEq) => "array_le",
+        ListComparison::Test(ListTest::Gt) => "array_gt",
+        ListComparison::Test(ListTest::GtEq) => "array_ge",
+        ListComparison::Choice(Ordering::Less) => "array_least",
+        ListComparison::Choice(_) => "array_greatest",
     };
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(OfLists { name, call, signature })).call(arguments)
+    Arc::new(ScalarUDF::new_from_impl(ListComparisonFunction { name, call, signature }))
+        .call(arguments)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfLists {
+struct ListComparisonFunction {
     name: &'static str,
-    call: Call,
+    call: ListComparison,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for OfLists {
+impl ScalarUDFImpl for ListComparisonFunction {
     fn name(&self) -> &str {
         self.name
     }
@@ -124,8 +127,8 @@ impl ScalarUDFImpl for OfLists {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match self.call {
-            Call::Test(_) => Ok(DataType::Boolean),
-            Call::Choice(_) => arguments.first().cloned().ok_or_else(no_argument),
+            ListComparison::Test(_) => Ok(DataType::Boolean),
+            ListComparison::Choice(_) => arguments.first().cloned().ok_or_else(no_argument),
         }
     }
 
@@ -134,8 +137,8 @@ impl ScalarUDFImpl for OfLists {
         let lists: Vec<ArrayRef> =
             arguments.args.iter().map(|list| list.to_array(rows)).collect::<Result<_>>()?;
         let result = match self.call {
-            Call::Test(test) => tested(&lists, test)?,
-            Call::Choice(take) => chosen(&lists, take, rows)?,
+            ListComparison::Test(test) => test_lists(&lists, test)?,
+            ListComparison::Choice(take) => extreme_lists(&lists, take, rows)?,
         };
         Ok(ColumnarValue::Array(result))
     }
@@ -171,7 +174,7 @@ fn order(left: &ArrayRef, right: &ArrayRef) -> Result<impl Fn(usize, usize) -> O
     })
 }
 
-fn tested(lists: &[ArrayRef], test: Test) -> Result<ArrayRef> {
+fn test_lists(lists: &[ArrayRef], test: ListTest) -> Result<ArrayRef> {
     let [left, right] = lists else { return Err(no_argument()) };
     let order = order(left, right)?;
     let tested: BooleanArray = (0..left.len())
@@ -181,7 +184,7 @@ fn tested(lists: &[ArrayRef], test: Test) -> Result<ArrayRef> {
 }
 
 /// For each row, the list that comes last in an order; NULL only if all lists are NULL.
-fn chosen(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
+fn extreme_lists(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
     let (first, others) = lists.split_first().ok_or_else(no_argument)?;
     let mut places: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();
     for (at, other) in others.iter().enumerate() {
@@ -233,10 +236,10 @@ mod tests {
             Some(vec![]),
         ]);
         let both = [left, right];
-        let greater = tested(&both, Test::Gt).unwrap();
+        let greater = test_lists(&both, ListTest::Gt).unwrap();
         let wanted = [Some(true), Some(false), Some(false), Some(false), None];
         assert_eq!(greater.as_boolean().iter().collect::<Vec<_>>(), wanted);
-        let greatest = chosen(&both, Ordering::Greater, 5).unwrap();
+        let greatest = extreme_lists(&both, Ordering::Greater, 5).unwrap();
         let wanted = lists(vec![
             Some(vec![Some(1), None]),
             Some(vec![Some(1), Some(2)]),

@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 1 << 30;
 /// `function` with the limit, if `function` is `string_agg`.
 pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "string_agg" => layers::aggregate(function, Bounded),
+        "string_agg" => layers::aggregate(function, BoundedStringAgg),
         _ => function,
     }
 }
@@ -40,15 +40,15 @@ fn check(bytes: usize) -> Result<()> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Bounded;
+struct BoundedStringAgg;
 
-impl AggregateLayer for Bounded {
+impl AggregateLayer for BoundedStringAgg {
     fn accumulator(
         &self,
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(inner.accumulator(arguments)?)))
+        Ok(Box::new(LongTextAccumulator(inner.accumulator(arguments)?)))
     }
 
     fn sliding_accumulator(
@@ -56,7 +56,7 @@ impl AggregateLayer for Bounded {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(inner.create_sliding_accumulator(arguments)?)))
+        Ok(Box::new(LongTextAccumulator(inner.create_sliding_accumulator(arguments)?)))
     }
 
     fn groups_accumulator(
@@ -64,15 +64,15 @@ impl AggregateLayer for Bounded {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(Many(inner.create_groups_accumulator(arguments)?)))
+        Ok(Box::new(LongTextGroups(inner.create_groups_accumulator(arguments)?)))
     }
 }
 
 /// The text of one group.
 #[derive(Debug)]
-struct One(Box<dyn Accumulator>);
+struct LongTextAccumulator(Box<dyn Accumulator>);
 
-impl Accumulator for One {
+impl Accumulator for LongTextAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.0.update_batch(values)?;
         check(self.0.size())
@@ -105,9 +105,9 @@ impl Accumulator for One {
 }
 
 /// The texts of many groups, emitted in one column.
-struct Many(Box<dyn GroupsAccumulator>);
+struct LongTextGroups(Box<dyn GroupsAccumulator>);
 
-impl GroupsAccumulator for Many {
+impl GroupsAccumulator for LongTextGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

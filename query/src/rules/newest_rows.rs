@@ -31,8 +31,8 @@ use datafusion::{
 use stratalog_model::{ChronicleDefinition, newest::NewestOf, tier::ScanRequest};
 
 use super::{
+    aggregate_pushdown::{column, scan_of},
     each_node::EachNode,
-    told_aggregates::{column, scan_of},
 };
 use crate::{as_of::AsOfExec, table::ChronicleScan};
 

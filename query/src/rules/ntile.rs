@@ -40,7 +40,7 @@ impl WindowUDFImpl for Ntile {
         &self,
         arguments: PartitionEvaluatorArgs<'_>,
     ) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(Integers(self.0.partition_evaluator_factory(arguments)?)))
+        Ok(Box::new(IntegerEvaluator(self.0.partition_evaluator_factory(arguments)?)))
     }
 
     fn field(&self, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
@@ -58,9 +58,9 @@ impl WindowUDFImpl for Ntile {
 }
 
 #[derive(Debug)]
-struct Integers(Box<dyn PartitionEvaluator>);
+struct IntegerEvaluator(Box<dyn PartitionEvaluator>);
 
-impl PartitionEvaluator for Integers {
+impl PartitionEvaluator for IntegerEvaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         Ok(cast(&self.0.evaluate_all(values, rows)?, &DataType::Int32)?)
     }

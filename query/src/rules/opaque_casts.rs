@@ -4,7 +4,7 @@
 //! error if a cast widens the bounds of a column, for example from times to dates ("Selectivity is
 //! out of limit").
 //!
-//! DataFusion analyzes a filter during the creation of the physical node. Therefore [`marked`] adds
+//! DataFusion analyzes a filter during the creation of the physical node. Therefore [`with_opaque_true`] adds
 //! a call to filters with casts in the logical plan; the call switches the analysis off.
 //! [`OPAQUE_CASTS`] removes the call, and hides the casts.
 
@@ -39,9 +39,9 @@ use datafusion::{
 use super::each_node::EachNode;
 
 /// Hides the casts in filters.
-pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hidden);
+pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hide_casts);
 
-fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn hide_casts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(None) };
     let mut conjuncts: Vec<Arc<dyn PhysicalExpr>> =
         split_conjunction(filter.predicate()).into_iter().map(Arc::clone).collect();
@@ -51,7 +51,7 @@ fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     let predicate = if is_marked { conjunction(conjuncts) } else { Arc::clone(filter.predicate()) };
     let hidden = predicate.transform_up(|part| {
         Ok(match part.downcast_ref::<CastExpr>() {
-            Some(_) => Transformed::yes(Arc::new(Opaque(part)) as _),
+            Some(_) => Transformed::yes(Arc::new(OpaqueCast(part)) as _),
             None => Transformed::no(part),
         })
     })?;
@@ -66,7 +66,7 @@ fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
 ///
 /// # Errors
 /// No known errors.
-pub fn marked(plan: &LogicalPlan) -> Result<LogicalPlan> {
+pub fn with_opaque_true(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let casts = |expr: &Expr| {
         expr.exists(|part| match part {
             Expr::Cast(cast) => Ok(!cast.expr.column_refs().is_empty()),
@@ -77,7 +77,7 @@ pub fn marked(plan: &LogicalPlan) -> Result<LogicalPlan> {
     plan.clone()
         .transform_up_with_subqueries(|node| match node {
             LogicalPlan::Filter(filter) if casts(&filter.predicate)? => {
-                let mark = ScalarUDF::new_from_impl(Mark::default()).call(Vec::new());
+                let mark = ScalarUDF::new_from_impl(OpaqueTrue::default()).call(Vec::new());
                 let predicate = filter.predicate.and(mark);
                 Filter::try_new(predicate, filter.input)
                     .map(|filter| Transformed::yes(LogicalPlan::Filter(filter)))
@@ -96,17 +96,17 @@ const MARK: &str = "\u{1}opaque";
 
 /// A call that returns true. The filter analysis does not know the call.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Mark {
+struct OpaqueTrue {
     signature: Signature,
 }
 
-impl Default for Mark {
+impl Default for OpaqueTrue {
     fn default() -> Self {
         Self { signature: Signature::nullary(Volatility::Volatile) }
     }
 }
 
-impl ScalarUDFImpl for Mark {
+impl ScalarUDFImpl for OpaqueTrue {
     fn name(&self) -> &str {
         MARK
     }
@@ -126,34 +126,34 @@ impl ScalarUDFImpl for Mark {
 
 /// A cast in the form of an ordinary function.
 #[derive(Debug, Eq)]
-pub struct Opaque(Arc<dyn PhysicalExpr>);
+pub struct OpaqueCast(Arc<dyn PhysicalExpr>);
 
-impl PartialEq for Opaque {
+impl PartialEq for OpaqueCast {
     fn eq(&self, other: &Self) -> bool {
         self.0.eq(&other.0)
     }
 }
 
-impl Hash for Opaque {
+impl Hash for OpaqueCast {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
     }
 }
 
-impl Opaque {
+impl OpaqueCast {
     /// The hidden cast.
     pub fn cast(&self) -> Option<&CastExpr> {
         self.0.downcast_ref::<CastExpr>()
     }
 }
 
-impl fmt::Display for Opaque {
+impl fmt::Display for OpaqueCast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl PhysicalExpr for Opaque {
+impl PhysicalExpr for OpaqueCast {
     fn data_type(&self, schema: &Schema) -> Result<DataType> {
         self.0.data_type(schema)
     }

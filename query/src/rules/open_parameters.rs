@@ -18,7 +18,7 @@ use stratalog_functions::literal;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::TextStyle;
 
-use super::common_types::{Given, common_type, in_type};
+use super::common_types::{ValueType, common_type, in_type};
 use crate::errors::to_datafusion;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -187,8 +187,9 @@ pub(super) fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Resu
                 .with_hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."),
         ));
     }
-    let given: Vec<Given> = elements.iter().map(|element| Given::of(element, schema)).collect();
-    if given.iter().any(|given| matches!(given, Given::Typed(ColumnType::Array(_), _))) {
+    let given: Vec<ValueType> =
+        elements.iter().map(|element| ValueType::of(element, schema)).collect();
+    if given.iter().any(|given| matches!(given, ValueType::Typed(ColumnType::Array(_), _))) {
         return Err(to_datafusion(Error::new(
             ErrorKind::FeatureNotSupported,
             "arrays of more than one dimension are not supported",
@@ -202,7 +203,7 @@ pub(super) fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Resu
                 Expr::Placeholder(Placeholder::new_with_field(id, Some(field)))
             }
             element => match given {
-                Given::Text(text) => literal::read_early(text, &wanted)?,
+                ValueType::Text(text) => literal::read_early(text, &wanted)?,
                 given => in_type(element, given, &wanted, schema, &TextStyle::default())?,
             },
         };

@@ -45,7 +45,8 @@ fn ordered(
     } else if plan.downcast_ref::<CooperativeExec>().is_some() {
         Some(order.to_vec())
     } else {
-        plan.downcast_ref::<ProjectionExec>().and_then(|projection| through(projection, order))
+        plan.downcast_ref::<ProjectionExec>()
+            .and_then(|projection| order_below_projection(projection, order))
     };
     let children = plan.children();
     let (Some(below), [child]) = (below, children.as_slice()) else {
@@ -78,7 +79,7 @@ fn through_filter(
 }
 
 /// The order in the columns of a projection's input.
-fn through(
+fn order_below_projection(
     projection: &ProjectionExec,
     order: &[PhysicalSortExpr],
 ) -> Option<Vec<PhysicalSortExpr>> {

@@ -26,9 +26,9 @@ use super::each_node::EachNode;
 use crate::errors::to_datafusion;
 
 /// Hides the constants and orders.
-pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hidden);
+pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hide_constants);
 
-fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
         let mut flags = aggregate.group_expr().groups().iter().flatten();
         if !flags.any(|is_null| *is_null) || knows_nothing(aggregate.input()) {

@@ -91,7 +91,10 @@ impl AggregateLayer for Pairs {
     ) -> Result<Box<dyn Accumulator>> {
         match arguments.is_distinct {
             true => inner.accumulator(arguments),
-            false => Ok(Box::new(One { statistic: self.statistic, moments: Moments::default() })),
+            false => Ok(Box::new(PairsAccumulator {
+                statistic: self.statistic,
+                moments: Moments::default(),
+            })),
         }
     }
 
@@ -220,12 +223,12 @@ fn doubles(arrays: &[ArrayRef], at: usize) -> Result<Float64Array> {
 
 /// The statistic of one group.
 #[derive(Debug)]
-struct One {
+struct PairsAccumulator {
     statistic: Statistic,
     moments: Moments,
 }
 
-impl Accumulator for One {
+impl Accumulator for PairsAccumulator {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         for pair in doubles(arrays, 0)?.iter().zip(doubles(arrays, 1)?.iter()) {
             if let (Some(y), Some(x)) = pair {

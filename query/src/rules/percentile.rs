@@ -21,15 +21,15 @@ use crate::errors::to_datafusion;
 /// `function` with an exact result, if `function` is `percentile_cont`.
 pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "percentile_cont" => layers::aggregate(function, Exact),
+        "percentile_cont" => layers::aggregate(function, ExactPercentile),
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Exact;
+struct ExactPercentile;
 
-impl AggregateLayer for Exact {
+impl AggregateLayer for ExactPercentile {
     fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
         Ok(match inner.return_type(arguments)? {
             DataType::Float32 => DataType::Float64,
@@ -56,7 +56,12 @@ impl AggregateLayer for Exact {
         let inner = inner.accumulator(arguments)?;
         match fraction {
             ScalarValue::Float64(Some(fraction)) if of_floats && !is_distinct => {
-                Ok(Box::new(Percentile { values: Vec::new(), fraction, descending, result }))
+                Ok(Box::new(PercentileAccumulator {
+                    values: Vec::new(),
+                    fraction,
+                    descending,
+                    result,
+                }))
             }
             _ => Ok(inner),
         }
@@ -69,14 +74,14 @@ impl AggregateLayer for Exact {
 
 /// The non-NULL values.
 #[derive(Debug)]
-struct Percentile {
+struct PercentileAccumulator {
     values: Vec<f64>,
     fraction: f64,
     descending: bool,
     result: DataType,
 }
 
-impl Percentile {
+impl PercentileAccumulator {
     fn add(&mut self, values: &ArrayRef) -> Result<()> {
         let values = cast(values, &DataType::Float64)?;
         self.values.extend(values.as_primitive::<Float64Type>().iter().flatten());
@@ -84,7 +89,7 @@ impl Percentile {
     }
 }
 
-fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("a percentile is of values")))
 }
 
@@ -103,13 +108,17 @@ fn interpolated(sorted: &[f64], fraction: f64) -> Option<f64> {
     Some(if below == above { *low } else { low + (place - place.floor()) * (high - low) })
 }
 
-impl Accumulator for Percentile {
+impl Accumulator for PercentileAccumulator {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        only(states)?.as_list::<i32>().iter().flatten().try_for_each(|values| self.add(&values))
+        first_array(states)?
+            .as_list::<i32>()
+            .iter()
+            .flatten()
+            .try_for_each(|values| self.add(&values))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

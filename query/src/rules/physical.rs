@@ -12,17 +12,17 @@ use datafusion::{
 };
 
 use super::{
+    aggregate_pushdown::{AGGREGATE_PUSHDOWN, NEWEST_WINDOWS},
     endless_sorts::{ENDLESS_SORTS, UNREAD_ORDERS},
     first_rows::FIRST_ROWS,
-    kept_order::KEPT_ORDER,
     key_lookups::{JOINED_KEYS, SUBQUERY_KEYS},
     newest_rows::NEWEST_ROWS,
     one_stream::OneStream,
     opaque_casts::OPAQUE_CASTS,
     ordered_scan::ORDERED_SCAN,
     outer_constants::OUTER_CONSTANTS,
+    restored_sorts::RESTORED_SORTS,
     staged_filter::STAGED_FILTER,
-    told_aggregates::{NEWEST_WINDOWS, TOLD_AGGREGATES},
     whole_frames::WHOLE_FRAMES,
 };
 
@@ -33,7 +33,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
     let counted: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
-        Arc::new(Counted(AggregateStatistics::new()));
+        Arc::new(UnfilteredAggregateStatistics(AggregateStatistics::new()));
     for rule in &mut rules {
         if rule.name() == counted.name() {
             *rule = Arc::clone(&counted);
@@ -41,7 +41,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     }
     // Before the last rule, which checks the plan.
     let last = rules.len().saturating_sub(1);
-    rules.insert(last, Arc::new(KEPT_ORDER));
+    rules.insert(last, Arc::new(RESTORED_SORTS));
     rules.insert(last + 1, Arc::new(ENDLESS_SORTS));
     rules.insert(0, Arc::new(UNREAD_ORDERS));
     rules.insert(0, Arc::new(FIRST_ROWS));
@@ -53,7 +53,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.push(Arc::new(ORDERED_SCAN));
     rules.push(Arc::new(STAGED_FILTER));
     rules.push(Arc::new(SUBQUERY_KEYS));
-    rules.push(Arc::new(TOLD_AGGREGATES));
+    rules.push(Arc::new(AGGREGATE_PUSHDOWN));
     rules.push(Arc::new(NEWEST_WINDOWS));
     rules.push(Arc::new(JOINED_KEYS));
     rules
@@ -63,9 +63,9 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 /// The rule would go past an aggregate with a FILTER to an aggregate below, and replace both
 /// aggregates by the value of the lower aggregate.
 #[derive(Debug)]
-struct Counted(AggregateStatistics);
+struct UnfilteredAggregateStatistics(AggregateStatistics);
 
-impl PhysicalOptimizerRule for Counted {
+impl PhysicalOptimizerRule for UnfilteredAggregateStatistics {
     fn name(&self) -> &str {
         self.0.name()
     }

@@ -22,14 +22,14 @@ pub fn of_reals(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
             let signature = Signature::user_defined(Volatility::Immutable);
-            layers::aggregate(function, Reals { signature })
+            layers::aggregate(function, RealSums { signature })
         }
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Reals {
+struct RealSums {
     signature: Signature,
 }
 
@@ -46,7 +46,7 @@ fn all_wide(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     Ok(arrays.iter().map(|array| cast(array, &DataType::Float64)).collect::<Result<_, _>>()?)
 }
 
-impl AggregateLayer for Reals {
+impl AggregateLayer for RealSums {
     fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
         &self.signature
     }
@@ -92,7 +92,7 @@ impl AggregateLayer for Reals {
         let expr_fields: Vec<FieldRef> = arguments.expr_fields.iter().map(wide).collect();
         let return_field = wide(&arguments.return_field);
         let arguments = AccumulatorArgs { return_field, expr_fields: &expr_fields, ..arguments };
-        Ok(Box::new(One(inner.accumulator(arguments)?)))
+        Ok(Box::new(RealSumAccumulator(inner.accumulator(arguments)?)))
     }
 
     fn groups_accumulator(
@@ -106,15 +106,15 @@ impl AggregateLayer for Reals {
         let expr_fields: Vec<FieldRef> = arguments.expr_fields.iter().map(wide).collect();
         let return_field = wide(&arguments.return_field);
         let arguments = AccumulatorArgs { return_field, expr_fields: &expr_fields, ..arguments };
-        Ok(Box::new(Groups(inner.create_groups_accumulator(arguments)?)))
+        Ok(Box::new(RealSumGroups(inner.create_groups_accumulator(arguments)?)))
     }
 }
 
 /// The sum of one group.
 #[derive(Debug)]
-struct One(Box<dyn Accumulator>);
+struct RealSumAccumulator(Box<dyn Accumulator>);
 
-impl Accumulator for One {
+impl Accumulator for RealSumAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.0.update_batch(&all_wide(values)?)
     }
@@ -137,9 +137,9 @@ impl Accumulator for One {
 }
 
 /// The sums of many groups.
-struct Groups(Box<dyn GroupsAccumulator>);
+struct RealSumGroups(Box<dyn GroupsAccumulator>);
 
-impl GroupsAccumulator for Groups {
+impl GroupsAccumulator for RealSumGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

@@ -44,7 +44,7 @@ pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
     match function.name() {
         "generate_series" => vec![
             named(OF_BIGINTS, Arc::new(Series { function: Arc::clone(&function), narrows: false })),
-            named(OF_TIMES, Arc::new(OfTimes)),
+            named(OF_TIMES, Arc::new(TimeSeriesFunction)),
             named("generate_series", Arc::new(Series { function, narrows: true })),
         ],
         _ => vec![function],
@@ -99,14 +99,14 @@ fn wide(expr: Expr) -> Expr {
 }
 
 #[derive(Debug)]
-struct OfTimes;
+struct TimeSeriesFunction;
 
-impl TableFunctionImpl for OfTimes {
+impl TableFunctionImpl for TimeSeriesFunction {
     fn call_with_args(
         &self,
         arguments: TableFunctionArgs<'_, '_>,
     ) -> Result<Arc<dyn TableProvider>> {
-        Times::of(arguments.exprs())?.map(|times| Arc::new(times) as _).ok_or_else(|| {
+        TimeSeriesTable::of(arguments.exprs())?.map(|times| Arc::new(times) as _).ok_or_else(|| {
             let message = format!("{OF_TIMES}() cannot be called");
             to_datafusion(
                 Error::new(ErrorKind::UndefinedFunction, message)
@@ -118,13 +118,13 @@ impl TableFunctionImpl for OfTimes {
 
 /// A table of times.
 #[derive(Debug, Clone)]
-struct Times {
+struct TimeSeriesTable {
     series: TimeSeries,
     unit_ns: i128,
     schema: SchemaRef,
 }
 
-impl Times {
+impl TimeSeriesTable {
     /// `None` for arguments in another form than the planner's form.
     fn of(arguments: &[Expr]) -> Result<Option<Self>> {
         let texts: Option<Vec<&str>> = arguments
@@ -171,7 +171,7 @@ impl Times {
 }
 
 #[async_trait]
-impl TableProvider for Times {
+impl TableProvider for TimeSeriesTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -188,7 +188,8 @@ impl TableProvider for Times {
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let batch_rows = session.config_options().execution.batch_size.get();
-        let batches = Batches { rest: self.series.clone(), times: self.clone(), batch_rows };
+        let batches =
+            TimeSeriesBatches { rest: self.series.clone(), times: self.clone(), batch_rows };
         let batches: Arc<RwLock<dyn LazyBatchGenerator>> = Arc::new(RwLock::new(batches));
         let plan = LazyMemoryExec::try_new(Arc::clone(&self.schema), vec![batches])?;
         Ok(Arc::new(plan.with_projection(projection.cloned())))
@@ -197,19 +198,19 @@ impl TableProvider for Times {
 
 /// The remaining times of a series.
 #[derive(Debug)]
-struct Batches {
+struct TimeSeriesBatches {
     rest: TimeSeries,
-    times: Times,
+    times: TimeSeriesTable,
     batch_rows: usize,
 }
 
-impl fmt::Display for Batches {
+impl fmt::Display for TimeSeriesBatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("generate_series")
     }
 }
 
-impl LazyBatchGenerator for Batches {
+impl LazyBatchGenerator for TimeSeriesBatches {
     fn as_any(&self) -> &dyn Any {
         self
     }

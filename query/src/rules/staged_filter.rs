@@ -29,18 +29,18 @@ use datafusion::{
     },
 };
 
-use super::{each_node::EachNode, opaque_casts::Opaque};
+use super::{each_node::EachNode, opaque_casts::OpaqueCast};
 
 /// Splits filters with conditions that can fail.
 pub const STAGED_FILTER: EachNode =
     EachNode::new("staged_filter", |node| match node.downcast_ref::<FilterExec>() {
-        Some(filter) => staged(filter),
+        Some(filter) => stage_filter(filter),
         None => Ok(None),
     });
 
 /// A filter for all safe conditions, and above it a filter for each condition that can fail, in the
 /// written order; `None` if the filter needs no split.
-fn staged(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn stage_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let schema = filter.input().schema();
     let (mut fallible, mut safe) = (Vec::new(), Vec::new());
     let mut below = false;
@@ -126,7 +126,7 @@ fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool>
             true
         } else if let Some(cast) = part
             .downcast_ref::<CastExpr>()
-            .or_else(|| part.downcast_ref::<Opaque>().and_then(Opaque::cast))
+            .or_else(|| part.downcast_ref::<OpaqueCast>().and_then(OpaqueCast::cast))
         {
             !widens(&cast.expr().data_type(schema)?, cast.cast_type())
         } else if let Some(binary) = part.downcast_ref::<BinaryExpr>() {

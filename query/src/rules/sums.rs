@@ -40,27 +40,27 @@ pub fn checked(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
             let signature = Signature::user_defined(Volatility::Immutable);
-            layers::aggregate(function, Sum { signature })
+            layers::aggregate(function, SumFunction { signature })
         }
         _ => function,
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Sum {
+struct SumFunction {
     signature: Signature,
 }
 
 /// The result type of a sum of integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum SumType {
     /// For smallint and integer.
     Bigint,
     /// For bigint.
     Numeric,
 }
 
-impl Shown {
+impl SumType {
     /// The result type for values of type `argument`; `None` for other types than integers.
     fn of(argument: &DataType) -> Option<Self> {
         match argument {
@@ -121,7 +121,7 @@ fn out_of_range(message: &str) -> datafusion::error::DataFusionError {
     to_datafusion(Error::new(ErrorKind::NumericOutOfRange, message))
 }
 
-impl AggregateLayer for Sum {
+impl AggregateLayer for SumFunction {
     fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
         &self.signature
     }
@@ -134,8 +134,8 @@ impl AggregateLayer for Sum {
     }
 
     fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
-        match arguments.first().and_then(Shown::of) {
-            Some(shown) => Ok(shown.data_type()),
+        match arguments.first().and_then(SumType::of) {
+            Some(sum_type) => Ok(sum_type.data_type()),
             None => inner.return_type(arguments),
         }
     }
@@ -148,7 +148,7 @@ impl AggregateLayer for Sum {
         if let Some(decimals) = Decimals::of(arguments.input_fields, &arguments.return_field) {
             return Ok(vec![Arc::new(decimals.state_field(arguments.name, arguments.is_distinct))]);
         }
-        if Shown::of_fields(arguments.input_fields).is_none() {
+        if SumType::of_fields(arguments.input_fields).is_none() {
             return inner.state_fields(arguments);
         }
         Ok(vec![Arc::new(match arguments.is_distinct {
@@ -166,7 +166,7 @@ impl AggregateLayer for Sum {
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         let decimals = Decimals::of(arguments.expr_fields, &arguments.return_field);
-        match Shown::of_fields(arguments.expr_fields) {
+        match SumType::of_fields(arguments.expr_fields) {
             None if decimals.is_none() => inner.accumulator(arguments),
             _ => self.sliding_accumulator(inner, arguments),
         }
@@ -179,13 +179,13 @@ impl AggregateLayer for Sum {
     ) -> Result<Box<dyn Accumulator>> {
         if let Some(decimals) = Decimals::of(arguments.expr_fields, &arguments.return_field) {
             return Ok(match arguments.is_distinct {
-                true => Box::new(decimals::Distinct::new(decimals)),
-                false => Box::new(decimals::Single::new(decimals)),
+                true => Box::new(decimals::DistinctDecimalSum::new(decimals)),
+                false => Box::new(decimals::DecimalSum::new(decimals)),
             });
         }
-        match (Shown::of_fields(arguments.expr_fields), arguments.is_distinct) {
-            (Some(shown), true) => Ok(Box::new(distinct::Distinct::new(shown))),
-            (Some(shown), false) => Ok(Box::new(single::Single::new(shown))),
+        match (SumType::of_fields(arguments.expr_fields), arguments.is_distinct) {
+            (Some(sum_type), true) => Ok(Box::new(distinct::DistinctIntegerSum::new(sum_type))),
+            (Some(sum_type), false) => Ok(Box::new(single::IntegerSum::new(sum_type))),
             (None, _) => inner.create_sliding_accumulator(arguments),
         }
     }
@@ -196,10 +196,10 @@ impl AggregateLayer for Sum {
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         if let Some(decimals) = Decimals::of(arguments.expr_fields, &arguments.return_field) {
-            return Ok(Box::new(decimals::Groups::new(decimals)));
+            return Ok(Box::new(decimals::DecimalSumGroups::new(decimals)));
         }
-        match Shown::of_fields(arguments.expr_fields) {
-            Some(shown) => Ok(Box::new(groups::Sums::new(shown))),
+        match SumType::of_fields(arguments.expr_fields) {
+            Some(sum_type) => Ok(Box::new(groups::IntegerSumGroups::new(sum_type))),
             None => inner.create_groups_accumulator(arguments),
         }
     }
@@ -222,20 +222,25 @@ mod tests {
     #[test]
     fn sums_that_do_not_fit_are_errors() {
         let most = 10_i128.pow(26) - 1;
-        for (shown, fits) in [(Shown::Bigint, i128::from(i64::MAX)), (Shown::Numeric, most)] {
+        for (sum_type, fits) in [(SumType::Bigint, i128::from(i64::MAX)), (SumType::Numeric, most)]
+        {
             for (sum, is_error) in [(fits, false), (fits + 1, true), (-fits, false)] {
                 let halves = vec![sum / 2, sum - sum / 2];
                 let state = Decimal128Array::from(halves).with_data_type(STATE);
                 let state: [ArrayRef; 1] = [Arc::new(state)];
-                let mut one = single::Single::new(shown);
+                let mut one = single::IntegerSum::new(sum_type);
                 one.merge_batch(&state).unwrap();
-                let mut many = groups::Sums::new(shown);
+                let mut many = groups::IntegerSumGroups::new(sum_type);
                 many.merge_batch(&state, &[0, 0], 1).unwrap();
                 let (one, many) = (one.evaluate(), many.evaluate(EmitTo::All));
-                assert_eq!((one.is_err(), many.is_err()), (is_error, is_error), "{shown:?} {sum}");
+                assert_eq!(
+                    (one.is_err(), many.is_err()),
+                    (is_error, is_error),
+                    "{sum_type:?} {sum}"
+                );
                 if let (Ok(one), Ok(many)) = (one, many) {
                     assert_eq!(ScalarValue::try_from_array(&many, 0).unwrap(), one);
-                    assert_eq!(one.data_type(), shown.data_type());
+                    assert_eq!(one.data_type(), sum_type.data_type());
                 }
             }
         }
@@ -258,9 +263,9 @@ mod tests {
             let groups = vec![0; values.len()];
             let array: [ArrayRef; 1] =
                 [Arc::new(Decimal128Array::from(values).with_data_type(decimals.value()))];
-            let mut one = decimals::Single::new(decimals);
+            let mut one = decimals::DecimalSum::new(decimals);
             one.update_batch(&array).unwrap();
-            let mut many = decimals::Groups::new(decimals);
+            let mut many = decimals::DecimalSumGroups::new(decimals);
             many.update_batch(&array, &groups, None, 1).unwrap();
             let (one, many) = (one.evaluate(), many.evaluate(EmitTo::All));
             assert_eq!((one.is_ok(), many.is_ok()), (fits, fits), "{sum}");

@@ -123,8 +123,8 @@ impl ExprPlanner for TimeOperators {
             }
             (T::Timestamp(_, _), BinaryOperator::Minus, T::Timestamp(_, _) | T::Date32)
             | (T::Date32, BinaryOperator::Minus, T::Timestamp(_, _)) => {
-                let earlier = beside(expr.right, &right, &left);
-                let later = beside(expr.left, &left, &right);
+                let earlier = in_comparison_type(expr.right, &right, &left);
+                let later = in_comparison_type(expr.left, &left, &right);
                 Ok(PlannerResult::Planned(times_apart().call(vec![later, earlier])))
             }
             (
@@ -202,7 +202,7 @@ fn precise(expr: Expr, data_type: &DataType) -> Expr {
 
 /// An operand in a subtraction of times: a date becomes its midnight, and a local time beside a
 /// `timestamptz` becomes a time in the session's zone.
-fn beside(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
+fn in_comparison_type(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
     let (expr, unit) = match data_type {
         DataType::Date32 => (cast_expr(expr, LOCAL), TimeUnit::Microsecond),
         DataType::Timestamp(unit, None) => (expr, *unit),
@@ -241,15 +241,15 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
 /// The function that subtracts timestamps.
 fn times_apart() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(TimesApart { signature }))
+    Arc::new(ScalarUDF::new_from_impl(TimeDifference { signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct TimesApart {
+struct TimeDifference {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for TimesApart {
+impl ScalarUDFImpl for TimeDifference {
     fn name(&self) -> &str {
         "timestamp_minus"
     }
@@ -268,7 +268,7 @@ impl ScalarUDFImpl for TimesApart {
         let [later, earlier] = arrays.as_slice() else {
             return Err(to_datafusion(Error::internal("timestamp_minus needs two arguments")));
         };
-        let apart = apart(later, earlier)?;
+        let apart = time_differences(later, earlier)?;
         Ok(match constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&apart, 0)?),
             false => ColumnarValue::Array(apart),
@@ -277,7 +277,7 @@ impl ScalarUDFImpl for TimesApart {
 }
 
 /// Differences of timestamps, in days and time.
-fn apart(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
+fn time_differences(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
     let counts = |times: &ArrayRef| -> Result<(Int64Array, i128)> {
         let unit_ns = match times.data_type() {
             DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
@@ -303,15 +303,15 @@ fn apart(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
 /// The function that turns a difference of times into an interval.
 pub fn as_interval() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(AsInterval { signature }))
+    Arc::new(ScalarUDF::new_from_impl(TimeToInterval { signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AsInterval {
+struct TimeToInterval {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for AsInterval {
+impl ScalarUDFImpl for TimeToInterval {
     fn name(&self) -> &str {
         "as_interval"
     }

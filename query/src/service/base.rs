@@ -27,16 +27,16 @@ use crate::{
     errors::from_datafusion,
     rules::{
         aligned_times::AlignedTimes,
-        bounded,
+        bounded_results,
         by_length::RowsByLength,
-        calls::{self, MeantCalls},
-        checked::CheckedArithmetic,
+        calls::{self, OverloadResolution},
+        checked_arithmetic::CheckedArithmetic,
         common_types::{self, CommonTypes, SetTypes, UnionTypes},
         date_trunc,
         digits::RoundedDigits,
         domain,
         far_times::FarTimes,
-        floats::FloatsWin,
+        floats::FloatPromotion,
         interval::IntervalOperators,
         interval_aggregates,
         lengths::IntervalComparisons,
@@ -46,9 +46,9 @@ use crate::{
         open_parameters::OpenParameters,
         outer_types::OuterTypes,
         records::CountedRecords,
-        regular::RegularExpressions,
+        regular_expressions::RegularExpressions,
         rounding, series,
-        stops::{self, EachExpression},
+        stoppable_rules::{self, ExpressionStopCheck},
         sums,
         times::TimeOperators,
     },
@@ -96,7 +96,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let functions = SessionStateDefaults::default_scalar_functions()
         .into_iter()
         .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
-        .map(bounded::bound)
+        .map(bounded_results::bound)
         .map(crate::rules::linear_search::linear)
         .map(crate::rules::truths::beside_text)
         .map(crate::rules::extremes::among_floats)
@@ -106,7 +106,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .map(domain::checked)
         .map(crate::rules::aliases::with_names)
         .map(common_types::unified)
-        .map(crate::rules::members::of_any_digits)
+        .map(crate::rules::array_membership::of_any_digits)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     expr_planners.insert(0, Arc::new(stratalog_functions::operators()));
@@ -132,14 +132,14 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 Arc::new(ResolveGroupingFunction::new()),
                 Arc::new(RowsByLength::default()),
                 Arc::new(IntegerLiterals),
-                Arc::new(crate::rules::compared::Compared),
-                Arc::new(FloatsWin),
+                Arc::new(crate::rules::comparison_check::ComparisonCheck),
+                Arc::new(FloatPromotion),
                 Arc::new(UnionTypes),
                 Arc::new(OuterTypes),
                 Arc::new(TypeCoercion::new()),
             ]
             .into_iter()
-            .map(stops::analyzing)
+            .map(stoppable_rules::analyzer_rule)
             .collect(),
         )
         .with_query_planner(Arc::new(crate::as_of::WithAsOf))
@@ -158,11 +158,11 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(long_text::bounded)
                 .map(crate::rules::percentile::exact)
                 .map(crate::rules::aliases::with_aliases)
-                .map(crate::rules::spreads::in_steps)
+                .map(crate::rules::variances::in_steps)
                 .map(crate::rules::pairs::in_steps)
-                .map(crate::rules::moving::without_subtraction)
-                .map(crate::rules::one_nan::of_results)
-                .map(crate::rules::charged::charged)
+                .map(crate::rules::sliding_windows::without_subtraction)
+                .map(crate::rules::canonical_nan::of_results)
+                .map(crate::rules::charged_aggregates::with_memory_charge)
                 .collect(),
         )
         .with_window_functions(
@@ -183,18 +183,18 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let cases = crate::rules::cases::RestoredCases;
     state.register_function_rewrite(Arc::new(cases)).map_err(from_datafusion)?;
     let make_array = state.udf("make_array").map_err(from_datafusion)?;
-    let arrays = crate::rules::written_arrays::RestoredArrays { make_array };
+    let arrays = crate::rules::array_calls::RestoredArrays { make_array };
     state.register_function_rewrite(Arc::new(arrays)).map_err(from_datafusion)?;
-    let members = crate::rules::members::Members;
+    let members = crate::rules::array_membership::ArrayMembership;
     state.register_function_rewrite(Arc::new(members)).map_err(from_datafusion)?;
-    let shifts = crate::rules::small_shifts::SmallShifts;
+    let shifts = crate::rules::smallint_shifts::SmallintShifts;
     state.register_function_rewrite(Arc::new(shifts)).map_err(from_datafusion)?;
     let named_casts = crate::rules::named_casts::NamedCasts;
     state.register_function_rewrite(Arc::new(named_casts)).map_err(from_datafusion)?;
-    state.register_function_rewrite(Arc::new(EachExpression)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(ExpressionStopCheck)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
-    let meant = MeantCalls { widths_are_known: false };
-    state.register_function_rewrite(Arc::new(meant)).map_err(from_datafusion)?;
+    let overloads = OverloadResolution { widths_are_known: false };
+    state.register_function_rewrite(Arc::new(overloads)).map_err(from_datafusion)?;
     let inputs = crate::rules::aggregate_inputs::AggregateInputs;
     state.register_function_rewrite(Arc::new(inputs)).map_err(from_datafusion)?;
     let peers = crate::rules::peers::PeerFrames;
@@ -214,15 +214,15 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_udf(crate::rules::named_casts::function()).map_err(from_datafusion)?;
     state.register_udf(crate::rules::frames::offset_function()).map_err(from_datafusion)?;
     state.register_udf(crate::rules::cases::function()).map_err(from_datafusion)?;
-    state.register_udf(crate::rules::written_arrays::function()).map_err(from_datafusion)?;
+    state.register_udf(crate::rules::array_calls::function()).map_err(from_datafusion)?;
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(LikeCalls::default())).map_err(from_datafusion)?;
     let null_members = crate::rules::null_members::NullMembers;
     state.register_function_rewrite(Arc::new(null_members)).map_err(from_datafusion)?;
-    let truths = crate::rules::truths::ConcatenatedTruths;
-    state.register_function_rewrite(Arc::new(truths)).map_err(from_datafusion)?;
+    let booleans = crate::rules::concat_booleans::ConcatBooleans;
+    state.register_function_rewrite(Arc::new(booleans)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(CountedRecords)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(RoundedDigits)).map_err(from_datafusion)?;
     let bins = crate::rules::fine_bins::FineBins;
@@ -231,20 +231,22 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(lengths)).map_err(from_datafusion)?;
     // Type coercion adds casts. Such casts depend on the session's time zone like written casts.
     let mut rewrites = state.analyzer().function_rewrites().to_vec();
-    rewrites.insert(0, Arc::new(MeantCalls { widths_are_known: true }));
+    rewrites.insert(0, Arc::new(OverloadResolution { widths_are_known: true }));
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(common_types::ValuesTypes));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
     state.add_analyzer_rule(Arc::new(crate::rules::frames::Frames));
     // Before the next rule: a subquery can tell equal values of jsonb apart.
     state.add_analyzer_rule(Arc::new(crate::rules::jsonb_keys::JsonbKeys::new(jsonb_key)));
-    state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
-    state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
-    state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
+    state.add_analyzer_rule(Arc::new(crate::rules::decorrelation::Decorrelation));
+    state.add_analyzer_rule(Arc::new(crate::rules::mark_joins::MarkJoins));
+    state.add_analyzer_rule(Arc::new(crate::rules::dependencies::HiddenDependencies));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
     state.add_analyzer_rule(Arc::new(crate::rules::window_keys::WindowKeys));
     let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
-    state.add_analyzer_rule(Arc::new(crate::rules::own_orders::OwnOrders::new(array_agg)));
+    state.add_analyzer_rule(Arc::new(crate::rules::aggregate_orders::AggregateOrders::new(
+        array_agg,
+    )));
     // The last rule: no later rule adds calls.
     let metering = vec![Arc::new(Metering::default()) as Arc<dyn FunctionRewrite + Send + Sync>];
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(metering)));
@@ -253,10 +255,10 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
 
 /// DataFusion's optimizer rules, with this project's rules among them.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let having = crate::rules::having::HavingStays(PushDownFilter::new());
+    let having = crate::rules::having::HavingFilters(PushDownFilter::new());
     let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);
     let sums = crate::rules::distinct_sums::DistinctSums::rule();
-    let simplified = crate::rules::simplified::Simplified::rule();
+    let simplified = crate::rules::guarded_simplifier::GuardedSimplifier::rule();
     let mut rules = Optimizer::new().rules;
     for rule in &mut rules {
         for ours in [&having, &sums, &simplified] {
@@ -267,7 +269,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     }
     rules.insert(0, Arc::new(LikeCalls::default()));
     rules.push(Arc::new(crate::rules::cast_nulls::CastNulls));
-    rules.into_iter().map(stops::optimizing).collect()
+    rules.into_iter().map(stoppable_rules::optimizer_rule).collect()
 }
 
 fn runtime(settings: &QuerySettings) -> Result<Arc<RuntimeEnv>> {

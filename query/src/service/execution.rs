@@ -9,10 +9,10 @@ use futures::stream::BoxStream;
 use stratalog_model::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{running::Running, short::is_short};
+use super::{running_plan::RunningPlan, short_plans::is_short};
 use crate::{
     errors::from_datafusion,
-    rules::{guarded::guard, sliced::slice},
+    rules::{sliced_batches::slice, stoppable_joins::guard},
     session::{planner::start, work::Work},
 };
 
@@ -63,8 +63,8 @@ impl Execution {
         let StoppablePlan { plan, own } = stoppable;
         let threads = self.handle()?.clone();
         Ok(Box::pin(match is_short(&plan) {
-            true => Running::here(move || start(plan, tasks), threads, own),
-            false => Running::there(move || start(plan, tasks), &threads, own),
+            true => RunningPlan::on_reader(move || start(plan, tasks), threads, own),
+            false => RunningPlan::on_threads(move || start(plan, tasks), &threads, own),
         }))
     }
 }

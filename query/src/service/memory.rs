@@ -17,7 +17,7 @@ use datafusion::{
     },
 };
 
-use super::real;
+use super::resident_memory;
 
 /// A common part of the names of groupings.
 const GROUPING: &str = "HashAggregateStream";
@@ -103,7 +103,7 @@ impl MemoryPool for StatementPool {
                 self.bytes_max,
             )));
         }
-        if !real::has_memory(additional.saturating_add(room)) {
+        if !resident_memory::has_memory(additional.saturating_add(room)) {
             return Err(DataFusionError::ResourcesExhausted(format!(
                 "{} needs {additional} bytes, and the server has too little memory",
                 reservation.consumer().name(),

@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::real;
+use super::resident_memory;
 
 /// The memory of one statement or client.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Share {
 
 /// Bytes of a share; the drop gives them back.
 #[derive(Debug)]
-pub struct Held {
+pub struct ShareReservation {
     share: Arc<Share>,
     bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Share {
                     ));
             }
         }
-        if !real::has_memory(bytes) {
+        if !resident_memory::has_memory(bytes) {
             let detail = format!("{bytes} bytes are needed, and the server has too little memory");
             return Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
                 .with_detail(detail)
@@ -85,13 +85,13 @@ impl Share {
     ///
     /// # Errors
     /// As [`Self::grow`].
-    pub fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held> {
+    pub fn hold(self: &Arc<Self>, bytes: usize) -> Result<ShareReservation> {
         self.grow(bytes)?;
-        Ok(Held { share: Arc::clone(self), bytes })
+        Ok(ShareReservation { share: Arc::clone(self), bytes })
     }
 }
 
-impl Held {
+impl ShareReservation {
     /// Changes the number of bytes.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ShareReservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.share.shrink(self.bytes);

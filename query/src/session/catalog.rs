@@ -14,7 +14,7 @@ use stratalog_visor_core::CatalogState;
 use super::SEARCH_PATH_SCHEMA;
 use crate::{
     statement::replays,
-    table::{ChronicleTable, Pin},
+    table::{ChronicleTable, SnapshotPin},
 };
 
 /// The meaning of names for the statement in planning.
@@ -54,7 +54,7 @@ pub struct SessionCatalog {
     name: String,
     database: String,
     scope: Arc<Mutex<Scope>>,
-    pin: Arc<Pin>,
+    pin: Arc<SnapshotPin>,
     system: Arc<SystemSchemas>,
 }
 
@@ -64,7 +64,7 @@ impl SessionCatalog {
         name: String,
         database: String,
         scope: Arc<Mutex<Scope>>,
-        pin: Arc<Pin>,
+        pin: Arc<SnapshotPin>,
         system: Arc<SystemSchemas>,
     ) -> Self {
         Self { name, database, scope, pin, system }
@@ -134,7 +134,7 @@ struct ChronicleSchema {
     database: String,
     schema: String,
     scope: Arc<Mutex<Scope>>,
-    pin: Arc<Pin>,
+    pin: Arc<SnapshotPin>,
 }
 
 #[async_trait]

@@ -46,7 +46,7 @@ pub struct SqlCursor {
     read: u64,
     /// The rows in memory, in order: all read rows, or, without SCROLL, the rows from the current
     /// row on.
-    kept: VecDeque<RecordBatch>,
+    batches: VecDeque<RecordBatch>,
     /// The memory of a cursor with SCROLL.
     memory: Option<MemoryReservation>,
     /// The deadline of a FETCH that waits for future rows of an endless result. `None` after the
@@ -63,7 +63,7 @@ impl SqlCursor {
             failed: None,
             position: 0,
             read: 0,
-            kept: VecDeque::new(),
+            batches: VecDeque::new(),
             memory,
             until: None,
         }
@@ -201,14 +201,14 @@ impl SqlCursor {
             })?;
         }
         self.read += batch.num_rows() as u64;
-        self.kept.push_back(batch);
+        self.batches.push_back(batch);
         Ok(())
     }
 
     /// The batch with a row, and the place of the row in the batch.
     fn find(&self, number: u64) -> Option<(&RecordBatch, usize)> {
         let mut behind = self.read;
-        for batch in self.kept.iter().rev() {
+        for batch in self.batches.iter().rev() {
             let before = behind - batch.num_rows() as u64;
             if number > before && number <= behind {
                 return Some((batch, usize::try_from(number - before - 1).ok()?));
@@ -219,16 +219,16 @@ impl SqlCursor {
     }
 
     fn forget_passed(&mut self) {
-        let held: u64 = self.kept.iter().map(|batch| batch.num_rows() as u64).sum();
+        let held: u64 = self.batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let mut before = self.read - held;
-        while let Some(first) = self.kept.front() {
+        while let Some(first) = self.batches.front() {
             let behind = before + first.num_rows() as u64;
             // The current row of the cursor stays.
             if behind >= self.position {
                 return;
             }
             before = behind;
-            self.kept.pop_front();
+            self.batches.pop_front();
         }
     }
 

@@ -18,10 +18,10 @@ const CURSORS_MAX: usize = 1_000;
 
 /// The open cursors.
 #[derive(Debug, Default)]
-pub struct Cursors(Mutex<Open>);
+pub struct Cursors(Mutex<OpenCursors>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCursors {
     by_name: BTreeMap<String, OpenCursor>,
     declared: u64,
 }
@@ -70,7 +70,7 @@ impl Reads {
 
 /// The kind of a declared cursor.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
+pub struct CursorKind {
     /// WITH HOLD.
     pub holds: bool,
     /// BINARY.
@@ -89,7 +89,7 @@ impl Cursors {
         name: &str,
         (cursor, work, reads): (SqlCursor, Arc<Work>, Reads),
         statement: &str,
-        kind: Kind,
+        kind: CursorKind,
         now_ns: i64,
     ) -> Result<()> {
         let mut open = self.0.lock();
@@ -172,7 +172,7 @@ impl CursorsView for Cursors {
     }
 }
 
-fn check_free(open: &Open, name: &str) -> Result<()> {
+fn check_free(open: &OpenCursors, name: &str) -> Result<()> {
     if open.by_name.contains_key(name) {
         let message = format!("cursor \"{name}\" already exists");
         return Err(Error::new(ErrorKind::DuplicateCursor, message));

@@ -9,7 +9,7 @@ use stratalog_visor_core::{
     catalog::{Catalog, Command, NewChronicle},
 };
 
-use super::alone::Alone;
+use super::exclusive_hold::ExclusiveHold;
 
 /// Commands for COMMIT, and their result in the view of the block. A drop instead of COMMIT leaves
 /// nothing behind.
@@ -17,21 +17,21 @@ use super::alone::Alone;
 pub struct Definition {
     commands: Vec<Command>,
     state: Arc<CatalogState>,
-    made: Vec<Arc<Made>>,
+    created: Vec<Arc<BlockChronicle>>,
     /// The chronicles with new columns.
     extended: BTreeSet<ChronicleId>,
     /// The version of the common catalog below `state`.
-    everybodys: u64,
+    common_version: u64,
     /// The doors of the dropped chronicles: no session acquires these chronicles meanwhile.
     doors: Vec<Arc<Door>>,
     /// Exclusive holds of the chronicles made anew, against writes of other sessions.
-    alone: Vec<Arc<Alone>>,
+    holds: Vec<Arc<ExclusiveHold>>,
 }
 
 /// A chronicle that exists only for its block. If the block ends without making the chronicle, the
 /// store forgets its events.
 #[derive(Debug)]
-struct Made {
+struct BlockChronicle {
     id: ChronicleId,
     catalog: Arc<Catalog>,
     store: Arc<dyn EventStore>,
@@ -52,7 +52,7 @@ impl Definition {
         store: &Arc<dyn EventStore>,
         now_ns: i64,
     ) -> Result<Definition> {
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         let mut fixed = Vec::with_capacity(commands.len());
         // Fix the current meaning of names for COMMIT.
         for command in commands {
@@ -67,7 +67,7 @@ impl Definition {
                     let new = NewChronicle { if_not_exists: false, ..new };
                     fixed.push(Command::CreateReserved { id, created_ns: now_ns, new });
                     let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
-                    made.push(Arc::new(Made { id, catalog, store }));
+                    created.push(Arc::new(BlockChronicle { id, catalog, store }));
                 }
                 Command::DropChronicle { database, schema, name, .. } => {
                     let found = seen.chronicle(&database, &schema, &name);
@@ -92,67 +92,67 @@ impl Definition {
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
             None => {
-                let (everybodys, doors, alone) = (seen.version(), Vec::new(), Vec::new());
-                let (commands, made, extended) = (Vec::new(), Vec::new(), BTreeSet::new());
-                Definition { commands, state, made, extended, everybodys, doors, alone }
+                let (common_version, doors, holds) = (seen.version(), Vec::new(), Vec::new());
+                let (commands, created, extended) = (Vec::new(), Vec::new(), BTreeSet::new());
+                Definition { commands, state, created, extended, common_version, doors, holds }
             }
         };
         definition.commands.extend(fixed);
-        definition.made.extend(made);
+        definition.created.extend(created);
         definition.extended.extend(extended);
-        definition.tell(catalog);
+        definition.open_created(catalog);
         Ok(definition)
     }
 
     /// Adds doors that stay shut until the definition ends.
-    pub fn behind(mut self, doors: Vec<Door>) -> Definition {
+    pub fn with_doors(mut self, doors: Vec<Door>) -> Definition {
         self.doors.extend(doors.into_iter().map(Arc::new));
         self
     }
 
     /// Adds a chronicle made under a reserved id.
-    pub fn and_made(
+    pub fn with_created(
         mut self,
         id: ChronicleId,
         catalog: &Arc<Catalog>,
         store: &Arc<dyn EventStore>,
     ) -> Definition {
         let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
-        self.tell_of(id, &catalog);
-        self.made.push(Arc::new(Made { id, catalog, store }));
+        self.open_chronicle(id, &catalog);
+        self.created.push(Arc::new(BlockChronicle { id, catalog, store }));
         self
     }
 
     /// Adds an exclusive hold of a chronicle, until the definition ends.
-    pub fn holding(mut self, alone: Option<Alone>) -> Definition {
-        self.alone.extend(alone.map(Arc::new));
+    pub fn with_hold(mut self, hold: Option<ExclusiveHold>) -> Definition {
+        self.holds.extend(hold.map(Arc::new));
         self
     }
 
     /// Whether other sessions have changed the common catalog, which now has the version
-    /// `everybodys`.
-    pub fn is_behind(&self, everybodys: u64) -> bool {
-        self.everybodys != everybodys
+    /// `common_version`.
+    pub fn is_behind(&self, common_version: u64) -> bool {
+        self.common_version != common_version
     }
 
     /// The definition, based on the current common catalog.
     ///
     /// # Errors
     /// Errors of commands that no longer apply.
-    pub fn caught_up(self, catalog: &Arc<Catalog>) -> Result<Definition> {
+    pub fn rebased(self, catalog: &Arc<Catalog>) -> Result<Definition> {
         let now = catalog.state();
         let state = preview(catalog, &now, &self.commands)?;
-        let caught_up = Definition { state, everybodys: now.version(), ..self };
-        caught_up.tell(catalog);
-        Ok(caught_up)
+        let rebased = Definition { state, common_version: now.version(), ..self };
+        rebased.open_created(catalog);
+        Ok(rebased)
     }
 
     /// Tells the catalog about the new chronicles.
-    fn tell(&self, catalog: &Catalog) {
-        self.made.iter().for_each(|made| self.tell_of(made.id, catalog));
+    fn open_created(&self, catalog: &Catalog) {
+        self.created.iter().for_each(|created| self.open_chronicle(created.id, catalog));
     }
 
-    fn tell_of(&self, id: ChronicleId, catalog: &Catalog) {
+    fn open_chronicle(&self, id: ChronicleId, catalog: &Catalog) {
         if let Some(chronicle) = self.state.chronicle_by_id(id) {
             catalog.open_for(Arc::clone(chronicle));
         }
@@ -160,9 +160,10 @@ impl Definition {
 
     /// Seals the new chronicles with ticks by the clock: a new chronicle may replace a chronicle
     /// whose sealed tick was reported to readers.
-    pub fn seal_made(&self, store: &dyn EventStore) {
-        let made = self.made.iter().filter_map(|made| self.state.chronicle_by_id(made.id));
-        for chronicle in made.filter(|chronicle| chronicle.time_source.is_clocked()) {
+    pub fn seal_created(&self, store: &dyn EventStore) {
+        let created =
+            self.created.iter().filter_map(|created| self.state.chronicle_by_id(created.id));
+        for chronicle in created.filter(|chronicle| chronicle.time_source.is_clocked()) {
             // A chronicle that was dropped again needs no seal.
             let _ = store.seal(chronicle);
         }
@@ -180,12 +181,12 @@ impl Definition {
 
     /// Whether the block adds columns to an existing chronicle.
     pub fn extends(&self, chronicle: ChronicleId) -> bool {
-        self.extended.contains(&chronicle) && !self.made(chronicle)
+        self.extended.contains(&chronicle) && !self.created(chronicle)
     }
 
     /// Whether the block made a chronicle.
-    pub fn made(&self, chronicle: ChronicleId) -> bool {
-        self.made.iter().any(|made| made.id == chronicle)
+    pub fn created(&self, chronicle: ChronicleId) -> bool {
+        self.created.iter().any(|created| created.id == chronicle)
     }
 }
 
@@ -198,7 +199,7 @@ fn preview(
     seen.ok_or_else(|| Error::internal("a definition that defines nothing"))
 }
 
-impl Drop for Made {
+impl Drop for BlockChronicle {
     fn drop(&mut self) {
         if !self.catalog.close(self.id) {
             self.store.forget(self.id);

@@ -61,10 +61,12 @@ impl Session {
             }
             // Treated like the prepared statement. A missing prepared statement is an error in the
             // block.
-            Statement::Execute { name: Some(name), .. } => match self.kept(&names::single(name)?) {
-                Some(kept) => Box::pin(self.enter_implicit(kept.parsed(), more)).await,
-                None => Ok(()),
-            },
+            Statement::Execute { name: Some(name), .. } => {
+                match self.prepared_statement(&names::single(name)?) {
+                    Some(kept) => Box::pin(self.enter_implicit(kept.parsed(), more)).await,
+                    None => Ok(()),
+                }
+            }
             _ => self.end_implicit().await,
         }
     }

@@ -34,12 +34,12 @@ use stratalog_text::TextStyle;
 use super::catalog::Scope;
 use crate::{
     errors::{from_arrow, from_datafusion},
-    rules::{cases, common_types::check_recursion, grouping_sets, written_arrays},
+    rules::{array_calls, cases, common_types::check_recursion, grouping_sets},
     statement::{
-        dialect::merged::{self, Which},
+        dialect::merged_columns::{self, JoinSelection},
         parameters,
     },
-    table::Pin,
+    table::SnapshotPin,
 };
 
 mod nested;
@@ -49,7 +49,7 @@ pub struct Planner {
     state: SessionState,
     tasks: Arc<TaskContext>,
     scope: Arc<Mutex<Scope>>,
-    pin: Arc<Pin>,
+    pin: Arc<SnapshotPin>,
     time_zone: String,
     style: TextStyle,
 }
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Planner {
 
 impl Planner {
     /// A planner over `state`. The catalog of `state` reads `scope`, and the tables read `pin`.
-    pub fn new(state: SessionState, scope: Arc<Mutex<Scope>>, pin: Arc<Pin>) -> Self {
+    pub fn new(state: SessionState, scope: Arc<Mutex<Scope>>, pin: Arc<SnapshotPin>) -> Self {
         let tasks = tasks_of(&state);
         Self { state, tasks, scope, pin, time_zone: String::new(), style: TextStyle::default() }
     }
@@ -105,13 +105,14 @@ impl Planner {
     /// # Errors
     /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
-        let which = match merged::shows_all(statement) {
-            true => Some(Which::All),
-            false => Some(Which::Right).filter(|which| merged::mentions(statement, *which)),
+        let which = match merged_columns::shows_all(statement) {
+            true => Some(JoinSelection::All),
+            false => Some(JoinSelection::Right)
+                .filter(|which| merged_columns::mentions(statement, *which)),
         };
         if let Some(which) = which {
             let mut statement = statement.clone();
-            Box::pin(merged::write_out(self, &mut statement, which)).await?;
+            Box::pin(merged_columns::write_out(self, &mut statement, which)).await?;
             return Box::pin(self.with_merged_columns(&statement)).await;
         }
         Box::pin(self.with_merged_columns(statement)).await
@@ -124,10 +125,11 @@ impl Planner {
         match Box::pin(self.logical_as_written(statement)).await {
             Err(error)
                 if error.kind() == ErrorKind::AmbiguousColumn
-                    && merged::mentions(statement, Which::All) =>
+                    && merged_columns::mentions(statement, JoinSelection::All) =>
             {
                 let mut statement = statement.clone();
-                Box::pin(merged::write_out(self, &mut statement, Which::All)).await?;
+                Box::pin(merged_columns::write_out(self, &mut statement, JoinSelection::All))
+                    .await?;
                 Box::pin(self.logical_as_written(&statement)).await.map_err(|_| error)
             }
             planned => planned,
@@ -158,7 +160,7 @@ impl Planner {
     /// matters.
     async fn typed_plan(&self, statement: &Statement) -> Result<LogicalPlan> {
         let mut statement = statement.clone();
-        written_arrays::as_calls(&mut statement);
+        array_calls::as_calls(&mut statement);
         if !cases::has_case(&statement) {
             return self.first_plan(statement).await;
         }

@@ -12,17 +12,17 @@ use stratalog_text::TextStyle;
 
 use super::{
     Session, TransactionState,
-    aside::{aside, busy},
+    blocking_work::{block_on, busy},
     shapes::Shapes,
     work::Work,
 };
 use crate::{
-    Held, Outcome, Parsed, Prepared, RowsTag, StatementKind,
+    Outcome, Parsed, Prepared, RowsTag, ShareReservation, StatementKind,
     statement::{
         Plan, acquire, call, copy,
-        cursor::{self, Declared},
-        ddl, delete, explain, insert, lock, parameters, parse, query, refused, setting, subscribe,
-        transaction, zoned,
+        cursor::{self, CursorPlan},
+        ddl, delete, explain, insert, lock, parameters, parse, query, setting, subscribe,
+        transaction, unsupported_statements, zoned_constants,
     },
     statement_bytes,
 };
@@ -40,7 +40,7 @@ const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Plans by text and given types. The oldest plan leaves first.
 #[derive(Debug, Default)]
 pub struct PlanCache {
-    plans: HashMap<CacheKey, Cached>,
+    plans: HashMap<CacheKey, CachedPlan>,
     order: VecDeque<CacheKey>,
     pub(super) shapes: Shapes,
 }
@@ -52,9 +52,9 @@ type CacheKey = (String, Vec<Option<ColumnType>>);
 
 /// A plan, and its memory.
 #[derive(Debug)]
-struct Cached {
+struct CachedPlan {
     prepared: Arc<Prepared>,
-    _held: Held,
+    _held: ShareReservation,
 }
 
 impl PlanCache {
@@ -67,7 +67,7 @@ impl PlanCache {
         self.plans.get(key).map(|cached| Arc::clone(&cached.prepared))
     }
 
-    fn put(&mut self, key: CacheKey, cached: Cached) {
+    fn put(&mut self, key: CacheKey, cached: CachedPlan) {
         if self.plans.insert(key.clone(), cached).is_none() {
             self.order.push_back(key);
             if self.order.len() > CACHED_PLANS_MAX
@@ -81,9 +81,9 @@ impl PlanCache {
 
 /// The handling of a statement whose columns changed after the preparation.
 #[derive(Clone, Copy)]
-enum Altered {
-    Refused,
-    AsTold,
+enum ColumnChange {
+    Refuse,
+    KeepReported,
 }
 
 impl Session {
@@ -111,7 +111,7 @@ impl Session {
 
     /// The memory of a long text. A text beyond the length limit holds no memory: the parser
     /// refuses the text.
-    fn hold_text(&self, sql: &str) -> Result<Option<Arc<Held>>> {
+    fn hold_text(&self, sql: &str) -> Result<Option<Arc<ShareReservation>>> {
         if sql.len() <= SHORT_TEXT_BYTES_MAX || sql.len() > self.settings().statement_bytes_max {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl Session {
         prepared: &Arc<Prepared>,
         parameters: Vec<ScalarValue>,
     ) -> Result<Outcome> {
-        self.execute_prepared(prepared, parameters, Altered::Refused).await
+        self.execute_prepared(prepared, parameters, ColumnChange::Refuse).await
     }
 
     /// Like [`Session::execute`], for a statement whose columns were just reported to the client:
@@ -170,25 +170,25 @@ impl Session {
     ///
     /// # Errors
     /// The errors of [`Session::execute`].
-    pub async fn execute_as_told(
+    pub async fn execute_with_reported_columns(
         &self,
         prepared: &Arc<Prepared>,
         parameters: Vec<ScalarValue>,
     ) -> Result<Outcome> {
-        self.execute_prepared(prepared, parameters, Altered::AsTold).await
+        self.execute_prepared(prepared, parameters, ColumnChange::KeepReported).await
     }
 
     async fn execute_prepared(
         &self,
         prepared: &Arc<Prepared>,
         parameters: Vec<ScalarValue>,
-        altered: Altered,
+        column_change: ColumnChange,
     ) -> Result<Outcome> {
         if self.transaction() == TransactionState::Idle {
             self.variables.end_statement();
         }
         let work = self.start_work(prepared.parsed.text());
-        let outcome = self.execute_statement(prepared, parameters, altered, &work).await;
+        let outcome = self.execute_statement(prepared, parameters, column_change, &work).await;
         if outcome.is_err() {
             self.fail_transaction();
         }
@@ -233,10 +233,10 @@ impl Session {
         {
             return Ok(Arc::new(Prepared {
                 parsed: Arc::clone(parsed),
-                told: Vec::new(),
+                declared_types: Vec::new(),
                 parameter_types: Vec::new(),
-                shown: Vec::new(),
-                guessed: Vec::new(),
+                parameter_type_names: Vec::new(),
+                guessed_parameters: Vec::new(),
                 result: shaped.result.clone(),
                 catalog_version: shaped.catalog_version,
                 settings_version: shaped.settings_version,
@@ -247,10 +247,10 @@ impl Session {
         let parsed = &self.whole(parsed)?;
         let mut prepared = Prepared {
             parsed: Arc::clone(parsed),
-            told: types.to_vec(),
+            declared_types: types.to_vec(),
             parameter_types: Vec::new(),
-            shown: Vec::new(),
-            guessed: Vec::new(),
+            parameter_type_names: Vec::new(),
+            guessed_parameters: Vec::new(),
             result: None,
             plan: Plan::Tree,
             catalog_version,
@@ -260,7 +260,7 @@ impl Session {
         let work = self.start_work(parsed.text());
         let planned = Box::pin(self.plan_statement(&mut prepared));
         if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
-            aside(work.guard(planned)).await?;
+            block_on(work.guard(planned)).await?;
         } else {
             work.guard(planned).await?;
         }
@@ -269,23 +269,23 @@ impl Session {
             && !matches!(prepared.plan, Plan::Tree)
             && let Ok(held) = self.share().hold(statement_bytes(parsed.text()))
         {
-            self.cache.lock().put(key, Cached { prepared: Arc::clone(&prepared), _held: held });
+            self.cache.lock().put(key, CachedPlan { prepared: Arc::clone(&prepared), _held: held });
         }
         Ok(prepared)
     }
 
     async fn plan_statement(&self, prepared: &mut Prepared) -> Result<()> {
         let parsed = Arc::clone(&prepared.parsed);
-        let told = prepared.told.clone();
+        let declared_types = prepared.declared_types.clone();
         match parsed.own() {
-            Some(parse::Own::Acquire(asked)) => {
-                let (plan, types) = acquire::plan(self, &parsed, asked, &told).await?;
+            Some(parse::OwnStatement::Acquire(syntax)) => {
+                let (plan, types) = acquire::plan(self, &parsed, syntax, &declared_types).await?;
                 prepared.settle(types);
                 prepared.plan = Plan::Acquire(Box::new(plan));
                 return Ok(());
             }
-            Some(parse::Own::Release(_)) => return Ok(()),
-            Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => {}
+            Some(parse::OwnStatement::Release(_)) => return Ok(()),
+            Some(parse::OwnStatement::Subscribe(_) | parse::OwnStatement::Trim) | None => {}
         }
         match parsed.statement() {
             Statement::Query(tree) => match (parsed.subscribes(), query::body_insert(tree)) {
@@ -293,7 +293,8 @@ impl Session {
                     let mentioned = parsed.system_columns();
                     let planner = self.enter_planner(mentioned).await?;
                     let (plan, types) =
-                        subscribe::plan(&planner, tree, beginning, &told, mentioned).await?;
+                        subscribe::plan(&planner, tree, beginning, &declared_types, mentioned)
+                            .await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
                     prepared.settle(types);
                     prepared.plan = Plan::Subscribe(Box::new(plan));
@@ -301,7 +302,8 @@ impl Session {
                 (None, Some(inner)) => {
                     let mut inner = inner.clone();
                     insert::adopt_with(&mut inner, tree)?;
-                    let (plan, types) = insert::plan(self, &parsed, &inner, &told).await?;
+                    let (plan, types) =
+                        insert::plan(self, &parsed, &inner, &declared_types).await?;
                     prepared.result = plan.result();
                     prepared.settle(types);
                     prepared.guess(plan.guesses());
@@ -310,7 +312,8 @@ impl Session {
                 (None, None) => {
                     let planner = self.enter_planner(parsed.system_columns()).await?;
                     let (plan, types) =
-                        query::plan(&planner, tree, &told, parsed.system_columns()).await?;
+                        query::plan(&planner, tree, &declared_types, parsed.system_columns())
+                            .await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
                     prepared.settle(types);
                     prepared.guess(&plan.guesses);
@@ -318,14 +321,14 @@ impl Session {
                 }
             },
             Statement::Insert(inner) => {
-                let (plan, types) = insert::plan(self, &parsed, inner, &told).await?;
+                let (plan, types) = insert::plan(self, &parsed, inner, &declared_types).await?;
                 prepared.result = plan.result();
                 prepared.settle(types);
                 prepared.guess(plan.guesses());
                 prepared.plan = Plan::Insert(Box::new(plan));
             }
             Statement::Explain { .. } => {
-                let (plan, types) = explain::plan(self, &parsed, &told).await?;
+                let (plan, types) = explain::plan(self, &parsed, &declared_types).await?;
                 prepared.result = Some(text_schema("QUERY PLAN"));
                 prepared.settle(types);
                 prepared.guess(plan.guesses());
@@ -337,13 +340,14 @@ impl Session {
             Statement::Execute { name: Some(name), .. } => {
                 let name = crate::statement::names::single(name)?;
                 // A missing prepared statement is an error at execution.
-                prepared.result = self.kept(&name).and_then(|kept| kept.result().cloned());
+                prepared.result =
+                    self.prepared_statement(&name).and_then(|kept| kept.result().cloned());
             }
             Statement::Delete(tree) => {
-                prepared.settle(delete::parameter_types(self, tree, &told).await?);
+                prepared.settle(delete::parameter_types(self, tree, &declared_types).await?);
             }
             Statement::Call(function) => {
-                let (plan, types) = call::plan(self, &parsed, function, &told).await?;
+                let (plan, types) = call::plan(self, &parsed, function, &declared_types).await?;
                 prepared.result = Some(plan.schema());
                 prepared.settle(types);
                 prepared.plan = Plan::Call(plan);
@@ -355,12 +359,14 @@ impl Session {
                 match parsed.subscribes() {
                     Some(beginning) => {
                         let (plan, types) =
-                            subscribe::plan(&planner, tree, beginning, &told, mentioned).await?;
+                            subscribe::plan(&planner, tree, beginning, &declared_types, mentioned)
+                                .await?;
                         prepared.settle(types);
                         prepared.plan = Plan::DeclareSubscribe(Box::new(plan));
                     }
                     None => {
-                        let (plan, types) = query::plan(&planner, tree, &told, mentioned).await?;
+                        let (plan, types) =
+                            query::plan(&planner, tree, &declared_types, mentioned).await?;
                         prepared.settle(types);
                         prepared.guess(&plan.guesses);
                         prepared.plan = Plan::Declare(plan);
@@ -387,14 +393,14 @@ impl Session {
         &self,
         prepared: &Arc<Prepared>,
         values: Vec<ScalarValue>,
-        altered: Altered,
+        column_change: ColumnChange,
         work: &Arc<Work>,
     ) -> Result<Outcome> {
         self.check_usable(&prepared.parsed)?;
         if reads_or_writes(prepared) {
             self.transaction.note_query();
         }
-        let mut prepared = self.refresh(prepared, altered).await?;
+        let mut prepared = self.refresh(prepared, column_change).await?;
         if let Some(exact) = prepared.exact(&values)? {
             prepared = self.prepare_statement(&prepared.parsed, &exact).await?;
         }
@@ -407,7 +413,7 @@ impl Session {
         let values = parameters::bind(types, values, reads)?;
         match &prepared.plan {
             Plan::Query(query) => {
-                let run = query::Run::now(work, RowsTag::Select);
+                let run = query::QueryRun::now(work, RowsTag::Select);
                 let rows = query::run(self, query, types, &values, run);
                 let rows = work.guard(Box::pin(rows)).await?;
                 Ok(Outcome::Rows(rows))
@@ -416,17 +422,17 @@ impl Session {
                 let Plan::Query(query) = &shaped.plan else {
                     return Err(Error::internal("a shape is no query"));
                 };
-                let run = query::Run::now(work, RowsTag::Select);
+                let run = query::QueryRun::now(work, RowsTag::Select);
                 let rows = query::run(self, query, &shaped.parameter_types, values, run);
                 Ok(Outcome::Rows(work.guard(Box::pin(rows)).await?))
             }
             Plan::Declare(query) => {
-                let declared = Declared::Query(query);
+                let declared = CursorPlan::Query(query);
                 let done = cursor::declare(self, &prepared.parsed, declared, (types, &values));
                 work.guard(Box::pin(done)).await
             }
             Plan::DeclareSubscribe(subscribe) => {
-                let declared = Declared::Subscribe(subscribe);
+                let declared = CursorPlan::Subscribe(subscribe);
                 let done = cursor::declare(self, &prepared.parsed, declared, (types, &values));
                 work.guard(Box::pin(done)).await
             }
@@ -457,7 +463,7 @@ impl Session {
     }
 
     async fn execute_tree(&self, parsed: &Arc<Parsed>, work: &Arc<Work>) -> Result<Outcome> {
-        if let Some(parse::Own::Release(name)) = parsed.own() {
+        if let Some(parse::OwnStatement::Release(name)) = parsed.own() {
             return acquire::release(self, name);
         }
         let statement = parsed.statement();
@@ -486,12 +492,16 @@ impl Session {
             other if ddl::is_definition(other) => {
                 work.guard(ddl::run(self, other, parsed.dropping(), work)).await
             }
-            other => Err(refused::error(other)),
+            other => Err(unsupported_statements::error(other)),
         }
     }
 
     /// The statement, planned anew if the catalog or the settings have changed.
-    async fn refresh(&self, prepared: &Arc<Prepared>, altered: Altered) -> Result<Arc<Prepared>> {
+    async fn refresh(
+        &self,
+        prepared: &Arc<Prepared>,
+        column_change: ColumnChange,
+    ) -> Result<Arc<Prepared>> {
         if matches!(prepared.plan, Plan::Tree)
             || prepared.catalog_version == self.catalog().version()
                 && prepared.settings_version == self.variables().version()
@@ -501,22 +511,26 @@ impl Session {
         let style = self.text_style();
         if prepared.zone != style.time_zone {
             let before = TextStyle { time_zone: prepared.zone, ..style.clone() };
-            zoned::check(self.whole(&prepared.parsed)?.statement(), &before, &style)?;
+            zoned_constants::check(self.whole(&prepared.parsed)?.statement(), &before, &style)?;
         }
-        let told: Vec<Option<ColumnType>> =
+        let declared_types: Vec<Option<ColumnType>> =
             prepared.parameter_types.iter().cloned().map(Some).collect();
-        let told = if prepared.told.is_empty() && told.is_empty() { Vec::new() } else { told };
-        let fresh = self.prepare_statement(&prepared.parsed, &told).await?;
+        let declared_types = if prepared.declared_types.is_empty() && declared_types.is_empty() {
+            Vec::new()
+        } else {
+            declared_types
+        };
+        let fresh = self.prepare_statement(&prepared.parsed, &declared_types).await?;
         let same = match (&fresh.result, &prepared.result) {
             (Some(fresh), Some(before)) => same_shape(fresh, before),
             (None, None) => true,
             _ => false,
         };
-        match altered {
+        match column_change {
             _ if same => Ok(fresh),
             // Like a query that was running during the change of the table.
-            Altered::AsTold => Ok(Arc::clone(prepared)),
-            Altered::Refused => {
+            ColumnChange::KeepReported => Ok(Arc::clone(prepared)),
+            ColumnChange::Refuse => {
                 Err(Error::new(ErrorKind::FeatureNotSupported, CACHED_PLAN_CHANGED))
             }
         }
@@ -541,7 +555,7 @@ impl Session {
         if !ends_block
             && let Some(behind) = self.transaction.definition_behind(catalog.state().version())
         {
-            self.transaction.define(behind.caught_up(catalog)?);
+            self.transaction.define(behind.rebased(catalog)?);
         }
         Ok(())
     }

@@ -28,13 +28,13 @@ const SHAPED_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Shapes by text. The oldest shape leaves first.
 #[derive(Debug, Default)]
 pub struct Shapes {
-    known: HashMap<String, Known>,
+    known: HashMap<String, ShapeState>,
     order: VecDeque<String>,
 }
 
 /// The known state of a shape.
 #[derive(Debug, Clone)]
-enum Known {
+enum ShapeState {
     /// The shape came once.
     Seen,
     /// The query must be planned with its constants, under these versions of catalog and settings.
@@ -44,7 +44,7 @@ enum Known {
 }
 
 impl Shapes {
-    fn note(&mut self, text: &str, known: Known) {
+    fn note(&mut self, text: &str, known: ShapeState) {
         if self.known.insert(text.to_string(), known).is_none() {
             self.order.push_back(text.to_string());
             if self.order.len() > SHAPES_MAX
@@ -78,18 +78,18 @@ impl Session {
         let known = self.cache.lock().shapes.known.get(&shape.text).cloned();
         let planned = match known {
             None => {
-                self.cache.lock().shapes.note(&shape.text, Known::Seen);
+                self.cache.lock().shapes.note(&shape.text, ShapeState::Seen);
                 return None;
             }
-            Some(Known::Unfit(catalog, settings)) if (catalog, settings) == versions => {
+            Some(ShapeState::Unfit(catalog, settings)) if (catalog, settings) == versions => {
                 return None;
             }
-            Some(Known::Planned(planned)) if current(&planned) => planned,
+            Some(ShapeState::Planned(planned)) if current(&planned) => planned,
             Some(_) => {
                 let planned = self.plan_shape(&shape.text).await;
                 let known = match &planned {
-                    Some(planned) => Known::Planned(Arc::clone(planned)),
-                    None => Known::Unfit(versions.0, versions.1),
+                    Some(planned) => ShapeState::Planned(Arc::clone(planned)),
+                    None => ShapeState::Unfit(versions.0, versions.1),
                 };
                 self.cache.lock().shapes.note(&shape.text, known);
                 planned?
@@ -118,7 +118,7 @@ impl Session {
         let shape = shape::of(sql)?;
         let versions = (self.catalog().version(), self.variables().version());
         match self.cache.lock().shapes.known.get(&shape.text)? {
-            Known::Planned(planned)
+            ShapeState::Planned(planned)
                 if (planned.catalog_version, planned.settings_version) == versions
                     && planned.parameter_types().len() == shape.constants.len() =>
             {
@@ -149,7 +149,8 @@ impl Session {
         let parsed = Arc::new(Parsed::new(tree));
         let prepared = self.try_prepare(&parsed, &[]).await.ok()?;
         let Plan::Query(query) = &prepared.plan else { return None };
-        let fits = prepared.guessed.is_empty() && (query.point.is_some() || query.has_template());
+        let fits = prepared.guessed_parameters.is_empty()
+            && (query.point.is_some() || query.has_template());
         fits.then_some(prepared)
     }
 }

@@ -6,18 +6,18 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{PreparedRow, PreparedView, type_oid};
 
-use crate::{Held, Prepared};
+use crate::{Prepared, ShareReservation};
 
 /// The prepared statements by name.
 #[derive(Debug, Default)]
-pub struct Statements(Mutex<BTreeMap<String, Kept>>);
+pub struct Statements(Mutex<BTreeMap<String, PreparedEntry>>);
 
 #[derive(Debug)]
-struct Kept {
+struct PreparedEntry {
     prepared: Arc<Prepared>,
     by: PreparedBy,
     prepared_ns: i64,
-    _held: Held,
+    _held: ShareReservation,
 }
 
 /// The origin of a prepared statement.
@@ -43,7 +43,7 @@ impl Statements {
     pub fn keep(
         &self,
         name: &str,
-        (prepared, held): (Arc<Prepared>, Held),
+        (prepared, held): (Arc<Prepared>, ShareReservation),
         by: PreparedBy,
         most: usize,
         prepared_ns: i64,
@@ -63,7 +63,7 @@ impl Statements {
             )
             .with_hint("DEALLOCATE some statements, or DEALLOCATE ALL"));
         }
-        kept.insert(name.to_string(), Kept { prepared, by, prepared_ns, _held: held });
+        kept.insert(name.to_string(), PreparedEntry { prepared, by, prepared_ns, _held: held });
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Statements {
 
 impl PreparedView for Statements {
     fn prepared(&self) -> Vec<PreparedRow> {
-        let row = |(name, kept): (&String, &Kept)| PreparedRow {
+        let row = |(name, kept): (&String, &PreparedEntry)| PreparedRow {
             name: name.clone(),
             statement: match &kept.by {
                 PreparedBy::Sql(text) => text.clone(),
@@ -93,7 +93,7 @@ impl PreparedView for Statements {
             },
             prepared_us: kept.prepared_ns.div_euclid(1_000),
             parameter_types: match &kept.by {
-                PreparedBy::Protocol(told) => told.iter().map(|oid| i64::from(*oid)).collect(),
+                PreparedBy::Protocol(oids) => oids.iter().map(|oid| i64::from(*oid)).collect(),
                 PreparedBy::Sql(_) => {
                     kept.prepared.parameter_types().iter().map(|of| type_oid(of).into()).collect()
                 }

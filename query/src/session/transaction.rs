@@ -11,8 +11,8 @@
 //! definitions and rows (RFC 0023). After ADD COLUMN to an existing table, the block inserts no row
 //! into the table: another block may give the same schema version to other columns.
 
-mod defining;
-mod lost;
+mod definitions;
+mod lost_rows;
 mod modes;
 mod uses;
 
@@ -27,9 +27,9 @@ use stratalog_model::{
 };
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
-use self::lost::missing;
+use self::lost_rows::missing_append_error;
 pub use self::modes::{Isolation, Modes};
-use super::{TransactionState, definition::Definition, variables::Marked};
+use super::{TransactionState, definition::Definition, variables::SettingsMark};
 
 /// Maximum number of savepoints of a block at a time.
 const SAVEPOINTS_MAX: usize = 1 << 16;
@@ -77,14 +77,14 @@ struct Savepoint {
     written: Arc<BTreeSet<ChronicleId>>,
     definition: Option<Definition>,
     modes: Modes,
-    marks: Marks,
+    marks: SavepointState,
 }
 
 /// The settings at a savepoint, and the number of cursors declared before.
-pub type Marks = (Marked, u64);
+pub type SavepointState = (SettingsMark, u64);
 
 /// The contents of a block at its end: carried out by COMMIT, dropped by ROLLBACK.
-pub struct Ended {
+pub struct EndedBlock {
     /// The transaction state before the end.
     pub state: TransactionState,
     /// Whether rows were written or deleted: the append exists, or the rows are lost.
@@ -101,7 +101,7 @@ pub struct Ended {
 
 /// The append of a block, lent to one statement; or the append of a statement outside of a block. A
 /// drop without `finish` fails the block.
-pub struct Lent {
+pub struct LentAppend {
     append: Option<Box<dyn Append>>,
     home: Option<Arc<Transaction>>,
 }
@@ -186,9 +186,9 @@ impl Transaction {
     }
 
     /// Ends the block.
-    pub fn end(&self) -> Ended {
+    pub fn end(&self) -> EndedBlock {
         let block = std::mem::take(&mut *self.0.lock());
-        Ended {
+        EndedBlock {
             state: block.state,
             wrote: !block.written.is_empty(),
             append: block.append,
@@ -209,7 +209,7 @@ impl Transaction {
         store: &dyn EventStore,
         reads: &[ChronicleId],
     ) -> Result<Arc<dyn Snapshot>> {
-        let (base, mut lent) = {
+        let (base, mut lent_append) = {
             let mut block = self.0.lock();
             if block.state != TransactionState::Block {
                 return Ok(store.snapshot());
@@ -225,13 +225,13 @@ impl Transaction {
                 return Ok(Arc::clone(own));
             }
             let Some(append) = block.append.take() else {
-                return Err(missing(block.lost.as_ref()));
+                return Err(missing_append_error(block.lost.as_ref()));
             };
-            (base, Lent { append: Some(append), home: Some(Arc::clone(self)) })
+            (base, LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
         };
-        let own = lent.append()?.over(&base).await;
+        let own = lent_append.append()?.over(&base).await;
         let mut block = self.0.lock();
-        if let Some(append) = lent.append.take() {
+        if let Some(append) = lent_append.append.take() {
             block.take_back(append, None);
         }
         if block.state == TransactionState::Block && block.lost.is_none() {
@@ -314,13 +314,13 @@ impl Transaction {
         self: &Arc<Self>,
         numbered: bool,
         begin: impl FnOnce() -> Result<Box<dyn Append>>,
-    ) -> Result<Lent> {
+    ) -> Result<LentAppend> {
         let mut block = self.0.lock();
         if block.state == TransactionState::Idle {
-            return Ok(Lent { append: Some(begin()?), home: None });
+            return Ok(LentAppend { append: Some(begin()?), home: None });
         }
         if block.lost.is_some() {
-            return Err(missing(block.lost.as_ref()));
+            return Err(missing_append_error(block.lost.as_ref()));
         }
         if numbered && block.definition.is_some() {
             return Err(Error::not_yet("stratalog.producer_sequence in a block with definitions")
@@ -340,16 +340,16 @@ impl Transaction {
                 block.numbered = numbered;
                 begin()?
             }
-            None => return Err(lent_out()),
+            None => return Err(append_is_lent()),
         };
-        Ok(Lent { append: Some(append), home: Some(Arc::clone(self)) })
+        Ok(LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
     }
 
     /// SAVEPOINT.
     ///
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `LimitExceeded`.
-    pub fn savepoint(&self, name: &str, marks: Marks) -> Result<()> {
+    pub fn savepoint(&self, name: &str, marks: SavepointState) -> Result<()> {
         let mut block = self.0.lock();
         let block = &mut *block;
         block.check_open("SAVEPOINT")?;
@@ -397,7 +397,7 @@ impl Transaction {
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`; `LeaseLost` if rows written
     /// before the savepoint are lost.
-    pub fn roll_back_to(&self, name: &str) -> Result<Marks> {
+    pub fn roll_back_to(&self, name: &str) -> Result<SavepointState> {
         let mut block = self.0.lock();
         let block = &mut *block;
         block.check_open("ROLLBACK TO SAVEPOINT")?;
@@ -407,7 +407,7 @@ impl Transaction {
         match (&mut block.append, savepoint.mark) {
             (Some(append), Some(mark)) => append.roll_back_to(mark),
             // Rows written before the savepoint must not be forgotten.
-            (None, Some(_)) => return Err(missing(block.lost.as_ref())),
+            (None, Some(_)) => return Err(missing_append_error(block.lost.as_ref())),
             (append, None) => *append = None,
         }
         block.written = Arc::clone(&savepoint.written);
@@ -453,13 +453,13 @@ impl Block {
     }
 }
 
-impl Lent {
+impl LentAppend {
     /// The append.
     ///
     /// # Errors
     /// `Internal` if the append was given back.
     pub fn append(&mut self) -> Result<&mut Box<dyn Append>> {
-        self.append.as_mut().ok_or_else(lent_out)
+        self.append.as_mut().ok_or_else(append_is_lent)
     }
 
     /// Ends a statement that has written all its rows to a chronicle: the rows belong to the block.
@@ -472,7 +472,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentAppend {
     fn drop(&mut self) {
         let (Some(append), Some(home)) = (self.append.take(), &self.home) else { return };
         home.fail();
@@ -481,7 +481,7 @@ impl Drop for Lent {
 }
 
 /// The error for an append lent to another statement: a defect.
-pub fn lent_out() -> Error {
+pub fn append_is_lent() -> Error {
     Error::internal("another statement of the block is writing")
 }
 

@@ -25,53 +25,53 @@ use super::{
 use crate::{Held, Notice, Share};
 
 /// Values by name: a name of [`SETTINGS`], or the lower-case name of a client's own setting.
-type Values = BTreeMap<Cow<'static, str>, String>;
+type SettingValues = BTreeMap<Cow<'static, str>, String>;
 
 /// The settings of a session, shared with the functions that read settings.
 #[derive(Debug)]
 pub struct Variables {
-    inner: Mutex<Inner>,
+    inner: Mutex<VariablesState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct VariablesState {
     /// Holds the modes of an open block, shown by `transaction_read_only` and
     /// `transaction_isolation`.
     transaction: Arc<Transaction>,
     /// The values at the start of the session, restored by RESET.
-    initial: Values,
+    initial: SettingValues,
     /// The client's own settings.
-    custom: custom::Known,
+    custom: custom::CustomNames,
     /// Pays for the values of the client's own settings; `None` before the session has a share.
     share: Option<Arc<Share>>,
     room: Option<Held>,
     /// Notices about settings without effect.
-    told: Vec<Notice>,
+    pending_notices: Vec<Notice>,
     /// Values of SET.
-    session: Arc<Values>,
+    session: Arc<SettingValues>,
     /// Values of SET LOCAL, until the end of the block.
-    local: Arc<Values>,
+    local: Arc<SettingValues>,
     /// The value of `session` at the start of the block.
-    before_block: Option<Arc<Values>>,
+    before_block: Option<Arc<SettingValues>>,
     /// The reported settings known to the client.
     reported: BTreeMap<&'static str, String>,
     /// The `version` of `reported`.
     reported_version: u64,
     version: u64,
     /// Kept ready, because each statement reads the settings.
-    parsed: Parsed,
+    parsed: ParsedSettings,
 }
 
 /// The settings at a savepoint.
 #[derive(Debug, Clone)]
-pub struct Marked {
-    session: Arc<Values>,
-    local: Arc<Values>,
+pub struct SettingsMark {
+    session: Arc<SettingValues>,
+    local: Arc<SettingValues>,
 }
 
 /// The settings in a parsed form, ready for use.
 #[derive(Debug, Clone)]
-pub struct Parsed {
+pub struct ParsedSettings {
     /// Text form of values.
     pub style: TextStyle,
     /// 0: no timeout.
@@ -94,7 +94,7 @@ pub struct Parsed {
     pub fraction_digits: u32,
 }
 
-impl Default for Parsed {
+impl Default for ParsedSettings {
     fn default() -> Self {
         Self {
             style: TextStyle::default(),
@@ -126,7 +126,7 @@ impl Variables {
         initial: &[(String, String)],
         transaction: Arc<Transaction>,
     ) -> Result<Self> {
-        let mut inner = Inner { transaction, ..Inner::default() };
+        let mut inner = VariablesState { transaction, ..VariablesState::default() };
         inner.initial.insert("session_authorization".into(), user.to_string());
         inner.initial.insert("role".into(), "none".to_string());
         for (name, value) in initial {
@@ -148,9 +148,9 @@ impl Variables {
     }
 
     /// All settings, by name; the client's own settings come last.
-    pub fn all(&self) -> Vec<Listed> {
+    pub fn all(&self) -> Vec<ListedSetting> {
         let inner = self.inner.lock();
-        let listed = |name: &str, page: Option<&'static SettingPage>| Listed {
+        let listed = |name: &str, page: Option<&'static SettingPage>| ListedSetting {
             name: name.to_string(),
             value: inner.value(name).to_string(),
             initial: inner.initial_value(name).to_string(),
@@ -182,7 +182,7 @@ impl Variables {
     pub fn set(&self, name: &str, value: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let (name, value) = inner.checked(name, value)?;
-        if let Some(mode) = Mode::of_setting(&name) {
+        if let Some(mode) = BlockMode::of_setting(&name) {
             return inner.set_mode(mode, &value);
         }
         let map = if local { &mut inner.local } else { &mut inner.session };
@@ -200,7 +200,7 @@ impl Variables {
     pub fn reset(&self, name: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let name = inner.known(name)?;
-        if let Some(mode) = Mode::of_setting(&name) {
+        if let Some(mode) = BlockMode::of_setting(&name) {
             let initial = inner.initial_value(&name).to_string();
             return inner.set_mode(mode, &initial);
         }
@@ -227,7 +227,7 @@ impl Variables {
 
     /// Notices since the last call.
     pub fn take_notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.inner.lock().told)
+        std::mem::take(&mut self.inner.lock().pending_notices)
     }
 
     /// RESET ALL.
@@ -244,13 +244,13 @@ impl Variables {
     }
 
     /// The current settings, for a savepoint.
-    pub fn mark(&self) -> Marked {
+    pub fn mark(&self) -> SettingsMark {
         let inner = self.inner.lock();
-        Marked { session: Arc::clone(&inner.session), local: Arc::clone(&inner.local) }
+        SettingsMark { session: Arc::clone(&inner.session), local: Arc::clone(&inner.local) }
     }
 
     /// Returns to the settings of a savepoint.
-    pub fn go_back(&self, marked: Marked) {
+    pub fn go_back(&self, marked: SettingsMark) {
         let mut inner = self.inner.lock();
         (inner.session, inner.local) = (marked.session, marked.local);
         inner.parse_again("a savepoint");
@@ -283,7 +283,7 @@ impl Variables {
     }
 
     /// The settings in a parsed form, ready for use.
-    pub fn parsed(&self) -> Parsed {
+    pub fn parsed(&self) -> ParsedSettings {
         self.inner.lock().parsed.clone()
     }
 
@@ -308,12 +308,12 @@ impl Variables {
 
 /// A mode of the block that is also a setting.
 #[derive(Debug, Clone, Copy)]
-enum Mode {
+enum BlockMode {
     ReadOnly,
     Isolation,
 }
 
-impl Mode {
+impl BlockMode {
     /// The mode shown by the setting `name`.
     fn of_setting(name: &str) -> Option<Self> {
         match name {
@@ -326,7 +326,7 @@ impl Mode {
 
 /// A setting for SHOW ALL and `pg_settings`.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedSetting {
     /// The name.
     pub name: String,
     /// The value.
@@ -337,14 +337,14 @@ pub struct Listed {
     pub page: Option<&'static SettingPage>,
 }
 
-impl Listed {
+impl ListedSetting {
     /// A description of the setting.
     pub fn does(&self) -> &'static str {
         self.page.map_or("a setting of the client's own", |page| page.does)
     }
 }
 
-impl Inner {
+impl VariablesState {
     fn default_modes(&self) -> Modes {
         Modes {
             read_only: self.value("default_transaction_read_only") == "on",
@@ -362,22 +362,22 @@ impl Inner {
 
     /// Changes a mode of the open block. Outside of a block, the change would end with its
     /// statement.
-    fn set_mode(&self, mode: Mode, value: &str) -> Result<()> {
+    fn set_mode(&self, mode: BlockMode, value: &str) -> Result<()> {
         if self.transaction.state() == TransactionState::Idle {
             return Ok(());
         }
         let modes = self.transaction.modes();
         self.transaction.set_modes(match mode {
-            Mode::ReadOnly => Modes { read_only: value == "on", ..modes },
-            Mode::Isolation => Modes { isolation: Isolation::of_setting(value), ..modes },
+            BlockMode::ReadOnly => Modes { read_only: value == "on", ..modes },
+            BlockMode::Isolation => Modes { isolation: Isolation::of_setting(value), ..modes },
         })
     }
 
     fn value(&self, name: &str) -> &str {
-        match Mode::of_setting(name) {
-            Some(Mode::ReadOnly) if self.modes().read_only => return "on",
-            Some(Mode::ReadOnly) => return "off",
-            Some(Mode::Isolation) => return self.modes().isolation.name(),
+        match BlockMode::of_setting(name) {
+            Some(BlockMode::ReadOnly) if self.modes().read_only => return "on",
+            Some(BlockMode::ReadOnly) => return "off",
+            Some(BlockMode::Isolation) => return self.modes().isolation.name(),
             None => {}
         }
         let set = self.local.get(name).or_else(|| self.session.get(name));
@@ -411,7 +411,7 @@ impl Inner {
         if matches!(setting.rule, Rule::Hint(_)) && value != setting.default {
             let message =
                 format!("\"{}\" has no effect on how queries are planned here", setting.name);
-            self.told.push(Notice::new(message));
+            self.pending_notices.push(Notice::new(message));
         }
         Ok((setting.name.into(), value))
     }
@@ -446,7 +446,7 @@ impl Inner {
         self.version = self.version.saturating_add(1);
         let zone = TimeZone::parse_setting(self.value("TimeZone"))?;
         let duration = |name: &str| check::duration_ms(self.value(name)).unwrap_or(0);
-        self.parsed = Parsed {
+        self.parsed = ParsedSettings {
             style: TextStyle {
                 time_zone: zone,
                 date_order: match self.value("DateStyle").rsplit(", ").next() {

@@ -12,21 +12,21 @@ use stratalog_visor_core::{Catalog, CatalogState};
 use super::{
     TransactionState,
     transaction::Transaction,
-    variables::{Listed, Rule, Variables, duration_ms},
+    variables::{ListedSetting, Rule, Variables, duration_ms},
     work::Stop,
 };
 use crate::service::Sessions;
 
 /// The catalog in a session's view: with the definitions of its open block.
 #[derive(Debug)]
-pub struct SeenCatalog {
+pub struct SessionCatalogView {
     /// The common catalog.
     pub catalog: Arc<Catalog>,
     /// The session's block.
     pub transaction: Arc<Transaction>,
 }
 
-impl CatalogView for SeenCatalog {
+impl CatalogView for SessionCatalogView {
     fn state(&self) -> Arc<CatalogState> {
         self.transaction.catalog().unwrap_or_else(|| self.catalog.state())
     }
@@ -109,10 +109,10 @@ impl SettingsView for SessionSettings {
             .into_iter()
             .map(|listed| {
                 let does = listed.does().to_string();
-                let Listed { name, value, initial, page } = listed;
-                let told =
-                    page.map_or_else(SettingRow::default, |page| told(page.rule, page.default));
-                let number = |value: String| match told.unit {
+                let ListedSetting { name, value, initial, page } = listed;
+                let row = page
+                    .map_or_else(SettingRow::default, |page| setting_row(page.rule, page.default));
+                let number = |value: String| match row.unit {
                     Some("ms") => duration_ms(&value).map_or(value, |ms| ms.to_string()),
                     _ => value,
                 };
@@ -122,7 +122,7 @@ impl SettingsView for SessionSettings {
                     reset_value: number(initial),
                     description: does,
                     changeable: page.is_none_or(|page| page.rule != Rule::Fixed),
-                    ..told
+                    ..row
                 }
             })
             .collect()
@@ -130,7 +130,7 @@ impl SettingsView for SessionSettings {
 }
 
 /// The description of a rule's values.
-fn told(rule: Rule, default: &str) -> SettingRow {
+fn setting_row(rule: Rule, default: &str) -> SettingRow {
     let of = |kind| SettingRow { kind, ..SettingRow::default() };
     match rule {
         Rule::Switch | Rule::SwitchOnly(_) => of("bool"),

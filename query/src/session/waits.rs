@@ -30,7 +30,7 @@ impl Waits {
     /// `Shutdown`; the errors of `what`.
     pub async fn wait<T>(&self, what: impl Future<Output = Result<T>>) -> Result<T> {
         self.open.send_modify(|open| *open += 1);
-        let _open = Open(&self.open);
+        let _open = OpenWait(&self.open);
         let mut ending = self.ending.clone();
         let ended = async move {
             // Also if the service is gone.
@@ -60,9 +60,9 @@ impl Waits {
 }
 
 /// An open wait, until the drop.
-struct Open<'a>(&'a watch::Sender<usize>);
+struct OpenWait<'a>(&'a watch::Sender<usize>);
 
-impl Drop for Open<'_> {
+impl Drop for OpenWait<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|open| *open = open.saturating_sub(1));
     }

@@ -19,7 +19,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::service::{
-    real::{self, KNOWN_BYTES_MIN},
+    resident_memory::{self, KNOWN_BYTES_MIN},
     share::Share,
 };
 
@@ -70,8 +70,8 @@ struct Usage {
     /// Number of tasks working for the statement.
     tasks: AtomicUsize,
     /// Notified at the end of the last task.
-    alone: Notify,
-    /// Whether the list of [`real`] contains the statement.
+    tasks_ended: Notify,
+    /// Whether the list of [`resident_memory`] contains the statement.
     known: AtomicBool,
     /// The statement itself.
     whole: Weak<Work>,
@@ -96,15 +96,15 @@ impl Governor for Work {
         let before = self.usage.bytes.fetch_add(bytes, Ordering::Relaxed);
         let large = before.saturating_add(bytes) >= KNOWN_BYTES_MIN;
         if large && !self.usage.known.swap(true, Ordering::Relaxed) {
-            real::register(Weak::clone(&self.usage.whole));
+            resident_memory::register(Weak::clone(&self.usage.whole));
         }
     }
 
     fn rests(&self) -> bool {
         // An ending statement frees memory, and therefore needs no turn.
-        real::takes_turns()
-            && self.bytes() >= real::RESTING_BYTES_MIN
-            && !real::has_turn(self.address())
+        resident_memory::takes_turns()
+            && self.bytes() >= resident_memory::RESTING_BYTES_MIN
+            && !resident_memory::has_turn(self.address())
             && self.check().is_ok()
             && !self.is_ending()
     }
@@ -115,7 +115,7 @@ impl Governor for Work {
 
     fn task_ends(&self) {
         if self.usage.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.usage.alone.notify_waiters();
+            self.usage.tasks_ended.notify_waiters();
         }
     }
 }
@@ -175,13 +175,13 @@ impl Work {
 
     /// Waits until the statement's tasks have ended and their memory is free, at most for
     /// [`PATIENCE`].
-    pub async fn alone(&self) {
+    pub async fn wait_for_tasks(&self) {
         if self.usage.tasks.load(Ordering::Acquire) == 0 {
             return;
         }
         let ended = async {
             loop {
-                let notified = self.usage.alone.notified();
+                let notified = self.usage.tasks_ended.notified();
                 if self.usage.tasks.load(Ordering::Acquire) == 0 {
                     return;
                 }
@@ -272,7 +272,7 @@ impl Work {
         };
         if result.is_err() {
             // Free the memory before the client receives the error.
-            self.alone().await;
+            self.wait_for_tasks().await;
         }
         result
     }
@@ -284,7 +284,12 @@ impl Work {
     ) -> BoxStream<'static, Result<RecordBatch>> {
         let work = Arc::clone(self);
         let stopped: BoxFuture<'static, Error> = Box::pin(async move { work.stopped().await });
-        Box::pin(Guarded { work: Arc::clone(self), stopped, stream: Some(stream), failing: None })
+        Box::pin(GuardedStream {
+            work: Arc::clone(self),
+            stopped,
+            stream: Some(stream),
+            failing: None,
+        })
     }
 
     /// Waits for a stop of the statement.
@@ -352,7 +357,7 @@ pub fn terminated() -> Error {
 }
 
 /// A stream that ends with an error on a stop of its statement, and then drops its source.
-struct Guarded {
+struct GuardedStream {
     work: Arc<Work>,
     stopped: BoxFuture<'static, Error>,
     stream: Option<BoxStream<'static, Result<RecordBatch>>>,
@@ -360,7 +365,7 @@ struct Guarded {
     failing: Option<BoxFuture<'static, Error>>,
 }
 
-impl Guarded {
+impl GuardedStream {
     /// Ends with an error, after the memory of the statement is free.
     fn fail(
         &mut self,
@@ -370,7 +375,7 @@ impl Guarded {
         self.stream = None;
         let work = Arc::clone(&self.work);
         let failing = async move {
-            work.alone().await;
+            work.wait_for_tasks().await;
             error
         };
         self.failing = Some(Box::pin(failing));
@@ -386,7 +391,7 @@ impl Guarded {
     }
 }
 
-impl Stream for Guarded {
+impl Stream for GuardedStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

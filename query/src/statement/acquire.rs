@@ -23,15 +23,15 @@ use stratalog_visor_core::acquisition::{Claim, Mode, Waiting};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    insert::compute::{Computed, Computing},
-    parse::Acquire as Asked,
+    insert::compute::{ComputeContext, ComputedValues},
+    parse::AcquireSyntax,
     query,
 };
 use crate::{
     Outcome, Parsed, Session,
     errors::from_datafusion,
     session::{
-        acquired::{Wait, passed},
+        acquisitions::{Wait, wait_out},
         work::Work,
     },
     table::pushdown::time::axis_of_tick,
@@ -45,7 +45,7 @@ const MONTH_NS: i128 = 30 * DAY_NS;
 #[derive(Debug)]
 pub struct Acquire {
     chronicle: Arc<ChronicleDefinition>,
-    asked: Asked,
+    syntax: AcquireSyntax,
     /// One column for each expression; `None` if the statement has no expression.
     expressions: Option<query::Query>,
 }
@@ -57,16 +57,16 @@ pub struct Acquire {
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
-    asked: &Asked,
-    told: &[Option<ColumnType>],
+    syntax: &AcquireSyntax,
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Acquire, Vec<Option<ColumnType>>)> {
-    let chronicle = chronicle(session, &asked.name)?;
+    let chronicle = chronicle(session, &syntax.name)?;
     let planned = |expressions| Acquire {
         chronicle: Arc::clone(&chronicle),
-        asked: asked.clone(),
+        syntax: syntax.clone(),
         expressions,
     };
-    let wanted = wanted(&chronicle, asked)?;
+    let wanted = operand_types(&chronicle, syntax)?;
     if wanted.is_empty() {
         return Ok((planned(None), Vec::new()));
     }
@@ -74,10 +74,10 @@ pub async fn plan(
         return Err(Error::internal("the expressions of an ACQUIRE are no query"));
     };
     let mut tree = tree.as_ref().clone();
-    let untyped = |expr: &Expr, _: usize| is_untyped(expr, told);
+    let untyped = |expr: &Expr, _: usize| is_untyped(expr, declared_types);
     cast(&mut tree, &wanted, untyped);
     let planner = session.enter_planner(parsed.system_columns()).await?;
-    let mut known = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    let mut known = query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     let fields = Arc::clone(&known.0.schema);
     let is_other = |at: usize| {
         fields.fields().get(at).zip(wanted.get(at)).is_some_and(|(field, wanted)| {
@@ -87,7 +87,7 @@ pub async fn plan(
     };
     if (0..wanted.len()).any(is_other) {
         cast(&mut tree, &wanted, |_, at| is_other(at));
-        known = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+        known = query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     }
     let (query, types) = known;
     if !query.chronicles.is_empty() {
@@ -114,14 +114,17 @@ fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefini
 
 /// The wanted type of an expression.
 #[derive(Debug)]
-struct Wanted {
+struct OperandType {
     written: Written,
     data_type: DataType,
     takes_ticks: bool,
 }
 
 /// The types of the expressions, in their order.
-fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>> {
+fn operand_types(
+    chronicle: &ChronicleDefinition,
+    syntax: &AcquireSyntax,
+) -> Result<Vec<OperandType>> {
     let tick = chronicle.tick().ok_or_else(|| Error::internal("a table without a tick column"))?;
     let zone = match tick.column_type {
         ColumnType::TimestampTz { .. } => TimezoneInfo::Tz,
@@ -129,20 +132,20 @@ fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>>
         ref other => return Err(Error::internal(format!("{other} is no type of a tick column"))),
     };
     // All digits, as in WHERE: a bound rounded to the digits of the column is another time.
-    let time = || Wanted {
+    let time = || OperandType {
         written: Written::Timestamp(None, zone),
         data_type: tick.column_type.arrow_field("time", false).data_type().clone(),
         takes_ticks: true,
     };
-    let lease = || Wanted {
+    let lease = || OperandType {
         written: Written::Interval { fields: None, precision: None },
         data_type: DataType::Interval(IntervalUnit::MonthDayNano),
         takes_ticks: false,
     };
     let mut wanted = Vec::new();
-    wanted.extend(asked.begins.then(time));
-    wanted.extend(asked.ends.then(time));
-    wanted.extend(asked.expires.then(lease));
+    wanted.extend(syntax.begins.then(time));
+    wanted.extend(syntax.ends.then(time));
+    wanted.extend(syntax.expires.then(lease));
     Ok(wanted)
 }
 
@@ -157,24 +160,25 @@ fn is_like(found: &DataType, wanted: &DataType) -> bool {
 }
 
 /// True for a text, a NULL or a parameter without a type: the context determines the type.
-pub(super) fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
+pub(super) fn is_untyped(expr: &Expr, declared_types: &[Option<ColumnType>]) -> bool {
     match expr {
         Expr::Value(ValueWithSpan { value, .. }) => match value {
             Value::SingleQuotedString(_) | Value::Null => true,
             Value::Placeholder(name) => {
                 let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
-                let told = number.and_then(|number| told.get(number.checked_sub(1)?)?.as_ref());
-                told.is_none()
+                let declared_type =
+                    number.and_then(|number| declared_types.get(number.checked_sub(1)?)?.as_ref());
+                declared_type.is_none()
             }
             _ => false,
         },
-        Expr::Nested(inner) => is_untyped(inner, told),
+        Expr::Nested(inner) => is_untyped(inner, declared_types),
         _ => false,
     }
 }
 
 /// Casts the expressions for which `applies` is true.
-fn cast(tree: &mut Tree, wanted: &[Wanted], applies: impl Fn(&Expr, usize) -> bool) {
+fn cast(tree: &mut Tree, wanted: &[OperandType], applies: impl Fn(&Expr, usize) -> bool) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     for (at, (item, wanted)) in select.projection.iter_mut().zip(wanted).enumerate() {
         if let SelectItem::UnnamedExpr(expr) = item
@@ -204,18 +208,18 @@ pub async fn run(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Outcome> {
-    let Acquire { chronicle, asked, expressions } = acquire;
-    if session.gone(chronicle).is_some() {
+    let Acquire { chronicle, syntax, expressions } = acquire;
+    if session.missing_error(chronicle).is_some() {
         return Err(Error::not_yet("ACQUIRE of a table created in the open block")
             .with_hint("COMMIT first"));
     }
     let mut found = match expressions {
-        Some(query) => computed(session, query, types, values, work).await?,
+        Some(query) => operand_values(session, query, types, values, work).await?,
         None => Vec::new(),
     }
     .into_iter();
     let mut next = |is_there: bool| if is_there { found.next() } else { None };
-    let (begin, end, lease) = (next(asked.begins), next(asked.ends), next(asked.expires));
+    let (begin, end, lease) = (next(syntax.begins), next(syntax.ends), next(syntax.expires));
     let begin = begin.map(|begin| bound(chronicle, &begin)).transpose()?;
     let end = end.map(|end| bound(chronicle, &end)).transpose()?;
     let ticks = TickRange::new(begin.unwrap_or(Tick::MIN), end.unwrap_or(Tick::END));
@@ -223,10 +227,10 @@ pub async fn run(
         return Err(Error::new(ErrorKind::InvalidParameterValue, "the range has no event")
             .with_detail("The end of the range must be after the begin. The range contains the begin, not the end."));
     }
-    let mode = if asked.exclusive { Mode::Exclusive } else { Mode::Shared };
+    let mode = if syntax.exclusive { Mode::Exclusive } else { Mode::Shared };
     let lease_ns = lease.as_ref().map(lease_ns).transpose()?;
     let claim = Claim { mode, ticks, lease_ns };
-    let wait = if asked.nowait { Wait::Not } else { Wait::InTurn };
+    let wait = if syntax.nowait { Wait::Not } else { Wait::InTurn };
     if let Some(waiting) = session.acquire(chronicle, claim, wait)? {
         session.waits().wait(wait_for(session, chronicle, waiting)).await?;
     }
@@ -235,7 +239,7 @@ pub async fn run(
 }
 
 /// The values of the expressions.
-async fn computed(
+async fn operand_values(
     session: &Session,
     query: &query::Query,
     types: &[ColumnType],
@@ -243,8 +247,8 @@ async fn computed(
     work: &Arc<Work>,
 ) -> Result<Vec<ScalarValue>> {
     // Not on the snapshot of a block: reads after the wait must see new data.
-    let columns = Computing::new(session, work, types, values).run(&query.plan).await?;
-    let value = |column: &Computed| match column.array.len() {
+    let columns = ComputeContext::new(session, work, types, values).run(&query.plan).await?;
+    let value = |column: &ComputedValues| match column.array.len() {
         1 => ScalarValue::try_from_array(&column.array, 0).map_err(from_datafusion),
         _ => Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -313,13 +317,13 @@ pub async fn wait_for(
     };
     tokio::pin!(timed_out);
     loop {
-        let look = waiting.look().map_err(|refusal| match session.gone(chronicle) {
+        let look = waiting.look().map_err(|refusal| match session.missing_error(chronicle) {
             Some(gone) => gone,
-            None => session.refused(chronicle.id, refusal),
+            None => session.refusal_error(chronicle.id, refusal),
         });
         let Some(pause) = look? else { return Ok(()) };
         tokio::select! {
-            () = passed(pause) => {}
+            () = wait_out(pause) => {}
             () = &mut timed_out => {
                 return Err(session.timed_out(chronicle, &waiting.in_the_way()));
             }

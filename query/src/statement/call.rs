@@ -33,7 +33,7 @@ use super::{
     walk::{self, Look},
 };
 use crate::{
-    BackedUp, Inspected, Outcome, Parsed, Rows, RowsTag, Session,
+    FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
     session::work::Work,
 };
@@ -123,7 +123,7 @@ pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
     function: &Function,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Call, Vec<Option<ColumnType>>)> {
     let arguments = arguments(function)?;
     let named = procedure(session, function)?;
@@ -137,7 +137,8 @@ pub async fn plan(
     }
     let tree = selected(arguments)?;
     let planner = session.enter_planner(parsed.system_columns()).await?;
-    let (argument, types) = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    let (argument, types) =
+        query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     let columns = argument.schema.fields().iter();
     let given: Vec<Option<ColumnType>> = columns
         .map(|field| match field.data_type() {
@@ -318,7 +319,7 @@ pub async fn run(
         Procedure::Backup => {
             let backups = session.parts().backups.as_ref();
             let backups = backups.ok_or_else(|| Error::not_yet("a backup of this database"))?;
-            made(backups.backup(&text).await?)
+            backup_columns(backups.backup(&text).await?)
         }
     };
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
@@ -347,8 +348,9 @@ async fn text(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<String> {
-    let rows = query::run(session, argument, types, values, query::Run::now(work, RowsTag::Select))
-        .await?;
+    let rows =
+        query::run(session, argument, types, values, query::QueryRun::now(work, RowsTag::Select))
+            .await?;
     let batches: Vec<RecordBatch> = rows.try_collect().await?;
     let mut filled = batches.iter().filter(|batch| batch.num_rows() > 0);
     let (Some(batch), None) = (filled.next(), filled.next()) else { return Err(set()) };
@@ -381,17 +383,17 @@ fn moved(moved: Moved) -> Vec<ArrayRef> {
     [moved.rows, moved.pieces_added, moved.pieces_removed].map(number).to_vec()
 }
 
-fn made(backup: BackedUp) -> Vec<ArrayRef> {
+fn backup_columns(backup: FinishedBackup) -> Vec<ArrayRef> {
     let name: ArrayRef = Arc::new(StringViewArray::from(vec![backup.name]));
     let numbers = [backup.files, backup.bytes, backup.stored_files, backup.stored_bytes];
     [name].into_iter().chain(numbers.map(number)).collect()
 }
 
-fn inspected(found: Vec<Inspected>) -> Result<Rows> {
-    let text = |of: fn(&Inspected) -> Option<&str>| -> ArrayRef {
+fn inspected(found: Vec<InspectionResult>) -> Result<Rows> {
+    let text = |of: fn(&InspectionResult) -> Option<&str>| -> ArrayRef {
         Arc::new(found.iter().map(of).collect::<StringViewArray>())
     };
-    let number = |of: fn(&Inspected) -> Option<u64>| -> ArrayRef {
+    let number = |of: fn(&InspectionResult) -> Option<u64>| -> ArrayRef {
         let value = |row| of(row).map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         Arc::new(found.iter().map(value).collect::<Int64Array>())
     };

@@ -28,25 +28,25 @@ const DIMENSIONS_MAX: usize = 6;
 /// # Errors
 /// `TooManyColumns`, `StatementTooComplex`, `LimitExceeded`.
 pub fn check(tree: &Query) -> Result<()> {
-    let mut limits = Limits { dimensions: 0, error: None };
+    let mut limits = ComplexityCheck { dimensions: 0, error: None };
     let _ = walk::look(tree, &mut limits);
     limits.error.map_or(Ok(()), Err)
 }
 
-struct Limits {
+struct ComplexityCheck {
     /// The number of the enclosing arrays.
     dimensions: usize,
     error: Option<Error>,
 }
 
-impl Limits {
+impl ComplexityCheck {
     fn refuse(&mut self, error: Error) -> Flow {
         self.error = Some(error);
         ControlFlow::Break(())
     }
 }
 
-impl Look for Limits {
+impl Look for ComplexityCheck {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
         let mut weights: HashMap<String, usize> = HashMap::new();
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {

@@ -5,10 +5,10 @@ use std::{collections::HashSet, sync::Arc};
 use arrow::array::{Array as _, RecordBatch};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Query, Statement};
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnConflict};
-use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, Skipped};
+use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, SkippedRows};
 
 use super::{
-    insert::{Writer, columns, columns::Targets, compute::Computing},
+    insert::{Writer, columns, columns::Targets, compute::ComputeContext},
     names::{self, quoted},
     parse, query, subscribe,
 };
@@ -50,7 +50,7 @@ impl CopySink {
                     given.pop();
                     self.writer.restores = false;
                 }
-                let computing = Computing::new(&self.session, &self.work, &[], &[]);
+                let computing = ComputeContext::new(&self.session, &self.work, &[], &[]);
                 let batch = self.targets.fill(&computing, given, count).await?;
                 self.writer.push(batch).await?;
                 self.progress.add_rows(count);
@@ -68,14 +68,14 @@ impl CopySink {
     ///
     /// # Errors
     /// An error of the commit; then nothing is stored.
-    pub async fn finish(self, skipped: &Skipped) -> Result<u64> {
+    pub async fn finish(self, skipped: &SkippedRows) -> Result<u64> {
         let Self { session, writer, work, .. } = self;
         let finished = work.guard(writer.finish(&session, &work)).await;
         if finished.is_err() {
             session.fail_transaction();
         }
         let stored = finished?.rows;
-        for message in skipped.told.iter().cloned().chain(skipped.summary()) {
+        for message in skipped.messages.iter().cloned().chain(skipped.summary()) {
             session.say(Notice::new(message));
         }
         Ok(stored)
@@ -248,7 +248,7 @@ async fn copy_out(
     let names = query.schema.fields().iter().map(|field| field.name().as_str()).collect();
     check_forced(&options, &names, table.as_deref())?;
     let rows =
-        query::run(session, &query, &[], &[], query::Run::now(work, RowsTag::Select)).await?;
+        query::run(session, &query, &[], &[], query::QueryRun::now(work, RowsTag::Select)).await?;
     let progress = session.begin_copy("COPY TO", table.map(|table| table.id));
     Ok(Outcome::CopyOut(CopyOut { options, rows, progress }))
 }

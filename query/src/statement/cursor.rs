@@ -18,7 +18,7 @@ use super::{names, query, subscribe};
 use crate::{
     Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
     session::{
-        Kind, Reads,
+        CursorKind, Reads,
         cursor::{Direction, SqlCursor, count},
         work::{Stop, Work},
     },
@@ -40,18 +40,18 @@ pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
 
 /// The plan behind a cursor.
 #[derive(Debug, Clone, Copy)]
-pub enum Declared<'a> {
+pub enum CursorPlan<'a> {
     /// A query.
     Query(&'a query::Query),
     /// A SUBSCRIBE.
     Subscribe(&'a subscribe::Subscribe),
 }
 
-impl<'a> Declared<'a> {
+impl<'a> CursorPlan<'a> {
     fn chronicles(self) -> &'a [ChronicleId] {
         match self {
-            Declared::Query(query) => &query.chronicles,
-            Declared::Subscribe(subscribe) => subscribe.chronicles(),
+            CursorPlan::Query(query) => &query.chronicles,
+            CursorPlan::Subscribe(subscribe) => subscribe.chronicles(),
         }
     }
 }
@@ -63,7 +63,7 @@ impl<'a> Declared<'a> {
 pub async fn declare(
     session: &Session,
     parsed: &Parsed,
-    planned: Declared<'_>,
+    planned: CursorPlan<'_>,
     (types, values): (&[ColumnType], &[ScalarValue]),
 ) -> Result<Outcome> {
     let Statement::Declare { stmts } = parsed.statement() else {
@@ -89,12 +89,12 @@ pub async fn declare(
         false => None,
     };
     let rows = match planned {
-        Declared::Query(query) => {
-            let (tag, start) = (RowsTag::Fetch, query::Start::WhenRead);
-            let run = query::Run { work: &work, tag, start };
+        CursorPlan::Query(query) => {
+            let (tag, start) = (RowsTag::Fetch, query::QueryStart::WhenRead);
+            let run = query::QueryRun { work: &work, tag, start };
             query::run(session, query, types, values, run).await?
         }
-        Declared::Subscribe(subscribe) => {
+        CursorPlan::Subscribe(subscribe) => {
             subscribe::run(session, subscribe, types, values, &work).await?
         }
     };
@@ -115,7 +115,7 @@ pub async fn declare(
     };
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
-    let kind = Kind { holds, is_binary: declare.binary == Some(true), in_block };
+    let kind = CursorKind { holds, is_binary: declare.binary == Some(true), in_block };
     let reads = Reads::new(chronicles, uses);
     session.cursors().declare(&name, (cursor, work, reads), parsed.text(), kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))

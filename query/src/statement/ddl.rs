@@ -1,9 +1,9 @@
 //! CREATE, ALTER, DROP, COMMENT.
 
 mod create_table;
+mod deferred_drop;
 mod index;
 mod key;
-mod later;
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -23,7 +23,7 @@ use stratalog_visor_core::{
     catalog::{CatalogState, Command},
 };
 
-use super::{names, parse::Dropping};
+use super::{names, parse::DropMode};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{Definition, work::Work},
@@ -57,7 +57,7 @@ pub fn is_definition(statement: &Statement) -> bool {
 pub async fn run(
     session: &Session,
     statement: &Statement,
-    dropping: Dropping,
+    dropping: DropMode,
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     if let Statement::AlterTable(tree) = statement
@@ -75,8 +75,8 @@ pub async fn run(
     }
     super::transaction::check_write(session)?;
     let notices = match dropping {
-        Dropping::Later => later::drop_tables(session, commands, work).await?,
-        Dropping::Released | Dropping::Anyhow => {
+        DropMode::Async => deferred_drop::drop_tables(session, commands, work).await?,
+        DropMode::IfReleased | DropMode::Force => {
             carry_out(session, commands, dropping, work).await?
         }
     };
@@ -99,19 +99,20 @@ pub async fn run(
 pub async fn carry_out(
     session: &Session,
     commands: Vec<Command>,
-    dropping: Dropping,
+    dropping: DropMode,
     work: &Work,
 ) -> Result<Vec<String>> {
     match session.transaction() {
         TransactionState::Idle => {
-            let Changing { uses, doors } = enter(session, &commands, dropping, &session.catalog())?;
+            let ChangedChronicles { uses, doors } =
+                enter(session, &commands, dropping, &session.catalog())?;
             work.commit()?;
             let uses = committed(session, uses)?;
-            let forgetting = Forgetting::of(session);
+            let cleanup = DroppedStateCleanup::of(session);
             let catalog = Arc::clone(&session.parts().catalog);
             to_its_end(async move {
                 let applied = catalog.apply_all(commands).await?;
-                forgetting.forget(&applied.dropped);
+                cleanup.forget(&applied.dropped);
                 drop((uses, doors));
                 Ok(applied.notices)
             })
@@ -124,7 +125,7 @@ pub async fn carry_out(
 }
 
 /// The chronicles that commands change. No other session changes these chronicles at the same time.
-struct Changing {
+struct ChangedChronicles {
     uses: Vec<Using>,
     doors: Vec<Door>,
 }
@@ -134,14 +135,14 @@ struct Changing {
 fn enter(
     session: &Session,
     commands: &[Command],
-    dropping: Dropping,
+    dropping: DropMode,
     state: &CatalogState,
-) -> Result<Changing> {
+) -> Result<ChangedChronicles> {
     let of = |command: &Command| (command.changes(state), command.drops(state));
     let (changed, dropped): (Vec<_>, Vec<_>) = commands.iter().map(of).unzip();
     let dropped: BTreeSet<ChronicleId> = dropped.into_iter().flatten().collect();
     let changed: BTreeSet<ChronicleId> = changed.into_iter().flatten().collect();
-    let mut entered = Changing { uses: Vec::new(), doors: Vec::new() };
+    let mut entered = ChangedChronicles { uses: Vec::new(), doors: Vec::new() };
     for chronicle in changed.difference(&dropped) {
         entered.uses.extend(session.enter(*chronicle, Use::Write)?.using);
     }
@@ -152,12 +153,12 @@ fn enter(
 }
 
 /// The components that must forget dropped chronicles.
-struct Forgetting {
+struct DroppedStateCleanup {
     store: Arc<dyn EventStore>,
     acquisitions: Arc<Acquisitions>,
 }
 
-impl Forgetting {
+impl DroppedStateCleanup {
     fn of(session: &Session) -> Self {
         let (store, acquisitions) = (session.store(), session.acquisitions());
         Self { store: Arc::clone(store), acquisitions: Arc::clone(acquisitions) }
@@ -175,7 +176,7 @@ impl Forgetting {
 fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
     for using in &mut uses {
         let chronicle = using.chronicle();
-        using.commit().map_err(|refusal| session.refused(chronicle, refusal))?;
+        using.commit().map_err(|refusal| session.refusal_error(chronicle, refusal))?;
     }
     Ok(uses)
 }
@@ -184,7 +185,7 @@ fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
 async fn define(
     session: &Session,
     commands: Vec<Command>,
-    dropping: Dropping,
+    dropping: DropMode,
 ) -> Result<Vec<String>> {
     let seen = session.catalog();
     let (changed, notices) = session.parts().catalog.preview(&seen, &commands)?;
@@ -193,13 +194,13 @@ async fn define(
     }
     session.transaction.check_definition(&commands, &seen)?;
     // The block keeps the uses of the changed chronicles.
-    let Changing { doors, .. } = enter(session, &commands, dropping, &seen)?;
+    let ChangedChronicles { doors, .. } = enter(session, &commands, dropping, &seen)?;
     let before = session.transaction.definition();
     let (parts, store) = (session.parts(), session.store());
     let now_ns = parts.clock.now_ns();
     let definition =
         Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
-    session.transaction.define(definition.behind(doors));
+    session.transaction.define(definition.with_doors(doors));
     Ok(notices)
 }
 
@@ -218,7 +219,8 @@ pub async fn commit(
     uses: Vec<Using>,
 ) -> Result<Option<Appended>> {
     let uses = committed(session, uses)?;
-    let (catalog, forgetting) = (Arc::clone(&session.parts().catalog), Forgetting::of(session));
+    let (catalog, cleanup) =
+        (Arc::clone(&session.parts().catalog), DroppedStateCleanup::of(session));
     to_its_end(async move {
         let events = match append {
             Some(append) => Some(append.prepare().await?),
@@ -236,8 +238,8 @@ pub async fn commit(
                 return Err(error);
             }
         };
-        forgetting.forget(&applied.dropped);
-        definition.seal_made(forgetting.store.as_ref());
+        cleanup.forget(&applied.dropped);
+        definition.seal_created(cleanup.store.as_ref());
         drop((definition, uses));
         Ok(appended)
     })
@@ -501,7 +503,7 @@ async fn alter_one(
             Err(Error::not_yet("ALTER TABLE … ALTER COLUMN"))
         }
         AlterTableOperation::AddConstraint { constraint, .. } => {
-            Err(create_table::refused(constraint))
+            Err(create_table::constraint_error(constraint))
         }
         other => {
             let action = other.to_string();

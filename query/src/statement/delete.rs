@@ -24,33 +24,33 @@ use super::{parameters, parse, query, subscribe};
 use crate::{
     Outcome, Parsed, Session, TransactionState,
     errors::from_datafusion,
-    session::{acquired::Entered, planner::Planner, work::Work},
+    session::{acquisitions::EnteredChronicle, planner::Planner, work::Work},
     table::{projection, pushdown},
 };
 
 /// The events to remove.
 #[derive(Debug, Clone, Copy)]
-enum Gone {
+enum RemovedEvents {
     Nothing,
     Ticks(TickRange),
     /// Events with a gsn below the given gsn.
     Before(Gsn),
 }
 
-impl Gone {
+impl RemovedEvents {
     /// The events to remove, limited to the ticks that the session has acquired. The session sees
     /// and deletes no events outside of these ticks.
     ///
     /// # Errors
     /// `OutsideProjection` for a beginning of the log, since the events of the log may have any
     /// tick.
-    fn within(self, chronicle: &ChronicleDefinition, ticks: TickRange) -> Result<Self> {
+    fn limited_to(self, chronicle: &ChronicleDefinition, ticks: TickRange) -> Result<Self> {
         match self {
-            Gone::Ticks(range) => match range.intersect(&ticks) {
-                none if none.is_empty() => Ok(Gone::Nothing),
-                some => Ok(Gone::Ticks(some)),
+            RemovedEvents::Ticks(range) => match range.intersect(&ticks) {
+                none if none.is_empty() => Ok(RemovedEvents::Nothing),
+                some => Ok(RemovedEvents::Ticks(some)),
             },
-            Gone::Before(_) if ticks != TickRange::ALL => {
+            RemovedEvents::Before(_) if ticks != TickRange::ALL => {
                 Err(projection::no_positions(chronicle, ticks))
             }
             other => Ok(other),
@@ -82,18 +82,19 @@ pub async fn run(
         || tree.output.is_some()
         || !tree.tables.is_empty()
     {
-        return Err(refused("the statement names several tables, an order or a limit"));
+        return Err(unsupported_range("the statement names several tables, an order or a limit"));
     }
     let from = match &tree.from {
         FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
     };
     let [table] = from.as_slice() else {
-        return Err(refused("the statement names several tables"));
+        return Err(unsupported_range("the statement names several tables"));
     };
     let (TableFactor::Table { name, .. }, []) = (&table.relation, table.joins.as_slice()) else {
-        return Err(refused("the statement does not name a table"));
+        return Err(unsupported_range("the statement does not name a table"));
     };
-    let word = if matches!(parsed.own(), Some(parse::Own::Trim)) { "TRIM" } else { "DELETE" };
+    let word =
+        if matches!(parsed.own(), Some(parse::OwnStatement::Trim)) { "TRIM" } else { "DELETE" };
     super::insert::refuse_number(session, word)?;
     if word == "TRIM" {
         session.transaction.check_outside(word)?;
@@ -101,21 +102,21 @@ pub async fn run(
     super::transaction::check_write(session)?;
     let chronicle = session.chronicle(name)?;
     let in_block = session.transaction() != TransactionState::Idle;
-    let gone = match &tree.selection {
-        None => Gone::Ticks(TickRange::ALL),
+    let removed = match &tree.selection {
+        None => RemovedEvents::Ticks(TickRange::ALL),
         Some(selection) => {
             let sql = format!("SELECT 1 FROM {} WHERE {selection}", table.relation);
             let trims = word == "TRIM";
             admitted(session, &chronicle, (&sql, trims), types, values).await?
         }
     };
-    let Entered { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
+    let EnteredChronicle { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
     let store = Arc::clone(session.store());
     if in_block {
-        let range = match gone.within(&chronicle, ticks)? {
-            Gone::Nothing => TickRange::EMPTY,
-            Gone::Ticks(range) => range,
-            Gone::Before(_) => {
+        let range = match removed.limited_to(&chronicle, ticks)? {
+            RemovedEvents::Nothing => TickRange::EMPTY,
+            RemovedEvents::Ticks(range) => range,
+            RemovedEvents::Before(_) => {
                 session.transaction.check_outside("DELETE by _gsn")?;
                 TickRange::EMPTY
             }
@@ -123,13 +124,15 @@ pub async fn run(
         let deleted = work.guard(in_block::delete(session, &chronicle, range)).await?;
         return Ok(Outcome::Done(format!("{word} {deleted}")));
     }
-    let deleting: BoxFuture<'static, Result<u64>> = match gone.within(&chronicle, ticks)? {
-        Gone::Nothing => return Ok(Outcome::Done(format!("{word} 0"))),
-        Gone::Ticks(range) => Box::pin(async move { store.delete(&chronicle, range).await }),
-        Gone::Before(gsn) => Box::pin(async move { store.trim(&chronicle, gsn).await }),
+    let deleting: BoxFuture<'static, Result<u64>> = match removed.limited_to(&chronicle, ticks)? {
+        RemovedEvents::Nothing => return Ok(Outcome::Done(format!("{word} 0"))),
+        RemovedEvents::Ticks(range) => {
+            Box::pin(async move { store.delete(&chronicle, range).await })
+        }
+        RemovedEvents::Before(gsn) => Box::pin(async move { store.trim(&chronicle, gsn).await }),
     };
     work.commit()?;
-    let deleted = session.committing(using.into_iter().collect(), deleting)?.await?;
+    let deleted = session.commit_task(using.into_iter().collect(), deleting)?.await?;
     Ok(Outcome::Done(format!("{word} {deleted}")))
 }
 
@@ -140,9 +143,9 @@ pub async fn run(
 pub async fn parameter_types(
     session: &Session,
     tree: &Tree,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<Vec<Option<ColumnType>>> {
-    if parameters::count(tree)? == 0 && told.is_empty() {
+    if parameters::count(tree)? == 0 && declared_types.is_empty() {
         return Ok(Vec::new());
     }
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &tree.from;
@@ -156,7 +159,7 @@ pub async fn parameter_types(
         return Err(Error::internal("DELETE without a filter"));
     };
     let planner = session.enter_planner(&system_columns).await?;
-    let (_, types) = query::plan(&planner, &query, told, &system_columns).await?;
+    let (_, types) = query::plan(&planner, &query, declared_types, &system_columns).await?;
     Ok(types)
 }
 
@@ -167,7 +170,7 @@ async fn admitted(
     (sql, trims): (&str, bool),
     types: &[ColumnType],
     values: &[ScalarValue],
-) -> Result<Gone> {
+) -> Result<RemovedEvents> {
     let mut parsed = parse::statements(sql, usize::MAX)?
         .into_iter()
         .next()
@@ -175,8 +178,8 @@ async fn admitted(
     let planner = session.enter_planner(&parsed.system_columns).await?;
     super::names::schemas::resolve(&mut parsed.statement, &planner)?;
     super::dialect::normalize(&mut parsed.statement, planner.style())?;
-    let mut told: Vec<Option<ColumnType>> = types.iter().cloned().map(Some).collect();
-    parameters::cast_told(&mut parsed.statement, &mut told);
+    let mut declared_types: Vec<Option<ColumnType>> = types.iter().cloned().map(Some).collect();
+    parameters::cast_to_declared(&mut parsed.statement, &mut declared_types);
     stratalog_pg_catalog::rewrite(&mut parsed.statement);
     let mut plan = planner.logical(&parsed.statement).await?;
     if !types.is_empty() {
@@ -188,10 +191,10 @@ async fn admitted(
     }
     let plan = planner.optimize(&plan)?;
     if let LogicalPlan::EmptyRelation(_) = &plan {
-        return Ok(Gone::Nothing);
+        return Ok(RemovedEvents::Nothing);
     }
     if query::chronicles(&plan)? != [chronicle.id] {
-        return Err(refused("the WHERE clause reads a table"));
+        return Err(unsupported_range("the WHERE clause reads a table"));
     }
     let mut conjuncts: Vec<&Expr> = Vec::new();
     let mut node = &plan;
@@ -207,8 +210,8 @@ async fn admitted(
                 conjuncts.extend(&scan.filters);
                 break;
             }
-            LogicalPlan::EmptyRelation(_) => return Ok(Gone::Nothing),
-            _ => return Err(refused("the WHERE clause is not a range of time")),
+            LogicalPlan::EmptyRelation(_) => return Ok(RemovedEvents::Nothing),
+            _ => return Err(unsupported_range("the WHERE clause is not a range of time")),
         }
     }
     let mut ticks = TickRanges::all();
@@ -220,11 +223,11 @@ async fn admitted(
         }
     }
     match (before, ticks.as_slice()) {
-        (_, []) => Ok(Gone::Nothing),
-        (Some(gsn), _) if ticks.is_all() => Ok(Gone::Before(gsn)),
-        (Some(_), _) => Err(refused("the WHERE clause combines time and _gsn")),
-        (None, [range]) => Ok(Gone::Ticks(*range)),
-        (None, _) => Err(refused("the WHERE clause has a gap")),
+        (_, []) => Ok(RemovedEvents::Nothing),
+        (Some(gsn), _) if ticks.is_all() => Ok(RemovedEvents::Before(gsn)),
+        (Some(_), _) => Err(unsupported_range("the WHERE clause combines time and _gsn")),
+        (None, [range]) => Ok(RemovedEvents::Ticks(*range)),
+        (None, _) => Err(unsupported_range("the WHERE clause has a gap")),
     }
 }
 
@@ -287,13 +290,13 @@ fn exact(chronicle: &ChronicleDefinition, conjunct: &Expr) -> Result<TickRanges>
             true => "a condition".to_string(),
             false => format!("the condition on {}", names.join(", ")),
         };
-        refused(&format!(
+        unsupported_range(&format!(
             "{what} is not a comparison of the tick column \"{tick}\" with a constant"
         ))
     })
 }
 
-fn refused(why: &str) -> Error {
+fn unsupported_range(why: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "this DELETE is not supported")
         .with_detail(why.to_string())
         .with_hint("delete a range of time at the beginning or the end of a table: DELETE FROM t WHERE time < '2024-01-01'; or by position: TRIM t BEFORE GSN 100")

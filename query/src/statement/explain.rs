@@ -46,7 +46,7 @@ impl Explain {
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Explain, Vec<Option<ColumnType>>)> {
     let Statement::Explain { analyze, verbose, statement, format, options, .. } =
         parsed.statement()
@@ -64,7 +64,8 @@ pub async fn plan(
         return Err(Error::not_yet("EXPLAIN of anything but a query"));
     };
     let planner = session.enter_planner(parsed.system_columns()).await?;
-    let (query, types) = query::plan(&planner, tree, told, parsed.system_columns()).await?;
+    let (query, types) =
+        query::plan(&planner, tree, declared_types, parsed.system_columns()).await?;
     Ok((Explain { query, analyze, verbose }, types))
 }
 

@@ -33,13 +33,14 @@ use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
 
 use self::{
-    cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
+    cells::Cell, columns::Targets, compute::ComputeContext, returning::Returning,
+    values::ValuesClause,
 };
 use super::{names, parameters, parse::position, query, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     rules::float_keys::stored,
-    session::{acquired::Entered, transaction::Lent, work::Work},
+    session::{acquisitions::EnteredChronicle, transaction::LentAppend, work::Work},
     table::projection,
 };
 
@@ -48,7 +49,7 @@ use crate::{
 pub struct Insert {
     /// The table and the columns.
     pub targets: Targets,
-    source: Source,
+    source: InsertSource,
     on_conflict: OnConflict,
     /// The position in the log before the new events (F56).
     after: Option<Cell>,
@@ -56,9 +57,9 @@ pub struct Insert {
 }
 
 #[derive(Debug)]
-enum Source {
+enum InsertSource {
     /// VALUES.
-    Values(Box<Values>),
+    Values(Box<ValuesClause>),
     /// SELECT.
     Query(Box<query::Query>),
 }
@@ -67,16 +68,16 @@ impl Insert {
     /// The plan of the rows, if a plan computes the rows.
     pub fn computed(&self) -> Option<&LogicalPlan> {
         match &self.source {
-            Source::Values(values) => values.plan_of_expressions(),
-            Source::Query(query) => Some(&query.plan),
+            InsertSource::Values(values) => values.plan_of_expressions(),
+            InsertSource::Query(query) => Some(&query.plan),
         }
     }
 
     /// See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         match &self.source {
-            Source::Values(values) => values.guesses(),
-            Source::Query(query) => &query.guesses,
+            InsertSource::Values(values) => values.guesses(),
+            InsertSource::Query(query) => &query.guesses,
         }
     }
 
@@ -109,13 +110,13 @@ pub async fn plan(
     session: &Session,
     parsed: &Parsed,
     tree: &Tree,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
 ) -> Result<(Insert, Vec<Option<ColumnType>>)> {
     let chronicle = target(session, tree)?;
     let on_conflict = on_conflict(tree.on.as_ref(), &chronicle)?;
     let listed: Vec<String> = tree.columns.iter().map(names::single).collect::<Result<_>>()?;
-    let count = parameters::count(&Statement::Insert(tree.clone()))?.max(told.len());
-    let mut types = told.to_vec();
+    let count = parameters::count(&Statement::Insert(tree.clone()))?.max(declared_types.len());
+    let mut types = declared_types.to_vec();
     types.resize(count, None);
     let after = match position::after(tree) {
         Some(expr) => {
@@ -128,8 +129,8 @@ pub async fn plan(
     let (targets, source, types) = match (&tree.source, values) {
         (None, _) => {
             let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
-            let values = Values::plan(session, vec![Vec::new()], &mut types).await?;
-            (targets, Source::Values(Box::new(values)), types)
+            let values = ValuesClause::plan(session, vec![Vec::new()], &mut types).await?;
+            (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(_), Some(rows)) => {
             let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
@@ -151,8 +152,8 @@ pub async fn plan(
                 );
             }
             targets.refuse_times(&cells)?;
-            let values = Values::plan(session, cells, &mut types).await?;
-            (targets, Source::Values(Box::new(values)), types)
+            let values = ValuesClause::plan(session, cells, &mut types).await?;
+            (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(source), None) => {
             if let Some(items) = placeholders(source) {
@@ -175,7 +176,7 @@ pub async fn plan(
             let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
             targets.refuse_time()?;
             targets.check_assignable(&query.schema)?;
-            (targets, Source::Query(Box::new(query)), types)
+            (targets, InsertSource::Query(Box::new(query)), types)
         }
     };
     let returning = match &tree.returning {
@@ -195,12 +196,15 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
             let is_whole = !number.contains(['.', 'e', 'E']) || number.starts_with("0x");
             (!is_whole).then(|| number.clone())
         }
-        Cell::Parameter(at) => types.get(*at).cloned().flatten().and_then(|told| match told {
-            ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt | ColumnType::Text => {
-                None
-            }
-            other => Some(other.to_string()),
-        }),
+        Cell::Parameter(at) => {
+            types.get(*at).cloned().flatten().and_then(|column_type| match column_type {
+                ColumnType::SmallInt
+                | ColumnType::Integer
+                | ColumnType::BigInt
+                | ColumnType::Text => None,
+                other => Some(other.to_string()),
+            })
+        }
         _ => None,
     };
     match other {
@@ -349,8 +353,8 @@ impl Insert {
     /// All columns of some rows of VALUES.
     async fn batch_of(
         &self,
-        computing: &Computing<'_>,
-        source: &Values,
+        computing: &ComputeContext<'_>,
+        source: &ValuesClause,
         piece: &[Vec<Cell>],
     ) -> Result<arrow::array::RecordBatch> {
         let arrays = source.arrays(computing, piece, &self.targets).await?;
@@ -370,7 +374,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
-    let computing = Computing::new(session, work, types, values);
+    let computing = ComputeContext::new(session, work, types, values);
     // Waits before any read or computation: an omitted time is the time of storage.
     if let Some(after) = &insert.after {
         come_after(session, &computing, after.clone()).await?;
@@ -384,7 +388,7 @@ pub async fn run(
     let mut rows = None;
     let mut first = None;
     match &insert.source {
-        Source::Values(source) => {
+        InsertSource::Values(source) => {
             if source.is_computed_in_pieces() {
                 computing.pin().await?;
             }
@@ -392,10 +396,16 @@ pub async fn run(
                 first = Some(insert.batch_of(&computing, source, piece).await?);
             }
         }
-        Source::Query(source) => {
+        InsertSource::Query(source) => {
             rows = Some(
-                query::run(session, source, types, values, query::Run::now(work, RowsTag::Insert))
-                    .await?,
+                query::run(
+                    session,
+                    source,
+                    types,
+                    values,
+                    query::QueryRun::now(work, RowsTag::Insert),
+                )
+                .await?,
             );
         }
     }
@@ -405,13 +415,13 @@ pub async fn run(
         writer.push(batch).await?;
     }
     match (&insert.source, rows) {
-        (Source::Values(source), _) => {
+        (InsertSource::Values(source), _) => {
             for piece in source.pieces().skip(1) {
                 writer.push(insert.batch_of(&computing, source, piece).await?).await?;
             }
         }
-        (Source::Query(_), None) => return Err(Error::internal("a query was not run")),
-        (Source::Query(_), Some(mut rows)) => {
+        (InsertSource::Query(_), None) => return Err(Error::internal("a query was not run")),
+        (InsertSource::Query(_), Some(mut rows)) => {
             while let Some(batch) = rows.next().await {
                 let batch = batch?;
                 let arrays = insert.targets.assign(session, &batch)?;
@@ -431,7 +441,7 @@ pub async fn run(
 }
 
 /// Waits until a position of the log is ordered: later commits get a higher position.
-async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -> Result<()> {
+async fn come_after(session: &Session, computing: &ComputeContext<'_>, after: Cell) -> Result<()> {
     let value = values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN").await?;
     let gsn = ScalarValue::try_from_array(&value, 0).map_err(crate::errors::from_datafusion)?;
     match gsn {
@@ -447,10 +457,10 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
 /// One writing statement: takes rows, and then commits all rows or leaves the rows to the block.
 pub struct Writer {
     session: Weak<Session>,
-    append: Lent,
+    append: LentAppend,
     chronicle: Arc<ChronicleDefinition>,
     /// The use of the chronicle. An open block keeps the use.
-    entered: Entered,
+    entered: EnteredChronicle,
     on_conflict: OnConflict,
     /// True to keep the admitted rows, for RETURNING.
     pub keep: bool,
@@ -472,7 +482,7 @@ impl std::fmt::Debug for Writer {
 
 /// The result of a writing statement.
 #[derive(Debug)]
-pub struct Finished {
+pub struct WriteResult {
     /// The number of stored rows.
     pub rows: u64,
     /// The admitted rows, if kept.
@@ -530,13 +540,13 @@ impl Writer {
         projection::check_rows(&self.chronicle, within, &rows)?;
         let rows = stored(rows)?;
         let append = self.append.append()?;
-        self.entered.tell(append.as_mut(), &self.chronicle);
+        self.entered.announce(append.as_mut(), &self.chronicle);
         if self.chronicle.time_source.is_clocked() {
             append.restores(self.chronicle.id, self.restores);
         }
         let pushed = append.push(&self.chronicle, rows, self.on_conflict);
         let admitted = match self.session.upgrade() {
-            Some(session) => session.beside(self.chronicle.id, pushed).await?,
+            Some(session) => session.with_lost_writes_dropped(self.chronicle.id, pushed).await?,
             None => pushed.await?,
         };
         projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
@@ -552,12 +562,12 @@ impl Writer {
     /// # Errors
     /// See `Append::commit`; the error of a statement that stops before the commit; `LeaseLost`
     /// when the session's lease on the table has run out.
-    pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
+    pub async fn finish(self, session: &Session, work: &Work) -> Result<WriteResult> {
         let appended = match self.append.finish(self.chronicle.id) {
             Some(append) => {
                 work.commit()?;
                 let uses = self.entered.using.into_iter().collect();
-                Some(session.committing(uses, append.commit())?.await?)
+                Some(session.commit_task(uses, append.commit())?.await?)
             }
             None => None,
         };
@@ -565,7 +575,7 @@ impl Writer {
         if duplicate {
             session.say(super::transaction::already_stored());
         }
-        Ok(Finished {
+        Ok(WriteResult {
             rows: if duplicate { 0 } else { self.rows },
             admitted: if duplicate { Vec::new() } else { self.admitted },
             appended,
@@ -629,7 +639,7 @@ pub async fn constants(
     expressions: &[datafusion::sql::sqlparser::ast::Expr],
     types: &[ColumnType],
 ) -> Result<Vec<ScalarValue>> {
-    let computing = Computing::constants(session);
+    let computing = ComputeContext::constants(session);
     let mut values = Vec::with_capacity(types.len());
     for (expr, column_type) in expressions.iter().zip(types) {
         let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;

@@ -7,9 +7,9 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::dialect::type_of_function;
 
-pub mod counted;
+mod computed_names;
 pub mod ctes;
-mod reach;
+pub mod row_counts;
 pub mod schemas;
 pub mod wildcards;
 
@@ -103,8 +103,8 @@ impl OutputNames {
 /// The names of a query's columns. Also removes duplicate names from the select list: PostgreSQL
 /// allows duplicate names, but the planner refuses duplicates.
 pub fn name_output(query: &mut Query) -> OutputNames {
-    reach::make_reachable(query);
-    reach::hide_shadowing(query);
+    computed_names::make_reachable(query);
+    computed_names::hide_shadowing(query);
     let mut names = OutputNames { before: Vec::new(), wildcard: false, after: Vec::new() };
     name_body(&mut query.body, &mut names);
     names

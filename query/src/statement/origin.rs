@@ -10,11 +10,11 @@ use stratalog_visor_core::catalog::oid_of;
 
 use crate::table::ChronicleTable;
 
-mod known;
+mod origin_type;
 mod source;
 
-use known::{Known, fits};
-use source::{Source, source};
+use origin_type::{OriginType, fits};
+use source::{ColumnSource, source};
 
 /// The schema of a result. The metadata of each field has the origin of the column, and the
 /// PostgreSQL type if another type of ours stands for the PostgreSQL type.
@@ -24,8 +24,8 @@ pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
         if let Some((table, column)) = origin(plan, at) {
             metadata.insert(ORIGIN_METADATA.to_string(), format!("{table}.{column}"));
         }
-        let known = match known::of_column(plan, at) {
-            Known::Named(known) if fits(&known, field) => Some(known),
+        let known = match origin_type::of_column(plan, at) {
+            OriginType::Named(known) if fits(&known, field) => Some(known),
             _ => None,
         };
         match known {
@@ -43,7 +43,7 @@ pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
 
 /// Oid of the table and number of the column, from 1, behind an unchanged column of a plan.
 fn origin(plan: &LogicalPlan, at: usize) -> Option<(i64, usize)> {
-    let (Source::Table(scan), at) = source(plan, at)? else { return None };
+    let (ColumnSource::Table(scan), at) = source(plan, at)? else { return None };
     let provider = source_as_provider(&scan.source).ok()?;
     let name = scan.projected_schema.fields().get(at)?.name();
     if let Some(table) = provider.downcast_ref::<ChronicleTable>() {

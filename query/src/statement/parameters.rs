@@ -30,15 +30,15 @@ use super::{
 };
 use crate::{
     errors::from_datafusion,
-    rules::common_types::{Given, common_type},
+    rules::common_types::{ValueType, common_type},
 };
 
 mod arrays;
-mod beside;
-mod exact;
+mod context_types;
+mod exact_numerics;
 
 pub use arrays::input_schema;
-pub use exact::{exact, holds};
+pub use exact_numerics::{exact, holds};
 
 /// Maximum number of parameters of one statement, as in PostgreSQL's protocol.
 pub const PARAMETERS_MAX: usize = 65_535;
@@ -85,21 +85,21 @@ pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
 
 /// Writes casts of parameters into the tree: to the types from the client, to bigint for LIMIT,
 /// OFFSET or FETCH of a query or a subquery, to boolean for a condition, and to integer for the end
-/// of a slice. Also adds the types that the statement itself gives, `$1::int`, to `told`. `told`
-/// must have a place for each parameter.
-pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>]) {
-    let mut counts = Counts;
+/// of a slice. Also adds the types that the statement itself gives, `$1::int`, to `declared_types`.
+/// `declared_types` must have a place for each parameter.
+pub fn cast_to_declared(statement: &mut impl VisitMut, declared_types: &mut [Option<ColumnType>]) {
+    let mut counts = CountCasts;
     let _ = walk::change(statement, &mut counts);
-    if told.iter().any(Option::is_some) {
-        let mut caster = Caster { told };
+    if declared_types.iter().any(Option::is_some) {
+        let mut caster = DeclaredCasts { declared_types };
         let _ = walk::change(statement, &mut caster);
     }
-    let mut written = WrittenCasts { told };
+    let mut written = WrittenCasts { declared_types };
     let _ = walk::change(statement, &mut written);
 }
 
 /// The names of parameters' types that only PostgreSQL has: `$1::oid`.
-pub fn shown(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
+pub fn parameter_type_names(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
     struct Casts(Vec<Option<&'static str>>);
     impl Look for Casts {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
@@ -123,7 +123,7 @@ pub fn shown(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
 }
 
 struct WrittenCasts<'a> {
-    told: &'a mut [Option<ColumnType>],
+    declared_types: &'a mut [Option<ColumnType>],
 }
 
 impl Change for WrittenCasts<'_> {
@@ -132,7 +132,7 @@ impl Change for WrittenCasts<'_> {
             && let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) =
                 inner.as_ref()
             && let Some(at) = number(name)
-            && let Some(slot @ None) = self.told.get_mut(at.saturating_sub(1))
+            && let Some(slot @ None) = self.declared_types.get_mut(at.saturating_sub(1))
         {
             let own = || crate::types::parameter_type(data_type).map(|(found, _)| found);
             *slot = crate::types::column_type(data_type).ok().or_else(own);
@@ -141,9 +141,9 @@ impl Change for WrittenCasts<'_> {
     }
 }
 
-struct Counts;
+struct CountCasts;
 
-impl Change for Counts {
+impl Change for CountCasts {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let fetched = query.fetch.iter_mut().filter_map(|fetch| fetch.quantity.as_mut());
         fetched.for_each(as_count);
@@ -219,27 +219,28 @@ fn as_type(expr: &mut Expr, data_type: SqlType) {
     }
 }
 
-struct Caster<'a> {
-    told: &'a [Option<ColumnType>],
+struct DeclaredCasts<'a> {
+    declared_types: &'a [Option<ColumnType>],
 }
 
-impl Change for Caster<'_> {
+impl Change for DeclaredCasts<'_> {
     // After the children: the walk does not visit the placeholder inside of the new cast again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Cast { expr: inner, data_type, .. } = expr
-            && let Expr::Cast { expr: parameter, data_type: told, .. } = inner.as_mut()
+            && let Expr::Cast { expr: parameter, data_type: parameter_type, .. } = inner.as_mut()
             && matches!(
                 parameter.as_ref(),
                 Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })
             )
-            && crate::types::column_type(data_type).ok() == crate::types::column_type(told).ok()
+            && crate::types::column_type(data_type).ok()
+                == crate::types::column_type(parameter_type).ok()
         {
             // The statement and the client name the same type: the plan keeps the one cast of the statement.
             **inner = std::mem::replace(parameter, Expr::Value(Value::Null.into()));
         }
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr
             && let Some(at) = number(name)
-            && let Some(Some(column_type)) = self.told.get(at.saturating_sub(1))
+            && let Some(Some(column_type)) = self.declared_types.get(at.saturating_sub(1))
         {
             cast(expr, sql_type(column_type));
         }
@@ -303,15 +304,19 @@ pub struct Types {
 ///
 /// # Errors
 /// An error if two uses of a parameter need different types.
-pub fn types(plan: &LogicalPlan, told: &[Option<ColumnType>], count: usize) -> Result<Types> {
+pub fn types(
+    plan: &LogicalPlan,
+    declared_types: &[Option<ColumnType>],
+    count: usize,
+) -> Result<Types> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
     let (arrays, beside) = match count {
-        0 => (HashMap::new(), beside::Found::default()),
-        _ => (arrays::compared(plan)?, beside::found(plan)?),
+        0 => (HashMap::new(), context_types::ParameterTypes::default()),
+        _ => (arrays::compared(plan)?, context_types::found(plan)?),
     };
     let mut all = Types::default();
     for at in 0..count {
-        let known = told.get(at).cloned().flatten().or_else(|| {
+        let known = declared_types.get(at).cloned().flatten().or_else(|| {
             let name = format!("${}", at + 1);
             let field = found.get(&name).and_then(Option::as_ref);
             let planned = field
@@ -389,7 +394,8 @@ fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String,
         if types.len() < 2 || !alike {
             continue;
         }
-        let given: Vec<Given> = types.into_iter().map(|found| Given::Typed(found, true)).collect();
+        let given: Vec<ValueType> =
+            types.into_iter().map(|found| ValueType::Typed(found, true)).collect();
         if let Some(common) = common_type("parameter", &given)? {
             shared.insert(id, roomy(common).arrow_type());
         }

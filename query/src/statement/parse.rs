@@ -25,21 +25,21 @@ mod copy_options;
 mod depth;
 mod dialect;
 mod distinct;
-mod dropping;
+mod drop_mode;
 mod escape;
 mod expansion;
 mod fetch;
 pub(super) mod forms;
-mod inside;
 mod lexical;
+mod nested_statements;
 mod parentheses;
 pub(crate) mod position;
 mod rewrite;
 mod words;
 
-pub use acquire::{Acquire, Own};
+pub use acquire::{AcquireSyntax, OwnStatement};
 pub(super) use balance::joined;
-pub use dropping::Dropping;
+pub use drop_mode::DropMode;
 pub(super) use rewrite::{is_keyword, significant};
 
 /// The message for a statement that ends too early.
@@ -59,9 +59,9 @@ pub struct Tree {
     /// Positions in [`SYSTEM_COLUMNS`] of the names in the text.
     pub system_columns: Vec<usize>,
     /// A form without a place in the parser's tree.
-    pub own: Option<Own>,
+    pub own: Option<OwnStatement>,
     /// The behavior of a DROP TABLE if other sessions have acquired the table.
-    pub dropping: Dropping,
+    pub dropping: DropMode,
 }
 
 /// The statements of `sql`, in order.
@@ -81,8 +81,8 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
-    let tokens =
-        lexical::as_postgresql(tokens).map_err(|refused| placed(sql, &refused.0, refused.1))?;
+    let tokens = lexical::as_postgresql(tokens)
+        .map_err(|refused| error_at_token(sql, &refused.0, refused.1))?;
     let tokens = parentheses::without_repeated(tokens);
     let mut lines = LineStarts::new(sql);
     let mut counted = (0, 0_usize);
@@ -105,8 +105,10 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
         let chained = depth::check(part)?;
-        if let Some((at, error)) = rewrite::refused(part).or_else(|| inside::refused(part)) {
-            return Err(placed(sql, at, error));
+        if let Some((at, error)) = rewrite::unsupported_statement(part)
+            .or_else(|| nested_statements::nested_statement_error(part))
+        {
+            return Err(error_at_token(sql, at, error));
         }
         let compares_distinct = rewrite::compares_distinct(part);
         let escapes_by_parameter = escape::has_parameter(part);
@@ -121,7 +123,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         };
         let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
         let mut positions = Positions::cut(&mut tokens).map_err(wrong)?;
-        let dropping = dropping::cut(&mut tokens).unwrap_or_default();
+        let dropping = drop_mode::cut(&mut tokens).unwrap_or_default();
         let system_columns = mentioned_system_columns(&tokens);
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))
@@ -162,8 +164,8 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
-    let tokens =
-        lexical::as_postgresql(tokens).map_err(|refused| placed(sql, &refused.0, refused.1))?;
+    let tokens = lexical::as_postgresql(tokens)
+        .map_err(|refused| error_at_token(sql, &refused.0, refused.1))?;
     let chained = depth::check(&tokens)?;
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
@@ -226,11 +228,11 @@ fn parse_location(place: &str) -> Option<Location> {
 fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
     let error =
         Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{}\"", token.token));
-    placed(sql, token, error)
+    error_at_token(sql, token, error)
 }
 
 /// An error with the place of a token.
-fn placed(sql: &str, token: &TokenWithSpan, error: Error) -> Error {
+fn error_at_token(sql: &str, token: &TokenWithSpan, error: Error) -> Error {
     match position(sql, token.span.start) {
         Some(position) => error.with_position(position),
         None => error,

@@ -31,11 +31,11 @@ use stratalog_model::{
 };
 
 use super::{
-    names,
+    as_of_sealed, names,
     one_row::OneRow,
     origin, parameters,
     point::PointQuery,
-    sealed, system_columns,
+    system_columns,
     template::Template,
     walk::{self, Look},
 };
@@ -44,8 +44,8 @@ use crate::{
     errors::from_datafusion,
     service::StoppablePlan,
     session::{
-        acquired::Pinned,
-        aside::aside,
+        acquisitions::PinnedSnapshot,
+        blocking_work::block_on,
         planner::{self, Planner},
         work::Work,
     },
@@ -99,7 +99,7 @@ impl Query {
     ///
     /// # Errors
     /// See `Session::pin`.
-    pub async fn pin(&self, session: &Session) -> Result<Pinned> {
+    pub async fn pin(&self, session: &Session) -> Result<PinnedSnapshot> {
         session.pin(&self.chronicles, &self.sealed).await
     }
 
@@ -125,7 +125,7 @@ impl Query {
 
 /// The start of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum QueryStart {
     /// At once.
     Now,
     /// With the read of the first row.
@@ -134,19 +134,19 @@ pub enum Start {
 
 /// The context of a query's execution.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'a> {
+pub struct QueryRun<'a> {
     /// The statement of the query.
     pub work: &'a Arc<Work>,
     /// The form of the command tag.
     pub tag: RowsTag,
     /// The start of the query.
-    pub start: Start,
+    pub start: QueryStart,
 }
 
-impl<'a> Run<'a> {
+impl<'a> QueryRun<'a> {
     /// A start at once.
     pub fn now(work: &'a Arc<Work>, tag: RowsTag) -> Self {
-        Self { work, tag, start: Start::Now }
+        Self { work, tag, start: QueryStart::Now }
     }
 }
 
@@ -173,26 +173,26 @@ pub fn body_insert_mut(query: &mut Tree) -> Option<&mut datafusion::sql::sqlpars
 pub async fn plan(
     planner: &Planner,
     tree: &Tree,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Query, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
-    let as_of_sealed = sealed::take(&mut tree)?;
+    let as_of_sealed = as_of_sealed::take(&mut tree)?;
     refuse(&tree)?;
-    let count = parameters::count(&tree)?.max(told.len());
-    let mut told = told.to_vec();
-    told.resize(count, None);
+    let count = parameters::count(&tree)?.max(declared_types.len());
+    let mut declared_types = declared_types.to_vec();
+    declared_types.resize(count, None);
     names::ctes::tell_apart(&mut tree);
     names::schemas::resolve(&mut tree, planner)?;
-    names::counted::count_rows(&mut tree, planner)?;
+    names::row_counts::count_rows(&mut tree, planner)?;
     system_columns::hide(&mut tree, mentioned)?;
     let counts = super::replays::expand(&mut tree, planner, mentioned)?;
     // The number of events of a playback is now a LIMIT.
-    parameters::cast_told(&mut tree, &mut told);
+    parameters::cast_to_declared(&mut tree, &mut declared_types);
     super::complexity::check(&tree)?;
-    super::overlooked::check(&tree, planner)?;
+    super::ignored_clauses::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
-    super::ordered::keep(&mut tree, |name| planner.is_aggregate(name));
+    super::preserved_orders::keep(&mut tree, |name| planner.is_aggregate(name));
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
@@ -219,11 +219,11 @@ pub async fn plan(
         }
         planned => planned?,
     };
-    let parameters::Types { types, guesses } = parameters::types(&plan, &told, count)?;
+    let parameters::Types { types, guesses } = parameters::types(&plan, &declared_types, count)?;
     let tables = tables(&plan)?;
     let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();
     if as_of_sealed {
-        sealed::check(&tables)?;
+        as_of_sealed::check(&tables)?;
     }
     let sealed = if as_of_sealed { tables } else { Vec::new() };
     let known = parameters::or_text(types.clone());
@@ -260,8 +260,8 @@ pub async fn plan(
 
 /// True if a select groups by a cast of a column, also by position or by name.
 fn groups_by_cast(statement: &Statement) -> bool {
-    struct Groups;
-    impl Look for Groups {
+    struct CastGroupSearch;
+    impl Look for CastGroupSearch {
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
             let GroupByExpr::Expressions(groups, _) = &select.group_by else {
                 return ControlFlow::Continue(());
@@ -290,7 +290,7 @@ fn groups_by_cast(statement: &Statement) -> bool {
             }
         }
     }
-    walk::look(statement, &mut Groups).is_break()
+    walk::look(statement, &mut CastGroupSearch).is_break()
 }
 
 fn is_cast_of_column(expr: &Expr) -> bool {
@@ -317,9 +317,9 @@ fn refuse(tree: &Tree) -> Result<()> {
     }
     match tree.body.as_ref() {
         SetExpr::Select(select) if select.into.is_some() => Err(Error::not_yet("SELECT INTO")),
-        SetExpr::Update(_) => Err(super::refused::update()),
+        SetExpr::Update(_) => Err(super::unsupported_statements::update()),
         SetExpr::Delete(_) => Err(Error::not_yet("WITH … DELETE")),
-        SetExpr::Merge(_) => Err(super::refused::merge()),
+        SetExpr::Merge(_) => Err(super::unsupported_statements::merge()),
         _ => Ok(()),
     }
 }
@@ -393,9 +393,9 @@ pub async fn run(
     query: &Query,
     types: &[ColumnType],
     values: &[ScalarValue],
-    run: Run<'_>,
+    run: QueryRun<'_>,
 ) -> Result<Rows> {
-    let Run { work, tag, .. } = run;
+    let QueryRun { work, tag, .. } = run;
     query.check(values)?;
     let pinned = query.pin(session).await?;
     let snapshot = &pinned.snapshot;
@@ -452,8 +452,8 @@ pub async fn run_plan(
     session: &Session,
     plan: &LogicalPlan,
     schema: SchemaRef,
-    pinned: &Pinned,
-    run: Run<'_>,
+    pinned: &PinnedSnapshot,
+    run: QueryRun<'_>,
 ) -> Result<Rows> {
     let physical = physical(session, plan, Arc::clone(&pinned.snapshot)).await?;
     run_physical(session, physical, schema, pinned, run)
@@ -465,7 +465,7 @@ async fn physical(
     plan: &LogicalPlan,
     snapshot: Arc<dyn Snapshot>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
-    aside(async {
+    block_on(async {
         let planner = session.enter_planner(&[]).await?;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
     })
@@ -477,15 +477,15 @@ fn run_physical(
     session: &Session,
     (physical, tasks): (Arc<dyn ExecutionPlan>, Arc<TaskContext>),
     schema: SchemaRef,
-    pinned: &Pinned,
-    run: Run<'_>,
+    pinned: &PinnedSnapshot,
+    run: QueryRun<'_>,
 ) -> Result<Rows> {
-    let Run { work, tag, start } = run;
+    let QueryRun { work, tag, start } = run;
     work.check()?;
     let plan = StoppablePlan::new(physical, work)?;
     let stream = match start {
-        Start::Now => session.execution().run(plan, tasks)?,
-        Start::WhenRead => {
+        QueryStart::Now => session.execution().run(plan, tasks)?,
+        QueryStart::WhenRead => {
             let service = Arc::clone(session.service());
             let started = async move { service.execution().run(plan, tasks) };
             stream::once(started).try_flatten().boxed()

@@ -241,11 +241,10 @@ impl Expander<'_> {
         let constraint = constraint.map(|constraint| constraint_of(constraint)).transpose()?;
         let constraint = constraint.map(|constraint| without_schema(constraint, chronicle));
         let nested = |condition: Expr| Expr::Nested(Box::new(condition));
-        let both = ranges
-            .into_iter()
-            .chain(constraint)
-            .map(nested)
-            .reduce(|ranges, constraint| either(ranges, BinaryOperator::And, constraint));
+        let both =
+            ranges.into_iter().chain(constraint).map(nested).reduce(|ranges, constraint| {
+                either_operand(ranges, BinaryOperator::And, constraint)
+            });
         if let (SetExpr::Select(select), Some(both)) = (query.body.as_mut(), both) {
             select.selection = Some(both);
         }
@@ -324,7 +323,7 @@ fn without_schema(mut constraint: Expr, chronicle: &ChronicleDefinition) -> Expr
     constraint
 }
 
-fn either(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+fn either_operand(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
@@ -359,7 +358,7 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
         let mut pairs = Vec::with_capacity(all.len().div_ceil(2));
         while let Some(left) = all.next() {
             pairs.push(match all.next() {
-                Some(right) => either(left, BinaryOperator::Or, right),
+                Some(right) => either_operand(left, BinaryOperator::Or, right),
                 None => left,
             });
         }
@@ -372,13 +371,13 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
 /// A range in the written form: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.
 #[derive(Debug, PartialEq, Eq)]
 struct Range<'a> {
-    by: By,
+    by: RangeAxis,
     start: Option<&'a str>,
     end: Option<&'a str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum RangeAxis {
     Time,
     Tick,
     Gsn,
@@ -398,9 +397,9 @@ impl<'a> Range<'a> {
         };
         let (word, range) = text.split_once('[').ok_or_else(wrong)?;
         let by = match word.trim().to_ascii_lowercase().as_str() {
-            "" | "time" => By::Time,
-            "tick" => By::Tick,
-            "gsn" => By::Gsn,
+            "" | "time" => RangeAxis::Time,
+            "tick" => RangeAxis::Tick,
+            "gsn" => RangeAxis::Gsn,
             _ => return Err(wrong()),
         };
         let ends = range.trim_end().strip_suffix(')').ok_or_else(wrong)?;
@@ -408,19 +407,19 @@ impl<'a> Range<'a> {
         let part = |text: &'a str| Some(text.trim()).filter(|text| !text.is_empty());
         let (start, end) = (part(start), part(end));
         let is_number = |text: &str| text.parse::<i64>().is_ok();
-        let fits = by == By::Time || [start, end].into_iter().flatten().all(is_number);
+        let fits = by == RangeAxis::Time || [start, end].into_iter().flatten().all(is_number);
         if fits { Ok(Self { by, start, end }) } else { Err(wrong()) }
     }
 
     fn condition(&self, time: &str) -> String {
         let column = match self.by {
-            By::Time => time,
-            By::Tick => "_tick",
-            By::Gsn => "_gsn",
+            RangeAxis::Time => time,
+            RangeAxis::Tick => "_tick",
+            RangeAxis::Gsn => "_gsn",
         };
         let value = |text: &str| match self.by {
-            By::Time => format!("'{}'", text.replace('\'', "''")),
-            By::Tick | By::Gsn => text.to_string(),
+            RangeAxis::Time => format!("'{}'", text.replace('\'', "''")),
+            RangeAxis::Tick | RangeAxis::Gsn => text.to_string(),
         };
         let start = self.start.map(|start| format!("{column} >= {}", value(start)));
         let end = self.end.map(|end| format!("{column} < {}", value(end)));

@@ -24,7 +24,7 @@ use crate::{
     types::{column_type, parameter_type},
 };
 
-fn done(tag: &str) -> Outcome {
+fn done_outcome(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
 }
 
@@ -83,7 +83,7 @@ pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
             ));
         }
     }
-    Ok(done("SET"))
+    Ok(done_outcome("SET"))
 }
 
 fn own_user_only(session: &Session, command: &str, user: &Ident) -> Result<()> {
@@ -196,7 +196,7 @@ pub fn reset(session: &Session, reset: &ResetStatement) -> Result<Outcome> {
             session.variables().reset(&names::parts(name)?.join("."), false)?;
         }
     }
-    Ok(done("RESET"))
+    Ok(done_outcome("RESET"))
 }
 
 /// DISCARD.
@@ -211,18 +211,18 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
             session.forget_all();
             session.cursors().close_all();
             session.release_all();
-            done("DISCARD ALL")
+            done_outcome("DISCARD ALL")
         }
         // The session keeps plans by text, and replans stale plans.
-        DiscardObject::PLANS => done("DISCARD PLANS"),
+        DiscardObject::PLANS => done_outcome("DISCARD PLANS"),
         // The database has no sequences, and no temporary tables.
-        DiscardObject::SEQUENCES => done("DISCARD SEQUENCES"),
-        DiscardObject::TEMP => done("DISCARD TEMP"),
+        DiscardObject::SEQUENCES => done_outcome("DISCARD SEQUENCES"),
+        DiscardObject::TEMP => done_outcome("DISCARD TEMP"),
     })
 }
 
 /// The setting of a SHOW; `None` for SHOW ALL.
-fn shown(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
+fn shown_setting(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
     let words: Vec<String> = variable.iter().map(names::fold).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let name = match words.as_slice() {
@@ -251,7 +251,7 @@ fn shown(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
 /// # Errors
 /// `UndefinedObject`.
 pub fn show_schema(session: &Session, variable: &[Ident]) -> Result<SchemaRef> {
-    Ok(match shown(session, variable)? {
+    Ok(match shown_setting(session, variable)? {
         Some(name) => text_schema(&name),
         None => all_schema(),
     })
@@ -267,7 +267,7 @@ fn all_schema() -> SchemaRef {
 /// # Errors
 /// `UndefinedObject`.
 pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
-    if let Some(name) = shown(session, variable)? {
+    if let Some(name) = shown_setting(session, variable)? {
         let value = session.setting(&name).unwrap_or_default();
         return Ok(Outcome::Rows(text_rows(&name, vec![value], RowsTag::Word("SHOW"))?));
     }
@@ -279,7 +279,7 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.name))),
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.value))),
             Arc::new(StringArray::from_iter_values(
-                all.iter().map(crate::session::variables::Listed::does),
+                all.iter().map(crate::session::variables::ListedSetting::does),
             )),
         ],
     )
@@ -316,7 +316,7 @@ pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
     }
     let by = PreparedBy::Sql(parsed.text().to_string());
     session.keep(&names::fold(name), prepared, by)?;
-    Ok(done("PREPARE"))
+    Ok(done_outcome("PREPARE"))
 }
 
 /// DEALLOCATE name, or ALL.
@@ -326,10 +326,14 @@ pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
 pub fn deallocate(session: &Session, name: &Ident) -> Result<Outcome> {
     if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
         session.forget_all();
-        return Ok(done("DEALLOCATE ALL"));
+        return Ok(done_outcome("DEALLOCATE ALL"));
     }
     let name = names::fold(name);
-    if session.forget(&name) { Ok(done("DEALLOCATE")) } else { Err(unknown_statement(&name)) }
+    if session.forget(&name) {
+        Ok(done_outcome("DEALLOCATE"))
+    } else {
+        Err(unknown_statement(&name))
+    }
 }
 
 /// The error of an unknown prepared statement.
@@ -353,7 +357,7 @@ pub async fn execute(
         return Err(Error::new(ErrorKind::SyntaxError, "EXECUTE needs a name"));
     };
     let name = names::single(name)?;
-    let kept = session.kept(&name).ok_or_else(|| unknown_statement(&name))?;
+    let kept = session.prepared_statement(&name).ok_or_else(|| unknown_statement(&name))?;
     let wanted = kept.parameter_types().len();
     if wanted != parameters.len() {
         return Err(Error::new(

@@ -41,7 +41,7 @@ const ENDING: &[&str] = &[
 
 /// The text before a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PrecedingText {
     Comparison,
     /// The word IN.
     In,
@@ -59,7 +59,7 @@ pub fn of(sql: &str) -> Option<Shape> {
     let mut in_where = false;
     // The value of `in_where` outside of each open parenthesis.
     let mut outer: Vec<bool> = Vec::new();
-    let mut before = Before::Other;
+    let mut before = PrecedingText::Other;
     let mut between = false;
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -74,7 +74,7 @@ pub fn of(sql: &str) -> Option<Shape> {
                     });
                 let fits = in_where
                     && apart
-                    && matches!(before, Before::Comparison | Before::List)
+                    && matches!(before, PrecedingText::Comparison | PrecedingText::List)
                     && follows(sql, at);
                 if fits {
                     constants.push(constant);
@@ -86,14 +86,14 @@ pub fn of(sql: &str) -> Option<Shape> {
                 } else {
                     text.push_str(sql.get(start..at)?);
                 }
-                if before != Before::List {
-                    before = Before::Other;
+                if before != PrecedingText::List {
+                    before = PrecedingText::Other;
                 }
                 continue;
             }
             b'"' => {
                 at += sql.get(at + 1..)?.find('"')? + 2;
-                before = Before::Other;
+                before = PrecedingText::Other;
             }
             // No analysis of parameters, comments, and several statements.
             b'$' | b';' => {
@@ -115,20 +115,24 @@ pub fn of(sql: &str) -> Option<Shape> {
                         .and_then(|last| bytes.get(last))
                         .is_none_or(|last| !b"~!@#%^&|?*/+-".contains(last));
                 before = match operator {
-                    "=" | "<" | ">" | "<=" | ">=" | "<>" if alone => Before::Comparison,
-                    _ => Before::Other,
+                    "=" | "<" | ">" | "<=" | ">=" | "<>" if alone => PrecedingText::Comparison,
+                    _ => PrecedingText::Other,
                 };
             }
             b'(' => {
                 at += 1;
                 outer.push(in_where);
                 between = false;
-                before = if before == Before::In { Before::List } else { Before::Other };
+                before = if before == PrecedingText::In {
+                    PrecedingText::List
+                } else {
+                    PrecedingText::Other
+                };
             }
             b')' => {
                 at += 1;
                 in_where = outer.pop()?;
-                before = Before::Other;
+                before = PrecedingText::Other;
             }
             b',' => {
                 at += 1;
@@ -142,10 +146,10 @@ pub fn of(sql: &str) -> Option<Shape> {
                 }
                 let word = sql.get(start..at)?.to_ascii_lowercase();
                 before = match word.as_str() {
-                    "in" => Before::In,
-                    "between" => Before::Comparison,
-                    "and" if between => Before::Comparison,
-                    _ => Before::Other,
+                    "in" => PrecedingText::In,
+                    "between" => PrecedingText::Comparison,
+                    "and" if between => PrecedingText::Comparison,
+                    _ => PrecedingText::Other,
                 };
                 between = word == "between" || between && word != "and";
                 match word.as_str() {
@@ -160,7 +164,7 @@ pub fn of(sql: &str) -> Option<Shape> {
             byte if byte.is_ascii_whitespace() => at += 1,
             byte if byte.is_ascii() => {
                 at += 1;
-                before = Before::Other;
+                before = PrecedingText::Other;
             }
             _ => return None,
         }

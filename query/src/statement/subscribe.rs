@@ -41,10 +41,9 @@ use stratalog_model::{
 };
 
 use super::{
-    acquire, parameters,
+    acquire, as_of_sealed, parameters,
     parse::position::Beginning,
     query::{self, conform},
-    sealed,
 };
 use crate::{
     Rows, RowsTag, Session,
@@ -82,11 +81,11 @@ pub async fn plan(
     planner: &Planner,
     tree: &Tree,
     beginning: Beginning,
-    told: &[Option<ColumnType>],
+    declared_types: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
-    if sealed::take(&mut tree)? {
+    if as_of_sealed::take(&mut tree)? {
         return Err(never_sealed());
     }
     if !has_condition_only(&tree) {
@@ -113,9 +112,9 @@ pub async fn plan(
         }
     }
     if beginning == Beginning::Gsn {
-        keep_type(&mut tree, told);
+        keep_type(&mut tree, declared_types);
     }
-    let (query, types) = query::plan(planner, &tree, told, mentioned).await?;
+    let (query, types) = query::plan(planner, &tree, declared_types, mentioned).await?;
     let mut fields: Vec<Arc<Field>> = query.schema.fields().iter().cloned().collect();
     let start = if has_value(beginning) { fields.pop() } else { None };
     if beginning == Beginning::Gsn
@@ -129,14 +128,16 @@ pub async fn plan(
 }
 
 /// Removes the cast of a position with a type: the cast must not round a fraction.
-fn keep_type(tree: &mut Tree, told: &[Option<ColumnType>]) {
+fn keep_type(tree: &mut Tree, declared_types: &[Option<ColumnType>]) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     let Some(SelectItem::UnnamedExpr(value)) = select.projection.last_mut() else { return };
     let Cast { expr, .. } = &*value else { return };
     // A text parameter is read as a number.
-    let told: Vec<Option<ColumnType>> =
-        told.iter().map(|told| told.clone().filter(|told| *told != ColumnType::Text)).collect();
-    if !acquire::is_untyped(expr, &told) {
+    let declared_types: Vec<Option<ColumnType>> = declared_types
+        .iter()
+        .map(|declared| declared.clone().filter(|declared| *declared != ColumnType::Text))
+        .collect();
+    if !acquire::is_untyped(expr, &declared_types) {
         *value = expr.as_ref().clone();
     }
 }
@@ -181,7 +182,7 @@ pub async fn run(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Rows> {
-    let given = given(session, subscribe, types, values).await?;
+    let given = bound_scan(session, subscribe, types, values).await?;
     let followed = session.follow(given.chronicle.id)?;
     let given = given.within(followed.ticks())?;
     let request = SubscribeRequest {
@@ -196,12 +197,12 @@ pub async fn run(
     let updates = session.store().subscribe(request)?;
     let schema = Arc::clone(&subscribe.schema);
     let service = Arc::clone(session.service());
-    let shape = service.told.shape(&schema);
+    let shape = service.subscription_batches.shape(&schema);
     let rows = updates.filter_map(move |update| {
         let update = update.and_then(|update| followed.check().map(|()| update));
         let rows = update.and_then(|update| match update {
             Update::Events(events) if given.is_plain() => {
-                service.told.get(&events, &shape, || given.rows(&events, &shape))
+                service.subscription_batches.get(&events, &shape, || given.rows(&events, &shape))
             }
             Update::Events(events) => given.rows(&events, &shape),
             Update::Gap(gap) => gap_row(&gap, &shape).map(Some),
@@ -210,14 +211,14 @@ pub async fn run(
     });
     // The stream itself ends only with an error.
     let ended = session.service().subscriptions_end();
-    let told = stream::once(session.service().subscriptions_end()).map(Err);
-    let rows = rows.take_until(ended).chain(told);
+    let end = stream::once(session.service().subscriptions_end()).map(Err);
+    let rows = rows.take_until(ended).chain(end);
     let stream = work.guard_stream(session.watch(rows.boxed(), None));
     Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
 }
 
 /// The request to the store, and the filters for the answer.
-struct Given {
+struct SubscriptionScan {
     chronicle: Arc<ChronicleDefinition>,
     projection: Vec<usize>,
     /// Position of `_gsn` among the columns.
@@ -228,7 +229,7 @@ struct Given {
     part: Option<(TickRange, usize)>,
 }
 
-impl Given {
+impl SubscriptionScan {
     /// True if all subscribers with the request get the same rows of a batch.
     fn is_plain(&self) -> bool {
         self.condition.is_none() && self.part.is_none()
@@ -292,13 +293,13 @@ impl Given {
 /// The row for a gap: the first position of the gap, and a description of the missing events.
 fn gap_row(gap: &Gap, schema: &SchemaRef) -> Result<RecordBatch> {
     let first = i64::try_from(gap.gsns.start.0).unwrap_or(i64::MAX);
-    let told: [ArrayRef; OWN_COLUMNS] = [
+    let own_columns: [ArrayRef; OWN_COLUMNS] = [
         Arc::new(Int64Array::from(vec![first])),
         Arc::new(StringViewArray::from(vec![gap.to_string()])),
     ];
     let nothing = schema.fields().iter().skip(OWN_COLUMNS);
     let nothing = nothing.map(|field| new_null_array(field.data_type(), 1));
-    shaped(told.into_iter().chain(nothing).collect(), schema)
+    shaped(own_columns.into_iter().chain(nothing).collect(), schema)
 }
 
 fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {
@@ -310,12 +311,12 @@ fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 /// The request, with the values of the parameters.
-async fn given(
+async fn bound_scan(
     session: &Session,
     subscribe: &Subscribe,
     types: &[ColumnType],
     values: &[ScalarValue],
-) -> Result<Given> {
+) -> Result<SubscriptionScan> {
     let plan = subscribe.query.plan.clone();
     let plan = match types.is_empty() {
         true => plan,
@@ -343,8 +344,8 @@ async fn given(
                 node = &filter.input;
             }
             LogicalPlan::TableScan(scan) => break scan,
-            LogicalPlan::EmptyRelation(_) => return Err(never()),
-            _ => return Err(refused()),
+            LogicalPlan::EmptyRelation(_) => return Err(never_sealed_error()),
+            _ => return Err(unsupported_query()),
         }
     };
     let provider = source_as_provider(&scan.source).map_err(from_datafusion)?;
@@ -355,8 +356,10 @@ async fn given(
     let columns = DFSchema::try_from(schema.as_ref().clone()).map_err(from_datafusion)?;
     let condition = match conjunction(conditions) {
         None => None,
-        Some(condition) if has_subquery(&condition) => return Err(refused()),
-        Some(condition) => Some(planner.compile(condition, &columns).ok_or_else(refused)?),
+        Some(condition) if has_subquery(&condition) => return Err(unsupported_query()),
+        Some(condition) => {
+            Some(planner.compile(condition, &columns).ok_or_else(unsupported_query)?)
+        }
     };
     let chronicle = Arc::clone(table.definition());
     let from = match (subscribe.beginning, start) {
@@ -372,7 +375,7 @@ async fn given(
         (_, None) => return Err(Error::internal("a subscription has no beginning")),
     };
     let projection = table.request(None, &[], None, 1, 1).projection;
-    Ok(Given { chronicle, projection, gsn_at, from, condition, part: None })
+    Ok(SubscriptionScan { chronicle, projection, gsn_at, from, condition, part: None })
 }
 
 fn has_subquery(expr: &Expr) -> bool {
@@ -428,7 +431,7 @@ fn never_sealed() -> Error {
         )
 }
 
-fn refused() -> Error {
+fn unsupported_query() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
         "WHERE of SUBSCRIBE accepts conditions on the columns of the table",
@@ -436,7 +439,7 @@ fn refused() -> Error {
     .with_hint("subscribe to the table, and query other tables for the received events")
 }
 
-fn never() -> Error {
+fn never_sealed_error() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "WHERE of SUBSCRIBE is never true")
 }
 

@@ -63,7 +63,7 @@ impl Change for Hider<'_> {
 }
 
 /// One relation of a FROM clause.
-struct Relation {
+struct FromItem {
     name: ObjectName,
     /// True if the relation may show system columns.
     table: bool,
@@ -113,7 +113,7 @@ impl Hider<'_> {
                     let table = relations
                         .iter()
                         .any(|relation| relation.table && last(&relation.name) == last(&name));
-                    projection.push(self.wildcard(&Relation { name, table }, options));
+                    projection.push(self.wildcard(&FromItem { name, table }, options));
                 }
                 other => projection.push(other),
             }
@@ -121,7 +121,7 @@ impl Hider<'_> {
         select.projection = projection;
     }
 
-    fn wildcard(&self, relation: &Relation, mut options: WildcardAdditionalOptions) -> SelectItem {
+    fn wildcard(&self, relation: &FromItem, mut options: WildcardAdditionalOptions) -> SelectItem {
         if relation.table && options.opt_exclude.is_none() {
             let names = self
                 .system_columns
@@ -138,7 +138,7 @@ impl Hider<'_> {
     }
 
     /// The relations of a FROM clause in order; `None` if a relation has no name.
-    fn relations(&self, from: &[TableWithJoins]) -> Option<Vec<Relation>> {
+    fn relations(&self, from: &[TableWithJoins]) -> Option<Vec<FromItem>> {
         let mut found = Vec::new();
         for item in from {
             self.factor(&item.relation, &mut found)?;
@@ -149,7 +149,7 @@ impl Hider<'_> {
         Some(found)
     }
 
-    fn factor(&self, factor: &TableFactor, found: &mut Vec<Relation>) -> Option<()> {
+    fn factor(&self, factor: &TableFactor, found: &mut Vec<FromItem>) -> Option<()> {
         match factor {
             TableFactor::Table { name, alias, args, .. } => {
                 let system_schema = name.0.len() > 1
@@ -162,7 +162,7 @@ impl Hider<'_> {
                     Some(alias) => ObjectName::from(vec![alias.name.clone()]),
                     None => name.clone(),
                 };
-                found.push(Relation {
+                found.push(FromItem {
                     name: shown,
                     table: (args.is_none()
                         || reads_table(&last(name))
@@ -181,7 +181,7 @@ impl Hider<'_> {
                     Some(alias) => alias.name.clone(),
                     None => name.0.last()?.as_ident()?.clone(),
                 };
-                found.push(Relation { name: ObjectName::from(vec![shown]), table: true });
+                found.push(FromItem { name: ObjectName::from(vec![shown]), table: true });
                 Some(())
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
@@ -196,7 +196,7 @@ impl Hider<'_> {
             | TableFactor::Function { alias: Some(alias), .. }
             | TableFactor::UNNEST { alias: Some(alias), .. } => {
                 let name = ObjectName::from(vec![alias.name.clone()]);
-                found.push(Relation { name, table: false });
+                found.push(FromItem { name, table: false });
                 Some(())
             }
             _ => None,

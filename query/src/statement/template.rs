@@ -34,7 +34,7 @@ use crate::{
         aggregate::ChronicleAggregate,
         few_rows,
         lookup::request_of,
-        pushdown::{self, Pushed},
+        pushdown::{self, PushedFilters},
         scan::partitions_for,
     },
 };
@@ -52,7 +52,7 @@ pub struct Template {
     /// One scan for each chronicle.
     scans: Vec<Scan>,
     constants: Constants,
-    kept: Mutex<Vec<Arc<Kept>>>,
+    plans: Mutex<Vec<Arc<TemplatePlan>>>,
 }
 
 /// The scan of a chronicle in a query.
@@ -65,15 +65,15 @@ struct Scan {
 
 /// A plan with empty leaves.
 #[derive(Debug)]
-struct Kept {
+struct TemplatePlan {
     plan: Arc<dyn ExecutionPlan>,
     /// From left to right.
-    leaves: Vec<KeptLeaf>,
+    leaves: Vec<TemplateLeaf>,
 }
 
 /// A leaf of a kept plan.
 #[derive(Debug)]
-struct KeptLeaf {
+struct TemplateLeaf {
     /// A [`ChronicleScan`] or [`ChronicleAggregate`] without events.
     leaf: Arc<dyn ExecutionPlan>,
     /// The number of the leaf's scan in the template.
@@ -123,11 +123,11 @@ impl Template {
         let mut filters: Vec<&mut Expr> =
             scans.iter_mut().flat_map(|scan| &mut scan.filters).collect();
         let constants = Constants::take(planner, &mut filters)?;
-        Some(Self { scans, constants, kept: Mutex::default() })
+        Some(Self { scans, constants, plans: Mutex::default() })
     }
 
     /// The ticks and keys of each scan for some values; `None` if a scan cannot apply all filters.
-    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<Pushed>> {
+    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<PushedFilters>> {
         let computed = self.constants.compute(values, now_ns)?;
         let bind = |scan: &Scan| {
             let mut bound = Vec::with_capacity(scan.filters.len());
@@ -148,9 +148,9 @@ impl Template {
     pub fn plan(
         &self,
         snapshot: &Arc<dyn Snapshot>,
-        pushed: &[Pushed],
+        pushed: &[PushedFilters],
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let candidates: Vec<Arc<Kept>> = self.kept.lock().clone();
+        let candidates: Vec<Arc<TemplatePlan>> = self.plans.lock().clone();
         for kept in &candidates {
             let leaves = kept.leaves.iter().map(|leaf| leaf.of(snapshot, pushed));
             if let Some(leaves) = leaves.collect::<Option<Vec<_>>>() {
@@ -163,7 +163,7 @@ impl Template {
     /// Keeps a plan of the query for reuse, if possible. The plan is for values that [`Self::bind`]
     /// accepts.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
-        let mut leaves: Vec<KeptLeaf> = Vec::new();
+        let mut leaves: Vec<TemplateLeaf> = Vec::new();
         let vacated = Arc::clone(plan).transform_up(|node| {
             if !node.children().is_empty() {
                 return Ok(Transformed::no(node));
@@ -177,19 +177,19 @@ impl Template {
         });
         let Ok(plan) = vacated.data() else { return };
         let own = kinds(&leaves);
-        let mut kept = self.kept.lock();
+        let mut kept = self.plans.lock();
         if kept.len() < KEPT_MAX && kept.iter().all(|known| kinds(&known.leaves) != own) {
-            kept.push(Arc::new(Kept { plan, leaves }));
+            kept.push(Arc::new(TemplatePlan { plan, leaves }));
         }
     }
 
     /// The kept form of a leaf; `None` if a new leaf cannot replace the leaf.
-    fn leaf(&self, node: &Arc<dyn ExecutionPlan>) -> Option<KeptLeaf> {
+    fn leaf(&self, node: &Arc<dyn ExecutionPlan>) -> Option<TemplateLeaf> {
         let request = request_of(node).filter(|request| request.values.is_empty())?;
         let scan = self.scans.iter().position(|scan| scan.chronicle.id == request.chronicle.id)?;
         // The plan must not hold the snapshot.
         let leaf = of_leaf(node, &(Arc::new(NoEvents) as _), request.clone())?;
-        Some(KeptLeaf { leaf, scan, few: few_rows(node) })
+        Some(TemplateLeaf { leaf, scan, few: few_rows(node) })
     }
 }
 
@@ -207,11 +207,11 @@ fn of_leaf(
 }
 
 /// The differences between plans with the leaves: partitions, and few rows.
-fn kinds(leaves: &[KeptLeaf]) -> Vec<(usize, bool)> {
+fn kinds(leaves: &[TemplateLeaf]) -> Vec<(usize, bool)> {
     leaves.iter().map(|leaf| (leaf.partitions(), leaf.few)).collect()
 }
 
-impl KeptLeaf {
+impl TemplateLeaf {
     fn partitions(&self) -> usize {
         self.leaf.output_partitioning().partition_count()
     }
@@ -220,7 +220,7 @@ impl KeptLeaf {
     fn of(
         &self,
         snapshot: &Arc<dyn Snapshot>,
-        pushed: &[Pushed],
+        pushed: &[PushedFilters],
     ) -> Option<Arc<dyn ExecutionPlan>> {
         let pushed = pushed.get(self.scan)?;
         let request = ScanRequest {

@@ -9,7 +9,7 @@ use super::{ddl, names};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{
-        transaction::{Ended, Isolation, Modes, lent_out},
+        transaction::{EndedBlock, Isolation, Modes, append_is_lent},
         work::Work,
     },
 };
@@ -36,10 +36,10 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             } else {
                 session.say(Notice::warning("25001", "there is already a transaction in progress"));
             }
-            Ok(done(if *begin { "BEGIN" } else { "START TRANSACTION" }))
+            Ok(done_outcome(if *begin { "BEGIN" } else { "START TRANSACTION" }))
         }
         Statement::Commit { chain, .. } => {
-            let next = chained(session, *chain, "COMMIT")?;
+            let next = chained_modes(session, *chain, "COMMIT")?;
             work.commit()?;
             if session.transaction() == TransactionState::Idle || session.transaction.is_implicit()
             {
@@ -47,25 +47,25 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             }
             let tag = commit(session).await?;
             begin_next(session, next);
-            Ok(done(tag))
+            Ok(done_outcome(tag))
         }
         Statement::Rollback { savepoint: Some(name), .. } => {
             let (settings, cursors) = session.transaction.roll_back_to(&names::fold(name))?;
             session.variables().go_back(settings);
             session.cursors().go_back(cursors);
-            Ok(done("ROLLBACK"))
+            Ok(done_outcome("ROLLBACK"))
         }
         Statement::Savepoint { name } => {
             let marks = (session.variables().mark(), session.cursors().mark());
             session.transaction.savepoint(&names::fold(name), marks)?;
-            Ok(done("SAVEPOINT"))
+            Ok(done_outcome("SAVEPOINT"))
         }
         Statement::ReleaseSavepoint { name } => {
             session.transaction.release(&names::fold(name))?;
-            Ok(done("RELEASE"))
+            Ok(done_outcome("RELEASE"))
         }
         Statement::Rollback { chain, savepoint: None } => {
-            let next = chained(session, *chain, "ROLLBACK")?;
+            let next = chained_modes(session, *chain, "ROLLBACK")?;
             let implicit = session.transaction.is_implicit();
             let ended = session.transaction.end();
             if ended.state == TransactionState::Idle || implicit {
@@ -75,7 +75,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
                 session.end_block(false);
             }
             begin_next(session, next);
-            Ok(done("ROLLBACK"))
+            Ok(done_outcome("ROLLBACK"))
         }
         _ => Err(Error::internal("not a transaction command")),
     }
@@ -94,7 +94,7 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// An error of the commit.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, wrote, append, definition, uses, lost } = session.transaction.end();
+    let EndedBlock { state, wrote, append, definition, uses, lost } = session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -106,12 +106,12 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             let lost = lost.filter(|_| wrote || definition.is_some());
             let committed = match (lost, append, definition) {
                 (Some(lost), ..) => Err(lost),
-                (None, None, _) if wrote => Err(lent_out()),
+                (None, None, _) if wrote => Err(append_is_lent()),
                 // The definitions reported their notices when the statements ran.
                 (None, append, Some(definition)) => {
                     ddl::commit(session, definition, append, uses).await
                 }
-                (None, Some(append), None) => match session.committing(uses, append.commit()) {
+                (None, Some(append), None) => match session.commit_task(uses, append.commit()) {
                     Ok(committing) => committing.await.map(Some),
                     Err(lost) => Err(lost),
                 },
@@ -126,7 +126,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
     }
 }
 
-fn done(tag: &str) -> Outcome {
+fn done_outcome(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
 }
 
@@ -140,7 +140,7 @@ fn no_transaction() -> Notice {
 }
 
 /// The modes of the next block after AND CHAIN.
-fn chained(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
+fn chained_modes(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
     if !chain {
         return Ok(None);
     }
@@ -184,14 +184,14 @@ pub fn is_on(session: &Session, name: &str) -> bool {
 
 /// The modes in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Named {
+pub struct NamedModes {
     /// READ ONLY or READ WRITE.
     pub read_only: Option<bool>,
     /// The isolation level.
     pub isolation: Option<Isolation>,
 }
 
-impl Named {
+impl NamedModes {
     /// The named modes, and the modes of `others` for the rest.
     pub fn over(self, others: Modes) -> Modes {
         Modes {
@@ -205,8 +205,8 @@ impl Named {
 ///
 /// # Errors
 /// `FeatureNotSupported` for SERIALIZABLE.
-pub fn modes(modes: &[TransactionMode]) -> Result<Named> {
-    let mut named = Named::default();
+pub fn modes(modes: &[TransactionMode]) -> Result<NamedModes> {
+    let mut named = NamedModes::default();
     for mode in modes {
         match mode {
             TransactionMode::AccessMode(access) => {

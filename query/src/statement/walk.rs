@@ -101,12 +101,12 @@ pub trait Change {
 
 /// Reads `tree`; breaks when `by` breaks.
 pub fn look(tree: &impl Visit, by: &mut dyn Look) -> Flow {
-    tree.visit(&mut Looking { by, pace: Pace::default() })
+    tree.visit(&mut ReadingVisitor { by, pace: Pace::default() })
 }
 
 /// Changes `tree`; breaks when `by` breaks.
 pub fn change(tree: &mut impl VisitMut, by: &mut dyn Change) -> Flow {
-    tree.visit(&mut Changing { by, pace: Pace::default() })
+    tree.visit(&mut ChangingVisitor { by, pace: Pace::default() })
 }
 
 /// Walks over the expressions of `tree`, each before the children.
@@ -145,12 +145,12 @@ fn on(pace: &mut Pace) -> Flow {
     }
 }
 
-struct Looking<'a> {
+struct ReadingVisitor<'a> {
     by: &'a mut dyn Look,
     pace: Pace,
 }
 
-impl Visitor for Looking<'_> {
+impl Visitor for ReadingVisitor<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
@@ -183,12 +183,12 @@ impl Visitor for Looking<'_> {
     }
 }
 
-struct Changing<'a> {
+struct ChangingVisitor<'a> {
     by: &'a mut dyn Change,
     pace: Pace,
 }
 
-impl VisitorMut for Changing<'_> {
+impl VisitorMut for ChangingVisitor<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {

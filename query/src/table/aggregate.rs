@@ -33,16 +33,16 @@ use stratalog_model::{
     tier::{BatchStream, ScanRequest},
 };
 
-use super::{dealt::Dealt, scan, tier_metrics, timed::timed};
+use super::{partition_streams::PartitionStreams, scan, tier_metrics, timed_stream::timed};
 use crate::errors::to_datafusion;
 
 /// An output column of [`ChronicleAggregate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// A column of storage's answer: a key column or a statistic.
-    Told(usize),
-    /// Like `Told`, for a count; 0 becomes NULL, because the average of no values is NULL.
-    Seen(usize),
+    Answer(usize),
+    /// Like `Answer`, for a count; 0 becomes NULL, because the average of no values is NULL.
+    NonzeroCount(usize),
     /// The start of the window, as a time, from the tick at this place.
     Window(usize),
 }
@@ -57,7 +57,7 @@ pub struct ChronicleAggregate {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    dealt: Dealt,
+    partition_streams: PartitionStreams,
 }
 
 impl fmt::Debug for ChronicleAggregate {
@@ -93,9 +93,10 @@ impl ChronicleAggregate {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        let (metrics, dealt) = (ExecutionPlanMetricsSet::new(), Dealt::default());
+        let (metrics, partition_streams) =
+            (ExecutionPlanMetricsSet::new(), PartitionStreams::default());
         let newest = None;
-        Self { snapshot, request, outputs, newest, schema, properties, metrics, dealt }
+        Self { snapshot, request, outputs, newest, schema, properties, metrics, partition_streams }
     }
 
     /// The same aggregate for only the groups in the newest `windows` windows. The first partition
@@ -151,8 +152,8 @@ impl ChronicleAggregate {
                     request.scan.ticks = state.left.intersect(&ticks.into());
                     state.left = state.left.intersect(&rest.into());
                     state.step = state.step.saturating_mul(4);
-                    let told = snapshot.aggregate(request.clone())?;
-                    state.open = told.ok_or_else(before_all)?;
+                    let answer = snapshot.aggregate(request.clone())?;
+                    state.open = answer.ok_or_else(before_all)?;
                 }
             }
         }))
@@ -167,7 +168,7 @@ impl ChronicleAggregate {
     /// all rows of a key changes no other row.
     pub fn key_of(&self, output: usize) -> Option<usize> {
         match self.outputs.get(output)? {
-            Output::Told(at) if self.newest.is_none() => self.request.keys.get(*at).copied(),
+            Output::Answer(at) if self.newest.is_none() => self.request.keys.get(*at).copied(),
             _ => None,
         }
     }
@@ -189,7 +190,7 @@ impl ChronicleAggregate {
     /// The streams of `partition`, read in sequence.
     fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
         let partitions = self.partitions();
-        self.dealt.hand(partition, partitions, &self.metrics, || {
+        self.partition_streams.take(partition, partitions, &self.metrics, || {
             match (self.newest, self.request.windows, self.window_place()) {
                 (Some(wanted), Some(windows), Some(place)) => {
                     Ok(vec![self.newest_first(wanted, windows, place)])
@@ -197,8 +198,8 @@ impl ChronicleAggregate {
                 _ => {
                     let mut request = self.request.clone();
                     request.scan.streams = partitions;
-                    let told = self.snapshot.aggregate(request).map_err(to_datafusion)?;
-                    told.ok_or_else(|| to_datafusion(before_all()))
+                    let answer = self.snapshot.aggregate(request).map_err(to_datafusion)?;
+                    answer.ok_or_else(|| to_datafusion(before_all()))
                 }
             }
         })
@@ -224,7 +225,7 @@ impl ChronicleAggregate {
             schema: Arc::clone(&self.schema),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            dealt: Dealt::default(),
+            partition_streams: PartitionStreams::default(),
         }
     }
 }
@@ -314,19 +315,21 @@ impl ExecutionPlan for ChronicleAggregate {
         let (outputs, schema) = (self.outputs.clone(), Arc::clone(&self.schema));
         let scale = self.request.scan.chronicle.scale;
         let spent = metrics.elapsed_compute().clone();
-        let batches = timed(streams, spent).map(move |told| {
-            let told = told.map_err(to_datafusion)?;
+        let batches = timed(streams, spent).map(move |answer| {
+            let answer = answer.map_err(to_datafusion)?;
             let timer = metrics.elapsed_compute().timer();
             let columns = outputs.iter().zip(schema.fields()).map(|(output, field)| match output {
-                Output::Told(at) => shaped(told.columns().get(*at), field.data_type()),
-                Output::Seen(at) => seen(told.columns().get(*at), field.data_type()),
+                Output::Answer(at) => shaped(answer.columns().get(*at), field.data_type()),
+                Output::NonzeroCount(at) => {
+                    nonzero_counts(answer.columns().get(*at), field.data_type())
+                }
                 Output::Window(at) => {
                     let time = |tick| scale.time_ns_of(Tick(tick));
-                    times(told.columns().get(*at), field.data_type(), &time)
+                    times(answer.columns().get(*at), field.data_type(), &time)
                 }
             });
             let columns = columns.collect::<Result<Vec<_>>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(told.num_rows()));
+            let options = RecordBatchOptions::new().with_row_count(Some(answer.num_rows()));
             let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
             timer.done();
             metrics.record_output(batch.num_rows());
@@ -354,13 +357,13 @@ impl ExecutionPlan for ChronicleAggregate {
     }
 }
 
-fn missing() -> datafusion::error::DataFusionError {
+fn missing_column_error() -> datafusion::error::DataFusionError {
     to_datafusion(Error::internal("an aggregate lacks a column"))
 }
 
 /// The column, cast to the type of the aggregate's state.
 fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
-    let column = column.ok_or_else(missing)?;
+    let column = column.ok_or_else(missing_column_error)?;
     match column.data_type() == data_type {
         true => Ok(Arc::clone(column)),
         false => Ok(cast(column, data_type)?),
@@ -368,9 +371,12 @@ fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
 }
 
 /// Counts with NULL instead of 0.
-fn seen(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
+fn nonzero_counts(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let counts = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
-    let counts = counts.ok_or_else(missing)?.iter().map(|count| count.filter(|count| *count > 0));
+    let counts = counts
+        .ok_or_else(missing_column_error)?
+        .iter()
+        .map(|count| count.filter(|count| *count > 0));
     Ok(cast(&counts.collect::<Int64Array>(), data_type)?)
 }
 
@@ -381,7 +387,7 @@ fn times(
     time_ns: &dyn Fn(i64) -> Option<i64>,
 ) -> Result<ArrayRef> {
     let ticks = ticks.and_then(|ticks| ticks.as_primitive_opt::<Int64Type>());
-    let DataType::Timestamp(unit, _) = data_type else { return Err(missing()) };
+    let DataType::Timestamp(unit, _) = data_type else { return Err(missing_column_error()) };
     let unit_ns = match unit {
         arrow::datatypes::TimeUnit::Second => 1_000_000_000,
         arrow::datatypes::TimeUnit::Millisecond => 1_000_000,
@@ -391,7 +397,7 @@ fn times(
     let mut values = Vec::new();
     // Neighbouring ticks are often in the same window.
     let mut last: Option<(i64, i64)> = None;
-    for tick in ticks.ok_or_else(missing)?.values() {
+    for tick in ticks.ok_or_else(missing_column_error)?.values() {
         let value = match last {
             Some((known, value)) if known == *tick => value,
             _ => {

@@ -47,15 +47,15 @@ pub struct KeyLookup {
     leaf: Arc<dyn ExecutionPlan>,
     /// Position of the key column in the definition.
     column: usize,
-    found: OnceLock<Finding>,
+    lookup: OnceLock<SharedLookup>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 /// The shared result for all partitions; the work goes on after a partition is dropped.
-type Finding = Shared<BoxFuture<'static, Result<Arc<Found>, Arc<DataFusionError>>>>;
+type SharedLookup = Shared<BoxFuture<'static, Result<Arc<NarrowedLeaf>, Arc<DataFusionError>>>>;
 
 /// The leaf, narrowed to the computed values.
-struct Found {
+struct NarrowedLeaf {
     leaf: Arc<dyn ExecutionPlan>,
     _memory: MemoryReservation,
 }
@@ -84,7 +84,7 @@ impl KeyLookup {
         column: usize,
     ) -> Self {
         let metrics = ExecutionPlanMetricsSet::new();
-        Self { values, leaf, column, found: OnceLock::new(), metrics }
+        Self { values, leaf, column, lookup: OnceLock::new(), metrics }
     }
 
     /// The leaf before the restriction.
@@ -98,7 +98,7 @@ impl KeyLookup {
     }
 
     /// The narrowed leaf; the first caller starts the computation.
-    fn finding(&self, context: &Arc<TaskContext>) -> Finding {
+    fn shared_lookup(&self, context: &Arc<TaskContext>) -> SharedLookup {
         let begin = || {
             let memory = MemoryConsumer::new("keys to look up");
             let memory = memory.register(context.memory_pool());
@@ -112,7 +112,7 @@ impl KeyLookup {
             };
             found.map_err(Arc::new).boxed().shared()
         };
-        self.found.get_or_init(begin).clone()
+        self.lookup.get_or_init(begin).clone()
     }
 
     fn of_children(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -152,7 +152,7 @@ async fn find(
     leaf: Arc<dyn ExecutionPlan>,
     column: usize,
     memory: MemoryReservation,
-) -> Result<(Found, usize)> {
+) -> Result<(NarrowedLeaf, usize)> {
     let unfit = || to_datafusion(Error::internal("keys are looked up in a relation without keys"));
     let request = request_of(&leaf).ok_or_else(unfit)?;
     let declared = request.chronicle.columns.get(column).ok_or_else(unfit)?;
@@ -183,7 +183,7 @@ async fn find(
         false => concat(&parts)?,
     };
     let leaf = narrowed(&leaf, column, &all).ok_or_else(unfit)?;
-    Ok((Found { leaf, _memory: memory }, all.len()))
+    Ok((NarrowedLeaf { leaf, _memory: memory }, all.len()))
 }
 
 impl DisplayAs for KeyLookup {
@@ -248,7 +248,7 @@ impl ExecutionPlan for KeyLookup {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let (found, schema) = (self.finding(&context), self.leaf.schema());
+        let (found, schema) = (self.shared_lookup(&context), self.leaf.schema());
         let rows = async move {
             let found = found.await.map_err(DataFusionError::Shared)?;
             found.leaf.execute(partition, context)

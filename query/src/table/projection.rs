@@ -156,7 +156,7 @@ fn check(chronicle: &ChronicleDefinition, within: TickRange, tick: Option<Tick>)
         "new row of \"{}\" is outside of the part acquired by this session",
         chronicle.name
     );
-    Err(outside(chronicle, message)
+    Err(outside_projection_error(chronicle, message)
         .with_detail(format!("The row has tick {tick}, the part has ticks {within}.")))
 }
 
@@ -166,12 +166,12 @@ pub fn no_positions(chronicle: &ChronicleDefinition, within: TickRange) -> Error
         "cannot remove events of \"{}\" by position: this session has acquired a part of it",
         chronicle.name
     );
-    outside(chronicle, message).with_detail(format!(
+    outside_projection_error(chronicle, message).with_detail(format!(
         "Events before a position may have any tick, the part has ticks {within}."
     ))
 }
 
-fn outside(chronicle: &ChronicleDefinition, message: String) -> Error {
+fn outside_projection_error(chronicle: &ChronicleDefinition, message: String) -> Error {
     Error::new(ErrorKind::OutsideProjection, message)
         .with_hint("acquire another part or the whole chronicle, or RELEASE the chronicle")
         .with_subject(chronicle.subject())

@@ -35,9 +35,9 @@ use super::{
 /// The snapshot for the statement in planning. A session plans one statement at a time; all tables
 /// of the statement read the same snapshot.
 #[derive(Debug, Default)]
-pub struct Pin(Mutex<Option<Arc<dyn Snapshot>>>);
+pub struct SnapshotPin(Mutex<Option<Arc<dyn Snapshot>>>);
 
-impl Pin {
+impl SnapshotPin {
     /// Sets the snapshot of the next statement to plan.
     pub fn set(&self, snapshot: Option<Arc<dyn Snapshot>>) {
         *self.0.lock() = snapshot;
@@ -57,7 +57,7 @@ pub struct ChronicleTable {
     /// For each column of `schema`, its position as [`ScanRequest::projection`] counts.
     positions: Vec<usize>,
     constraints: Option<Constraints>,
-    pin: Arc<Pin>,
+    pin: Arc<SnapshotPin>,
     /// The filters that the planner must apply to the rows again, according to this table's answer.
     inexact: Mutex<HashSet<Expr>>,
 }
@@ -69,7 +69,7 @@ impl ChronicleTable {
         definition: Arc<ChronicleDefinition>,
         system_columns: &[usize],
         keyed: bool,
-        pin: Arc<Pin>,
+        pin: Arc<SnapshotPin>,
     ) -> Self {
         let user = definition.arrow_schema();
         let mut fields: Vec<Arc<Field>> = user.fields().iter().map(Arc::clone).collect();

@@ -35,7 +35,7 @@ pub enum Conjunct {
 
 /// The requirements of all conjuncts of a WHERE clause on a scan.
 #[derive(Debug, Clone)]
-pub struct Pushed {
+pub struct PushedFilters {
     /// Ticks to read.
     pub ticks: TickRanges,
     /// Positions in the log to read.
@@ -91,8 +91,8 @@ pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilte
 }
 
 /// The combined requirements of all `filters`.
-pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
-    let mut pushed = Pushed {
+pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> PushedFilters {
+    let mut pushed = PushedFilters {
         ticks: TickRanges::all(),
         gsns: GsnRange::ALL,
         keys: Vec::new(),

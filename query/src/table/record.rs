@@ -34,7 +34,7 @@ use stratalog_model::{
 };
 use stratalog_pg_catalog::table_of_regclass;
 
-use super::{ChronicleTable, Pin};
+use super::{ChronicleTable, SnapshotPin};
 use crate::{
     errors::to_datafusion,
     session::{catalog::Scope, waits::Waits},
@@ -58,7 +58,7 @@ pub struct LogScope {
     /// The store of the events.
     pub store: Arc<dyn EventStore>,
     /// The snapshot of the statement in planning.
-    pub pin: Arc<Pin>,
+    pub pin: Arc<SnapshotPin>,
     /// The registry of waiting statements.
     pub waits: Arc<Waits>,
 }
@@ -116,7 +116,7 @@ pub struct RecordTable {
     schema: SchemaRef,
     request: ScanRequest,
     store: Arc<dyn EventStore>,
-    pin: Arc<Pin>,
+    pin: Arc<SnapshotPin>,
     waits: Arc<Waits>,
 }
 
@@ -171,8 +171,8 @@ impl TableProvider for RecordTable {
         filters: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut asked = filters.iter().filter_map(position);
-        let Some(gsn) = asked.next() else {
+        let mut gsns = filters.iter().filter_map(position);
+        let Some(gsn) = gsns.next() else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
                 "the position of read_record must be a constant or a parameter",

@@ -26,7 +26,9 @@ use stratalog_model::{
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
 
-use super::{dealt::Dealt, memory::StatementMemory, statistics, tier_metrics};
+use super::{
+    memory::StatementMemory, partition_streams::PartitionStreams, statistics, tier_metrics,
+};
 use crate::errors::to_datafusion;
 
 /// With fewer rows, a second stream costs more than the stream saves.
@@ -42,7 +44,7 @@ pub struct ChronicleScan {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    dealt: Dealt,
+    partition_streams: PartitionStreams,
 }
 
 impl fmt::Debug for ChronicleScan {
@@ -75,7 +77,7 @@ impl ChronicleScan {
             schema,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
-            dealt: Dealt::default(),
+            partition_streams: PartitionStreams::default(),
         }
     }
 
@@ -96,7 +98,7 @@ impl ChronicleScan {
     /// The streams of `partition`, read in sequence.
     fn deal(&self, partition: usize, context: &TaskContext) -> Result<Vec<BatchStream>> {
         let partitions = self.partitions();
-        self.dealt.hand(partition, partitions, &self.metrics, || {
+        self.partition_streams.take(partition, partitions, &self.metrics, || {
             let held = self.request.newest_of.is_some();
             let memory = held.then(|| StatementMemory::of(context, "rows of each group"));
             let request = ScanRequest { streams: partitions, memory, ..self.request.clone() };
@@ -131,7 +133,7 @@ impl ChronicleScan {
             schema: Arc::clone(&self.schema),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            dealt: Dealt::default(),
+            partition_streams: PartitionStreams::default(),
         }
     }
 
@@ -344,7 +346,7 @@ impl ExecutionPlan for ChronicleScan {
         if streams.is_empty() {
             return Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.schema))));
         }
-        Ok(Box::pin(Reading {
+        Ok(Box::pin(PartitionBatches {
             schema: Arc::clone(&self.schema),
             batches: stream::iter(streams).flatten().boxed(),
             left: self.request.limit,
@@ -404,14 +406,14 @@ impl ExecutionPlan for ChronicleScan {
 }
 
 /// The batches of one partition, cut at the limit.
-struct Reading {
+struct PartitionBatches {
     schema: SchemaRef,
     batches: stream::BoxStream<'static, stratalog_model::Result<RecordBatch>>,
     left: Option<usize>,
     metrics: BaselineMetrics,
 }
 
-impl Stream for Reading {
+impl Stream for PartitionBatches {
     type Item = Result<RecordBatch>;
 
     fn poll_next(
@@ -443,7 +445,7 @@ impl Stream for Reading {
     }
 }
 
-impl RecordBatchStream for Reading {
+impl RecordBatchStream for PartitionBatches {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

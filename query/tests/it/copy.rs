@@ -6,7 +6,7 @@ use arrow::array::{
 use arrow::datatypes::{Field, Schema};
 use stratalog_model::ErrorKind;
 use stratalog_query::{CopyIn, Outcome, TransactionState};
-use stratalog_text::copy::{CopyFormat, Skipped};
+use stratalog_text::copy::{CopyFormat, SkippedRows};
 
 use crate::harness::Database;
 
@@ -58,7 +58,7 @@ async fn rows_go_in_together() {
     let second = batch(&copy, 100, 50);
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["0"]);
     copy.sink.push(second).await.unwrap();
-    assert_eq!(copy.sink.finish(&Skipped::default()).await.unwrap(), 150);
+    assert_eq!(copy.sink.finish(&SkippedRows::default()).await.unwrap(), 150);
     assert_eq!(db.rows("SELECT count(*), sum(v) FROM m").await, ["150|450"]);
 }
 
@@ -84,7 +84,7 @@ async fn a_copy_in_a_block_waits_for_commit() {
     db.tag("BEGIN").await;
     let mut copy = copy_in(&db, "COPY m FROM STDIN").await;
     copy.sink.push(batch(&copy, 0, 10)).await.unwrap();
-    assert_eq!(copy.sink.finish(&Skipped::default()).await.unwrap(), 10);
+    assert_eq!(copy.sink.finish(&SkippedRows::default()).await.unwrap(), 10);
     assert_eq!(db.session.transaction(), TransactionState::Block);
     db.tag("COMMIT").await;
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["10"]);

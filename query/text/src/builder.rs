@@ -35,12 +35,12 @@ use crate::{
 /// Builds one Arrow array of a column type from texts.
 #[derive(Debug)]
 pub struct ColumnBuilder {
-    kind: Kind,
+    kind: BuilderKind,
     scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BuilderKind {
     Boolean(BooleanBuilder),
     SmallInt(PrimitiveBuilder<Int16Type>),
     Integer(PrimitiveBuilder<Int32Type>),
@@ -76,31 +76,33 @@ impl ColumnBuilder {
     /// A builder with room for `rows` values.
     pub fn new(column_type: &ColumnType, rows: usize) -> Self {
         let kind = match column_type {
-            ColumnType::Boolean => Kind::Boolean(BooleanBuilder::with_capacity(rows)),
-            ColumnType::SmallInt => Kind::SmallInt(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Integer => Kind::Integer(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::BigInt => Kind::BigInt(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Real => Kind::Real(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Double => Kind::Double(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Numeric { precision, scale } => Kind::Numeric {
+            ColumnType::Boolean => BuilderKind::Boolean(BooleanBuilder::with_capacity(rows)),
+            ColumnType::SmallInt => BuilderKind::SmallInt(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Integer => BuilderKind::Integer(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::BigInt => BuilderKind::BigInt(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Real => BuilderKind::Real(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Double => BuilderKind::Double(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Numeric { precision, scale } => BuilderKind::Numeric {
                 builder: PrimitiveBuilder::with_capacity(rows)
                     .with_data_type(column_type.arrow_type()),
                 precision: *precision,
                 scale: *scale,
             },
-            ColumnType::Text => Kind::Text(StringViewBuilder::with_capacity(rows)),
-            ColumnType::Jsonb => Kind::Jsonb(StringViewBuilder::with_capacity(rows)),
-            ColumnType::Bytea => Kind::Bytea(BinaryBuilder::with_capacity(rows, rows * 8)),
-            ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. } => Kind::Timestamp {
-                builder: Int64Builder::with_capacity(rows),
-                unit_ns: column_type.timestamp_unit_ns().unwrap_or(1),
-                zoned: matches!(column_type, ColumnType::TimestampTz { .. }),
-            },
-            ColumnType::Date => Kind::Date(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Time => Kind::Time(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Interval => Kind::Interval(PrimitiveBuilder::with_capacity(rows)),
-            ColumnType::Uuid => Kind::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
-            ColumnType::Array(item) => Kind::Array {
+            ColumnType::Text => BuilderKind::Text(StringViewBuilder::with_capacity(rows)),
+            ColumnType::Jsonb => BuilderKind::Jsonb(StringViewBuilder::with_capacity(rows)),
+            ColumnType::Bytea => BuilderKind::Bytea(BinaryBuilder::with_capacity(rows, rows * 8)),
+            ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. } => {
+                BuilderKind::Timestamp {
+                    builder: Int64Builder::with_capacity(rows),
+                    unit_ns: column_type.timestamp_unit_ns().unwrap_or(1),
+                    zoned: matches!(column_type, ColumnType::TimestampTz { .. }),
+                }
+            }
+            ColumnType::Date => BuilderKind::Date(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Time => BuilderKind::Time(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Interval => BuilderKind::Interval(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Uuid => BuilderKind::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            ColumnType::Array(item) => BuilderKind::Array {
                 item: item.as_ref().clone(),
                 child: Box::new(Self::new(item, rows)),
                 offsets: vec![0],
@@ -113,21 +115,21 @@ impl ColumnBuilder {
     /// Appends NULL.
     pub fn append_null(&mut self) {
         match &mut self.kind {
-            Kind::Boolean(builder) => builder.append_null(),
-            Kind::SmallInt(builder) => builder.append_null(),
-            Kind::Integer(builder) => builder.append_null(),
-            Kind::BigInt(builder) => builder.append_null(),
-            Kind::Real(builder) => builder.append_null(),
-            Kind::Double(builder) => builder.append_null(),
-            Kind::Numeric { builder, .. } => builder.append_null(),
-            Kind::Text(builder) | Kind::Jsonb(builder) => builder.append_null(),
-            Kind::Bytea(builder) => builder.append_null(),
-            Kind::Timestamp { builder, .. } => builder.append_null(),
-            Kind::Date(builder) => builder.append_null(),
-            Kind::Time(builder) => builder.append_null(),
-            Kind::Interval(builder) => builder.append_null(),
-            Kind::Uuid(builder) => builder.append_null(),
-            Kind::Array { offsets, nulls, .. } => {
+            BuilderKind::Boolean(builder) => builder.append_null(),
+            BuilderKind::SmallInt(builder) => builder.append_null(),
+            BuilderKind::Integer(builder) => builder.append_null(),
+            BuilderKind::BigInt(builder) => builder.append_null(),
+            BuilderKind::Real(builder) => builder.append_null(),
+            BuilderKind::Double(builder) => builder.append_null(),
+            BuilderKind::Numeric { builder, .. } => builder.append_null(),
+            BuilderKind::Text(builder) | BuilderKind::Jsonb(builder) => builder.append_null(),
+            BuilderKind::Bytea(builder) => builder.append_null(),
+            BuilderKind::Timestamp { builder, .. } => builder.append_null(),
+            BuilderKind::Date(builder) => builder.append_null(),
+            BuilderKind::Time(builder) => builder.append_null(),
+            BuilderKind::Interval(builder) => builder.append_null(),
+            BuilderKind::Uuid(builder) => builder.append_null(),
+            BuilderKind::Array { offsets, nulls, .. } => {
                 offsets.push(offsets.last().copied().unwrap_or(0));
                 nulls.append_null();
             }
@@ -143,32 +145,32 @@ impl ColumnBuilder {
     #[inline]
     pub fn append_text(&mut self, text: &str, style: &TextStyle) -> Result<()> {
         match &mut self.kind {
-            Kind::Text(builder) => builder.append_value(text),
-            Kind::Double(builder) => builder.append_value(parse_double(text)?),
-            Kind::Timestamp { builder, unit_ns, zoned } => {
+            BuilderKind::Text(builder) => builder.append_value(text),
+            BuilderKind::Double(builder) => builder.append_value(parse_double(text)?),
+            BuilderKind::Timestamp { builder, unit_ns, zoned } => {
                 builder.append_value(parse_timestamp(text, *unit_ns, *zoned, style)?);
             }
-            Kind::Integer(builder) => builder.append_value(parse_integer(text)?),
-            Kind::BigInt(builder) => builder.append_value(parse_bigint(text)?),
-            Kind::SmallInt(builder) => builder.append_value(parse_smallint(text)?),
-            Kind::Real(builder) => builder.append_value(parse_real(text)?),
-            Kind::Boolean(builder) => builder.append_value(parse_boolean(text)?),
-            Kind::Numeric { builder, precision, scale } => {
+            BuilderKind::Integer(builder) => builder.append_value(parse_integer(text)?),
+            BuilderKind::BigInt(builder) => builder.append_value(parse_bigint(text)?),
+            BuilderKind::SmallInt(builder) => builder.append_value(parse_smallint(text)?),
+            BuilderKind::Real(builder) => builder.append_value(parse_real(text)?),
+            BuilderKind::Boolean(builder) => builder.append_value(parse_boolean(text)?),
+            BuilderKind::Numeric { builder, precision, scale } => {
                 builder.append_value(parse_numeric(text, *precision, *scale)?);
             }
-            Kind::Jsonb(builder) => {
+            BuilderKind::Jsonb(builder) => {
                 let mut normalized = String::with_capacity(text.len() + 16);
                 append_jsonb(text, &mut normalized)?;
                 builder.append_value(normalized);
             }
-            Kind::Bytea(builder) => {
+            BuilderKind::Bytea(builder) => {
                 self.scratch.clear();
                 parse_bytea(text, &mut self.scratch)?;
                 builder.append_value(&self.scratch);
             }
-            Kind::Date(builder) => builder.append_value(parse_date(text, style)?),
-            Kind::Time(builder) => builder.append_value(parse_time(text, style)?),
-            Kind::Interval(builder) => {
+            BuilderKind::Date(builder) => builder.append_value(parse_date(text, style)?),
+            BuilderKind::Time(builder) => builder.append_value(parse_time(text, style)?),
+            BuilderKind::Interval(builder) => {
                 let interval = parse_interval(text, style.interval_style)?;
                 let nanos = i64::try_from(interval.nanos)
                     .map_err(|_| Error::internal("an interval was read beyond its range"))?;
@@ -178,8 +180,8 @@ impl ColumnBuilder {
                     nanos,
                 ));
             }
-            Kind::Uuid(builder) => builder.append_value(parse_uuid(text)?)?,
-            Kind::Array { child, offsets, nulls, .. } => {
+            BuilderKind::Uuid(builder) => builder.append_value(parse_uuid(text)?)?,
+            BuilderKind::Array { child, offsets, nulls, .. } => {
                 parse_array(text, |element| match element {
                     Some(text) => child.append_text(text, style),
                     None => {
@@ -206,7 +208,7 @@ impl ColumnBuilder {
         if read.is_err() {
             match &mut self.kind {
                 // The NULL hides the elements in front of the bad element.
-                Kind::Array { child, offsets, nulls, .. } => {
+                BuilderKind::Array { child, offsets, nulls, .. } => {
                     let end = i32::try_from(child.len()).map_err(|_| {
                         Error::internal("a batch of arrays has more than 2^31 elements")
                     })?;
@@ -223,21 +225,21 @@ impl ColumnBuilder {
     pub fn len(&self) -> usize {
         use arrow::array::ArrayBuilder as _;
         match &self.kind {
-            Kind::Boolean(builder) => builder.len(),
-            Kind::SmallInt(builder) => builder.len(),
-            Kind::Integer(builder) => builder.len(),
-            Kind::BigInt(builder) => builder.len(),
-            Kind::Real(builder) => builder.len(),
-            Kind::Double(builder) => builder.len(),
-            Kind::Numeric { builder, .. } => builder.len(),
-            Kind::Text(builder) | Kind::Jsonb(builder) => builder.len(),
-            Kind::Bytea(builder) => builder.len(),
-            Kind::Timestamp { builder, .. } => builder.len(),
-            Kind::Date(builder) => builder.len(),
-            Kind::Time(builder) => builder.len(),
-            Kind::Interval(builder) => builder.len(),
-            Kind::Uuid(builder) => builder.len(),
-            Kind::Array { offsets, .. } => offsets.len() - 1,
+            BuilderKind::Boolean(builder) => builder.len(),
+            BuilderKind::SmallInt(builder) => builder.len(),
+            BuilderKind::Integer(builder) => builder.len(),
+            BuilderKind::BigInt(builder) => builder.len(),
+            BuilderKind::Real(builder) => builder.len(),
+            BuilderKind::Double(builder) => builder.len(),
+            BuilderKind::Numeric { builder, .. } => builder.len(),
+            BuilderKind::Text(builder) | BuilderKind::Jsonb(builder) => builder.len(),
+            BuilderKind::Bytea(builder) => builder.len(),
+            BuilderKind::Timestamp { builder, .. } => builder.len(),
+            BuilderKind::Date(builder) => builder.len(),
+            BuilderKind::Time(builder) => builder.len(),
+            BuilderKind::Interval(builder) => builder.len(),
+            BuilderKind::Uuid(builder) => builder.len(),
+            BuilderKind::Array { offsets, .. } => offsets.len() - 1,
         }
     }
 
@@ -249,16 +251,16 @@ impl ColumnBuilder {
     /// The array of the values so far; the builder starts empty again.
     pub fn finish(&mut self) -> ArrayRef {
         match &mut self.kind {
-            Kind::Boolean(builder) => Arc::new(builder.finish()),
-            Kind::SmallInt(builder) => Arc::new(builder.finish()),
-            Kind::Integer(builder) => Arc::new(builder.finish()),
-            Kind::BigInt(builder) => Arc::new(builder.finish()),
-            Kind::Real(builder) => Arc::new(builder.finish()),
-            Kind::Double(builder) => Arc::new(builder.finish()),
-            Kind::Numeric { builder, .. } => Arc::new(builder.finish()),
-            Kind::Text(builder) | Kind::Jsonb(builder) => Arc::new(builder.finish()),
-            Kind::Bytea(builder) => Arc::new(builder.finish()),
-            Kind::Timestamp { builder, unit_ns, zoned } => {
+            BuilderKind::Boolean(builder) => Arc::new(builder.finish()),
+            BuilderKind::SmallInt(builder) => Arc::new(builder.finish()),
+            BuilderKind::Integer(builder) => Arc::new(builder.finish()),
+            BuilderKind::BigInt(builder) => Arc::new(builder.finish()),
+            BuilderKind::Real(builder) => Arc::new(builder.finish()),
+            BuilderKind::Double(builder) => Arc::new(builder.finish()),
+            BuilderKind::Numeric { builder, .. } => Arc::new(builder.finish()),
+            BuilderKind::Text(builder) | BuilderKind::Jsonb(builder) => Arc::new(builder.finish()),
+            BuilderKind::Bytea(builder) => Arc::new(builder.finish()),
+            BuilderKind::Timestamp { builder, unit_ns, zoned } => {
                 let units = builder.finish();
                 macro_rules! timestamps {
                     ($unit:ty) => {
@@ -276,11 +278,11 @@ impl ColumnBuilder {
                     _ => timestamps!(TimestampSecondType),
                 }
             }
-            Kind::Date(builder) => Arc::new(builder.finish()),
-            Kind::Time(builder) => Arc::new(builder.finish()),
-            Kind::Interval(builder) => Arc::new(builder.finish()),
-            Kind::Uuid(builder) => Arc::new(builder.finish()),
-            Kind::Array { item, child, offsets, nulls } => {
+            BuilderKind::Date(builder) => Arc::new(builder.finish()),
+            BuilderKind::Time(builder) => Arc::new(builder.finish()),
+            BuilderKind::Interval(builder) => Arc::new(builder.finish()),
+            BuilderKind::Uuid(builder) => Arc::new(builder.finish()),
+            BuilderKind::Array { item, child, offsets, nulls } => {
                 let offsets = std::mem::replace(offsets, vec![0]);
                 // Offsets never decrease: each offset is the length of the child at the time of the
                 // append.

@@ -4,7 +4,7 @@ mod encoding;
 mod options;
 mod parser;
 mod record;
-mod skipped;
+mod skipped_rows;
 mod writer;
 
 pub use self::{
@@ -13,7 +13,7 @@ pub use self::{
         ColumnSelection, CopyDirection, CopyFormat, CopyHeader, CopyOptionValue, CopyOptions,
     },
     parser::{CopyLimits, CopyParser},
-    skipped::Skipped,
+    skipped_rows::SkippedRows,
     writer::{CopyRows, CopyWriter},
 };
 

@@ -21,7 +21,7 @@ pub fn failing_row<'a>(
             return "?".to_string();
         }
         match write_value(array.as_ref(), row, field, style) {
-            Ok(Some(text)) => cut(text),
+            Ok(Some(text)) => cut_to_length(text),
             Ok(None) => "null".to_string(),
             Err(_) => "?".to_string(),
         }
@@ -30,7 +30,7 @@ pub fn failing_row<'a>(
     format!("Failing row contains ({}).", values.join(", "))
 }
 
-fn cut(mut text: String) -> String {
+fn cut_to_length(mut text: String) -> String {
     if text.len() > SHOWN_BYTES_MAX {
         text.truncate(text.floor_char_boundary(SHOWN_BYTES_MAX));
         text.push_str("...");

@@ -12,7 +12,7 @@ use std::{path::Path, sync::Arc};
 
 use stratalog_backup::{Place, Saved, Source, Watch, save};
 use stratalog_model::{BoxFuture, Clock, Disk, Error, ErrorKind, Result};
-use stratalog_query::{BackedUp, Backups};
+use stratalog_query::{Backups, FinishedBackup};
 use stratalog_story::{Objects, RemoteSettings};
 
 pub(crate) use allowed::AllowedPlaces;
@@ -106,7 +106,7 @@ fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
 }
 
 impl Backups for DatabaseBackups {
-    fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>> {
+    fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<FinishedBackup>> {
         Box::pin(async move {
             // Opening a store may ask for credentials: already an access.
             if Objects::is_url(url) {
@@ -131,7 +131,7 @@ impl Backups for DatabaseBackups {
             };
             let saved = self.save(place, &Arc::default()).await?;
             let Saved { name, files, bytes, stored_files, stored_bytes } = saved;
-            Ok(BackedUp { name, files, bytes, stored_files, stored_bytes })
+            Ok(FinishedBackup { name, files, bytes, stored_files, stored_bytes })
         })
     }
 }

@@ -17,7 +17,7 @@ use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_query::{Held, Rows, batch_bytes};
+use stratalog_query::{Rows, ShareReservation, batch_bytes};
 use stratalog_text::{ColumnWriter, CopyHeader, CopyOptions, CopyWriter, TextStyle};
 
 use super::{Ended, json};
@@ -138,7 +138,7 @@ struct Answer {
     unsent: Vec<u8>,
     sent: usize,
     /// The memory of the writer, and of the unsent bytes.
-    held: Held,
+    held: ShareReservation,
     state: Arc<State>,
     _ended: Ended,
 }

@@ -18,7 +18,7 @@ use stratalog_model::{
     ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
     store::{Admitted, AppendOptions, Appended, OnConflict},
 };
-use stratalog_query::{Appending, Session};
+use stratalog_query::{ProtocolAppend, Session};
 
 use super::{
     Bringer, Prepared, append_all, prepared,
@@ -157,7 +157,11 @@ fn is_of_rows(kind: ErrorKind) -> bool {
 }
 
 /// Pushes the rows of a table, except refused rows.
-async fn push_each(append: &mut Appending, part: &Part, refusals: &mut Refusals) -> Result<()> {
+async fn push_each(
+    append: &mut ProtocolAppend,
+    part: &Part,
+    refusals: &mut Refusals,
+) -> Result<()> {
     let ticks = ticks_of(&part.definition, &part.batch)?;
     let mut order: Vec<u32> =
         (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();

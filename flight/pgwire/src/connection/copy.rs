@@ -14,7 +14,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{CopyIn, CopyOut, CopyProgress, CopySink, Rows, Share};
 use stratalog_text::{
     CopyParser, CopyWriter,
-    copy::{CopyHeader, CopyLimits, Skipped},
+    copy::{CopyHeader, CopyLimits, SkippedRows},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -73,7 +73,7 @@ impl Parser {
         }
     }
 
-    fn skipped(&self) -> Option<&Skipped> {
+    fn skipped(&self) -> Option<&SkippedRows> {
         match self {
             Parser::Lines(parser) => Some(parser.skipped()),
             Parser::Binary(_) => None,
@@ -86,7 +86,7 @@ impl Parser {
 enum Parsed {
     Batch(RecordBatch),
     /// The end of the data, with the skipped rows.
-    Done(Skipped),
+    Done(SkippedRows),
 }
 
 /// Passes the client's data into the sink; returns the number of stored rows. A drop stores no row.

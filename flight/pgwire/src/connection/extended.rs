@@ -23,7 +23,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if parse.name.is_empty() {
             self.statements.remove("");
         } else if self.statements.contains_key(&parse.name)
-            || self.session.kept(&parse.name).is_some()
+            || self.session.prepared_statement(&parse.name).is_some()
         {
             return Err(Ending::Error(Error::new(
                 ErrorKind::DuplicatePreparedStatement,
@@ -288,7 +288,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let told_now = statement.round == self.rounds;
                 self.watched(async move {
                     match told_now {
-                        true => session.execute_as_told(&prepared, values).await,
+                        true => session.execute_with_reported_columns(&prepared, values).await,
                         false => session.execute(&prepared, values).await,
                     }
                 })

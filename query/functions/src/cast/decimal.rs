@@ -21,11 +21,11 @@ use crate::{failed, literal::scalar_of};
 pub(super) fn of_floats(precision: u8, scale: u8) -> Arc<ScalarUDF> {
     let name = format!("float_to_numeric_{precision}_{scale}");
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(OfFloats { name, precision, scale, signature }))
+    Arc::new(ScalarUDF::new_from_impl(FloatToNumeric { name, precision, scale, signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfFloats {
+struct FloatToNumeric {
     name: String,
     precision: u8,
     scale: u8,
@@ -90,7 +90,7 @@ fn scaled(number: &str, scale: u8) -> Option<i128> {
     }
 }
 
-impl ScalarUDFImpl for OfFloats {
+impl ScalarUDFImpl for FloatToNumeric {
     fn name(&self) -> &str {
         &self.name
     }

@@ -16,7 +16,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error};
 
-use super::rounded::{lists_of, on_first};
+use super::rounding::{lists_of, on_first};
 use crate::failed;
 
 /// A function from arrays to arrays that calls `of_element` once for all elements; the result

@@ -187,11 +187,11 @@ impl Part {
             Part::Week => iso_week(days).1.into(),
             Part::Month => civil.month.into(),
             Part::Quarter => civil.month.div_ceil(3).into(),
-            Part::Year => shown(civil.year),
+            Part::Year => shown_year(civil.year),
             Part::Decade => civil.year.div_euclid(10).into(),
             Part::Century => windows_of(civil.year, 100),
             Part::Millennium => windows_of(civil.year, 1_000),
-            Part::IsoYear => shown(iso_week(days).0),
+            Part::IsoYear => shown_year(iso_week(days).0),
             // 1970-01-01 was a Thursday.
             Part::DayOfWeek => (days + 4).rem_euclid(7).into(),
             Part::IsoDayOfWeek => ((days + 3).rem_euclid(7) + 1).into(),
@@ -247,7 +247,7 @@ impl Part {
 }
 
 /// The written year: year 0 does not exist between 1 BC and 1.
-fn shown(year: i64) -> i128 {
+fn shown_year(year: i64) -> i128 {
     i128::from(if year > 0 { year } else { year - 1 })
 }
 

@@ -50,7 +50,7 @@ fn the_last_user_of_an_array_gives_its_memory_back() {
     let array: ArrayRef = Arc::new(StringViewArray::from(vec![text.as_str(), "short"]));
     let tied = within(&governor, || {
         let charge = charge(100_000).unwrap();
-        tied(&array, charge, &[]).unwrap()
+        with_charge(&array, charge, &[]).unwrap()
     });
     assert_eq!(tied.as_string_view().value(0), text);
     assert_eq!(tied.as_string_view().value(1), "short");

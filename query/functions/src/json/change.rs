@@ -166,13 +166,13 @@ fn changed(
     // By default, members are added, and elements are inserted before the given position.
     let default = matches!(change(&[], "", true), Change::Set { .. });
     text_rows(arguments.rows, |row| {
-        let told = match arguments.has(3) {
+        let create_missing = match arguments.has(3) {
             true => {
-                let told = arguments.array(3)?.as_boolean();
-                if told.is_null(row) {
+                let create_missing = arguments.array(3)?.as_boolean();
+                if create_missing.is_null(row) {
                     return Ok(None);
                 }
-                told.value(row)
+                create_missing.value(row)
             }
             false => default,
         };
@@ -183,7 +183,7 @@ fn changed(
         };
         let json = normalize_jsonb(json).map_err(failed)?;
         let new = normalize_jsonb(new).map_err(failed)?;
-        rewritten(&json, &change(&path, &new, told)).map(Some).map_err(failed)
+        rewritten(&json, &change(&path, &new, create_missing)).map(Some).map_err(failed)
     })
 }
 

@@ -22,44 +22,46 @@ use crate::function::{text_at, text_rows};
 /// greatest, least or nullif of jsonb, by the function's name; `None` for other names.
 pub fn choice(name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, take) = match name {
-        "greatest" => ("jsonb_greatest", Take::Greatest),
-        "least" => ("jsonb_least", Take::Least),
-        "nullif" => ("jsonb_nullif", Take::Different),
+        "greatest" => ("jsonb_greatest", JsonChoice::Greatest),
+        "least" => ("jsonb_least", JsonChoice::Least),
+        "nullif" => ("jsonb_nullif", JsonChoice::Different),
         _ => return None,
     };
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Some(Arc::new(ScalarUDF::new_from_impl(Choice { name, take, signature })))
+    Some(Arc::new(ScalarUDF::new_from_impl(JsonChoiceFunction { name, take, signature })))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Take {
+enum JsonChoice {
     Greatest,
     Least,
     Different,
 }
 
-impl Take {
+impl JsonChoice {
     /// The choice between a value and an optional second value; neither is NULL.
     fn of<'a>(self, first: Option<&'a str>, next: Option<&'a str>) -> Option<&'a str> {
         let (Some(left), Some(right)) = (first, next) else {
-            return if self == Take::Different { first } else { first.or(next) };
+            return if self == JsonChoice::Different { first } else { first.or(next) };
         };
         match (self, compare(left, right)) {
-            (Take::Different, Ordering::Equal) => None,
-            (Take::Greatest, Ordering::Less) | (Take::Least, Ordering::Greater) => Some(right),
+            (JsonChoice::Different, Ordering::Equal) => None,
+            (JsonChoice::Greatest, Ordering::Less) | (JsonChoice::Least, Ordering::Greater) => {
+                Some(right)
+            }
             _ => Some(left),
         }
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Choice {
+struct JsonChoiceFunction {
     name: &'static str,
-    take: Take,
+    take: JsonChoice,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Choice {
+impl ScalarUDFImpl for JsonChoiceFunction {
     fn name(&self) -> &str {
         self.name
     }
@@ -102,13 +104,13 @@ mod tests {
     #[test]
     fn values_are_compared_as_jsonb() {
         for (take, first, next, wanted) in [
-            (Take::Greatest, Some("[1]"), Some("{}"), Some("{}")),
-            (Take::Greatest, Some("9"), Some("10"), Some("10")),
-            (Take::Least, Some("9"), Some("10"), Some("9")),
-            (Take::Least, None, Some("10"), Some("10")),
-            (Take::Different, Some("1.0"), Some("1"), None),
-            (Take::Different, Some("1.0"), None, Some("1.0")),
-            (Take::Different, None, Some("1"), None),
+            (JsonChoice::Greatest, Some("[1]"), Some("{}"), Some("{}")),
+            (JsonChoice::Greatest, Some("9"), Some("10"), Some("10")),
+            (JsonChoice::Least, Some("9"), Some("10"), Some("9")),
+            (JsonChoice::Least, None, Some("10"), Some("10")),
+            (JsonChoice::Different, Some("1.0"), Some("1"), None),
+            (JsonChoice::Different, Some("1.0"), None, Some("1.0")),
+            (JsonChoice::Different, None, Some("1"), None),
         ] {
             assert_eq!(take.of(first, next), wanted, "{take:?} {first:?} {next:?}");
         }

@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// An argument with its writer.
-struct Argument<'a> {
+struct JsonArgument<'a> {
     array: &'a ArrayRef,
     field: Field,
 }
 
-fn arguments_of<'a>(arguments: &'a Arguments<'_>) -> Result<Vec<Argument<'a>>> {
+fn arguments_of<'a>(arguments: &'a Arguments<'_>) -> Result<Vec<JsonArgument<'a>>> {
     (0..arguments.arrays.len())
-        .map(|at| Ok(Argument { array: arguments.array(at)?, field: field_of(arguments, at)? }))
+        .map(|at| Ok(JsonArgument { array: arguments.array(at)?, field: field_of(arguments, at)? }))
         .collect()
 }
 
@@ -106,7 +106,12 @@ pub(super) fn concat(left: &str, right: &str) -> Result<String> {
     normalize_jsonb(&format!("{open}{}{close}", parts.join(","))).map_err(failed)
 }
 
-fn key_of(key: &Argument<'_>, position: usize, row: usize, style: &TextStyle) -> Result<String> {
+fn key_of(
+    key: &JsonArgument<'_>,
+    position: usize,
+    row: usize,
+    style: &TextStyle,
+) -> Result<String> {
     let invalid = |message: String| failed(Error::new(ErrorKind::InvalidParameterValue, message));
     match ColumnType::from_arrow_field(&key.field) {
         _ if key.array.is_null(row) => {
@@ -115,11 +120,11 @@ fn key_of(key: &Argument<'_>, position: usize, row: usize, style: &TextStyle) ->
         Some(ColumnType::Jsonb | ColumnType::Array(_)) => {
             Err(invalid("key value must be scalar, not array, composite, or json".to_string()))
         }
-        _ => written(key.array, &key.field, row, style),
+        _ => json_text(key.array, &key.field, row, style),
     }
 }
 
-fn written(array: &ArrayRef, field: &Field, row: usize, style: &TextStyle) -> Result<String> {
+fn json_text(array: &ArrayRef, field: &Field, row: usize, style: &TextStyle) -> Result<String> {
     if array.data_type() == &DataType::Boolean {
         return Ok(array.as_boolean().value(row).to_string());
     }
@@ -159,7 +164,7 @@ fn append(
         out.push(']');
         return Ok(());
     }
-    let text = written(array, field, row, style)?;
+    let text = json_text(array, field, row, style)?;
     match ColumnType::from_arrow_field(field) {
         Some(ColumnType::Jsonb | ColumnType::Boolean) => out.push_str(&text),
         Some(

@@ -11,7 +11,7 @@ use arrow::{
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{Take, is_normalized, json_at, scan};
+use super::{ElementForm, is_normalized, json_at, scan};
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, Returns},
@@ -25,14 +25,14 @@ pub(super) fn pairs() -> Vec<Function> {
             &[&[Parameter::Text]],
             Returns::Rule(|fields| Ok(pairs_type(fields))),
             "The members of an object, as a list of key and value: what `jsonb_each` calls.",
-            |arguments| members(arguments, Take::Json),
+            |arguments| members(arguments, ElementForm::Json),
         ),
         Function::immutable(
             "jsonb_each_text_list",
             &[&[Parameter::Text]],
             Returns::Rule(|fields| Ok(pairs_type(fields))),
             "The members of an object, as a list of key and value as text: what `jsonb_each_text` calls.",
-            |arguments| members(arguments, Take::Text),
+            |arguments| members(arguments, ElementForm::Text),
         ),
     ]
 }
@@ -46,7 +46,7 @@ fn pairs_type(_: &[FieldRef]) -> DataType {
     DataType::List(Arc::new(Field::new("item", DataType::Struct(pair()), true)))
 }
 
-fn members(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+fn members(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     let (json, normalized) = (arguments.text(0)?, is_normalized(arguments));
     let (mut keys, mut values) = (StringViewBuilder::new(), StringViewBuilder::new());
     let mut lengths = Vec::with_capacity(arguments.rows);
@@ -94,7 +94,7 @@ pub const OF_JSON: &str = "jsonb_elements_list";
 /// The function behind `jsonb_array_elements_text`.
 pub const OF_TEXT: &str = "jsonb_elements_text_list";
 
-pub(super) fn lists(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+pub(super) fn lists(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     let (json, normalized) = (arguments.text(0)?, is_normalized(arguments));
     let mut values = StringViewBuilder::new();
     let mut lengths = Vec::with_capacity(arguments.rows);

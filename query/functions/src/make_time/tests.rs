@@ -2,7 +2,7 @@ use super::*;
 
 fn micros(date: [i64; 3], time: [i64; 2], seconds: f64) -> Result<i64, String> {
     let ([year, month, day], [hour, minute]) = (date, time);
-    let parts = Parts { year, month, day, hour, minute, seconds };
+    let parts = TimeParts { year, month, day, hour, minute, seconds };
     parts.micros().map_err(|error| error.message().to_string())
 }
 

@@ -15,7 +15,7 @@ pub(super) fn number(pattern: &Pattern, text: &str, scale: i8) -> Result<i128, E
     if pattern.exponent {
         return Err(Error::not_yet("to_number() with \"EEEE\""));
     }
-    let mut reader = Reader {
+    let mut reader = NumberReader {
         pattern,
         text: text.chars().collect(),
         at: 0,
@@ -28,7 +28,7 @@ pub(super) fn number(pattern: &Pattern, text: &str, scale: i8) -> Result<i128, E
     reader.value(scale)
 }
 
-struct Reader<'a> {
+struct NumberReader<'a> {
     pattern: &'a Pattern,
     text: Vec<char>,
     at: usize,
@@ -39,7 +39,7 @@ struct Reader<'a> {
     before: usize,
 }
 
-impl Reader<'_> {
+impl NumberReader<'_> {
     fn here(&self) -> Option<char> {
         self.text.get(self.at).copied()
     }

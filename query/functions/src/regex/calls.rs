@@ -9,7 +9,7 @@ use arrow::{
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{Expression, Found, Last, syntax::Flags};
+use super::{Expression, LastExpression, MatchSpans, syntax::Flags};
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, Room, text_at, text_rows},
@@ -113,7 +113,7 @@ const ELEMENT_BYTES: usize = 16;
 /// One row's arguments, and the expression of the previous row.
 struct Rows<'a> {
     arguments: &'a Arguments<'a>,
-    last: Last,
+    last: LastExpression,
 }
 
 /// A text and its expression.
@@ -125,7 +125,7 @@ struct Row<'a> {
 
 impl<'a> Rows<'a> {
     fn new(arguments: &'a Arguments<'a>) -> Self {
-        Self { arguments, last: Last::default() }
+        Self { arguments, last: LastExpression::default() }
     }
 
     /// The row, with the flags of argument `flags_at`; `None` if an argument is NULL.
@@ -207,7 +207,7 @@ impl Row<'_> {
     }
 
     /// Calls `each` for the matches from a byte on, until `each` asks for the end.
-    fn matches(&self, from: usize, mut each: impl FnMut(Found) -> bool) -> Result<()> {
+    fn matches(&self, from: usize, mut each: impl FnMut(MatchSpans) -> bool) -> Result<()> {
         let mut from = from;
         let mut pace = Pace::default();
         while from <= self.text.len() {
@@ -224,7 +224,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn nth(&self, from: usize, n: i64) -> Result<Option<Found>> {
+    fn nth(&self, from: usize, n: i64) -> Result<Option<MatchSpans>> {
         let (mut number, mut nth) = (0, None);
         self.matches(from, |found| {
             number += 1;
@@ -241,7 +241,7 @@ impl Row<'_> {
     }
 
     /// The capture groups, or the whole match without groups.
-    fn parts(&self, found: &Found) -> Vec<Option<&str>> {
+    fn parts(&self, found: &MatchSpans) -> Vec<Option<&str>> {
         match self.expression.has_groups() {
             true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
             false => vec![Some(self.slice(found.all))],
@@ -249,7 +249,7 @@ impl Row<'_> {
     }
 
     /// The capture group of this number, or the whole match for 0.
-    fn group(&self, found: &Found, number: i64) -> Option<(usize, usize)> {
+    fn group(&self, found: &MatchSpans, number: i64) -> Option<(usize, usize)> {
         match usize::try_from(number) {
             Ok(0) => Some(found.all),
             Ok(number) => found.groups.get(number - 1).copied().flatten(),
@@ -486,7 +486,13 @@ fn first_digit(
 }
 
 /// Appends a replacement; `\1` … `\9` and `\&` stand for parts of the match.
-fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found, room: &mut Room) -> Result<()> {
+fn append(
+    out: &mut String,
+    by: &str,
+    row: &Row<'_>,
+    found: &MatchSpans,
+    room: &mut Room,
+) -> Result<()> {
     let mut rest = by.chars();
     while let Some(letter) = rest.next() {
         if letter != '\\' {

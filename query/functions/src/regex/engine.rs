@@ -16,7 +16,7 @@ use regex_automata::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::syntax::{Flags, Spelled, spell};
+use super::syntax::{Flags, TranslatedExpression, translate};
 use crate::governor;
 
 /// The highest limit of steps back.
@@ -34,17 +34,17 @@ const SIZE_MAX: usize = 4 << 20;
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct Expression {
-    spelled: Spelled,
+    translated: TranslatedExpression,
     regex: Regex,
     /// The backtracking expressions, by limit.
     stepped: [OnceLock<Option<Regex>>; STEP_CLASSES],
     /// For a linear expression: the expression that finds the ends of matches, and the expression
     /// anchored to a whole slice.
-    exact: OnceLock<Option<Exact>>,
+    exact: OnceLock<Option<LongestMatch>>,
 }
 
 #[derive(Debug)]
-struct Exact {
+struct LongestMatch {
     ends: DFA,
     cache: Mutex<Cache>,
     whole: Regex,
@@ -52,7 +52,7 @@ struct Exact {
 
 /// The start and the end of a match and of its capture groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct MatchSpans {
     /// The whole match.
     pub(crate) all: (usize, usize),
     /// The capture groups.
@@ -96,9 +96,9 @@ impl Expression {
     /// # Errors
     /// `InvalidRegularExpression`.
     pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Self> {
-        let spelled = spell(pattern, flags)?;
-        let regex = build(&spelled.text, STEPS_MAX)?;
-        Ok(Self { spelled, regex, stepped: Default::default(), exact: OnceLock::new() })
+        let translated = translate(pattern, flags)?;
+        let regex = build(&translated.text, STEPS_MAX)?;
+        Ok(Self { translated, regex, stepped: Default::default(), exact: OnceLock::new() })
     }
 
     /// True if the text contains a match.
@@ -106,7 +106,7 @@ impl Expression {
     /// # Errors
     /// `StatementTooComplex` for a search with too many steps.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
-        if self.spelled.hard {
+        if self.translated.hard {
             return self.search(text, 0).map(|captures| captures.is_some());
         }
         self.regex.is_match(text).map_err(|error| failed(&error))
@@ -122,7 +122,7 @@ impl Expression {
         let class = class.unwrap_or(STEP_CLASSES - 1);
         let stepped = self.stepped.get(class).and_then(|stepped| {
             let steps_max = STEPS_MAX >> (2 * class);
-            stepped.get_or_init(|| build(&self.spelled.text, steps_max).ok()).as_ref()
+            stepped.get_or_init(|| build(&self.translated.text, steps_max).ok()).as_ref()
         });
         let regex = stepped.unwrap_or(&self.regex);
         match regex.captures_from_pos(text, from) {
@@ -150,14 +150,14 @@ impl Expression {
     ///
     /// # Errors
     /// `StatementTooComplex` for a search with too many steps.
-    pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<Found>> {
-        let captures = match self.spelled.hard {
+    pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<MatchSpans>> {
+        let captures = match self.translated.hard {
             true => self.search(text, from)?,
             false => self.regex.captures_from_pos(text, from).map_err(|error| failed(&error))?,
         };
         let Some(captures) = captures else { return Ok(None) };
         let Some(all) = captures.get(0) else { return Ok(None) };
-        let found = Found {
+        let found = MatchSpans {
             all: (all.start(), all.end()),
             groups: (1..captures.len())
                 .map(|at| captures.get(at).map(|group| (group.start(), group.end())))
@@ -174,29 +174,37 @@ impl Expression {
     /// unknown.
     fn end(&self, text: &str, start: usize) -> Option<usize> {
         let exact = self.exact.get_or_init(|| self.exactly()).as_ref()?;
-        let input =
-            Input::new(text).range(start..).anchored(Anchored::Yes).earliest(self.spelled.shortest);
+        let input = Input::new(text)
+            .range(start..)
+            .anchored(Anchored::Yes)
+            .earliest(self.translated.shortest);
         let mut cache = exact.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let end = exact.ends.try_search_fwd(&mut cache, &input).ok()??;
         Some(end.offset())
     }
 
-    fn exactly(&self) -> Option<Exact> {
-        if self.spelled.hard {
+    fn exactly(&self) -> Option<LongestMatch> {
+        if self.translated.hard {
             return None;
         }
-        let text = &self.spelled.text;
+        let text = &self.translated.text;
         let ends = DFA::builder()
             .configure(DFA::config().match_kind(MatchKind::All).unicode_word_boundary(true))
             .build(text)
             .ok()?;
         let cache = Mutex::new(ends.create_cache());
         let whole = build(&format!("\\A(?:{text})\\z"), STEPS_MAX).ok()?;
-        Some(Exact { ends, cache, whole })
+        Some(LongestMatch { ends, cache, whole })
     }
 
     /// The capture groups of a match with this start and end.
-    fn within(&self, text: &str, start: usize, end: usize, found: Found) -> Result<Found> {
+    fn within(
+        &self,
+        text: &str,
+        start: usize,
+        end: usize,
+        found: MatchSpans,
+    ) -> Result<MatchSpans> {
         let exact = self.exact.get().and_then(Option::as_ref);
         let slice = text.get(start..end);
         let (Some(exact), Some(slice)) = (exact, slice) else { return Ok(found) };
@@ -209,6 +217,6 @@ impl Expression {
                 .collect(),
             None => found.groups,
         };
-        Ok(Found { all: (start, end), groups })
+        Ok(MatchSpans { all: (start, end), groups })
     }
 }

@@ -63,7 +63,7 @@ impl Flags {
 
 /// An expression in the engine's syntax.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Spelled {
+pub(super) struct TranslatedExpression {
     pub(super) text: String,
     /// True if the expression has back-references or look-around.
     pub(super) hard: bool,
@@ -74,8 +74,8 @@ pub(super) struct Spelled {
 /// A constant pattern in the equivalent syntax of the crate `regex`; `None` if the crate has no
 /// equivalent.
 pub fn plain(pattern: &str) -> Option<String> {
-    let spelled = spell(pattern, Flags::default()).ok()?;
-    (!spelled.hard).then_some(spelled.text)
+    let translated = translate(pattern, Flags::default()).ok()?;
+    (!translated.hard).then_some(translated.text)
 }
 
 fn wrong(what: &str) -> Error {
@@ -86,7 +86,7 @@ fn wrong(what: &str) -> Error {
 ///
 /// # Errors
 /// `InvalidRegularExpression`.
-pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
+pub(super) fn translate(pattern: &str, mut flags: Flags) -> Result<TranslatedExpression> {
     let mut body = pattern;
     if let Some(literal) = body.strip_prefix("***=") {
         flags.quoted = true;
@@ -107,7 +107,7 @@ pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
         }
         body = rest;
     }
-    let mut speller = Speller {
+    let mut translator = Translator {
         rest: body.chars().peekable(),
         flags,
         out: String::with_capacity(body.len() + 8),
@@ -115,12 +115,12 @@ pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
         open: Vec::new(),
         hard: false,
         dots: false,
-        levels: vec![Level::default()],
+        levels: vec![GroupPreference::default()],
         quantifiable: false,
     };
     match flags.quoted {
-        true => body.chars().for_each(|letter| literal(letter, &mut speller.out)),
-        false => speller.all()?,
+        true => body.chars().for_each(|letter| literal(letter, &mut translator.out)),
+        false => translator.all()?,
     }
     let mut options = String::new();
     if flags.any_case {
@@ -129,15 +129,15 @@ pub(super) fn spell(pattern: &str, mut flags: Flags) -> Result<Spelled> {
     if flags.line_ends {
         options.push('m');
     }
-    if speller.dots && !flags.lines {
+    if translator.dots && !flags.lines {
         options.push('s');
     }
     let text = match options.is_empty() {
-        true => speller.out,
-        false => format!("(?{options}){}", speller.out),
+        true => translator.out,
+        false => format!("(?{options}){}", translator.out),
     };
-    let shortest = speller.levels.pop().and_then(Level::preference).unwrap_or(false);
-    Ok(Spelled { text, hard: speller.hard, shortest })
+    let shortest = translator.levels.pop().and_then(GroupPreference::preference).unwrap_or(false);
+    Ok(TranslatedExpression { text, hard: translator.hard, shortest })
 }
 
 /// A literal character.
@@ -160,14 +160,14 @@ fn literal_in_class(letter: char, out: &mut String) {
 /// the preference of its first quantified atom; a part with several branches prefers the longest
 /// match.
 #[derive(Debug, Default)]
-struct Level {
+struct GroupPreference {
     preferred: Option<bool>,
     /// The preference of the last atom, as long as a quantifier may follow.
     atom: Option<bool>,
     has_branches: bool,
 }
 
-impl Level {
+impl GroupPreference {
     fn end_atom(&mut self) {
         if let Some(shortest) = self.atom.take() {
             self.preferred.get_or_insert(shortest);
@@ -180,7 +180,7 @@ impl Level {
     }
 }
 
-struct Speller<'a> {
+struct Translator<'a> {
     rest: Peekable<Chars<'a>>,
     flags: Flags,
     out: String,
@@ -190,12 +190,12 @@ struct Speller<'a> {
     hard: bool,
     dots: bool,
     /// The whole expression and the open parentheses.
-    levels: Vec<Level>,
+    levels: Vec<GroupPreference>,
     /// True if a quantifier may follow.
     quantifiable: bool,
 }
 
-impl Speller<'_> {
+impl Translator<'_> {
     fn all(&mut self) -> Result<()> {
         while let Some(letter) = self.rest.next() {
             let quantifies = matches!(letter, '*' | '+' | '?' | '{')
@@ -315,7 +315,7 @@ impl Speller<'_> {
                 }
             }
             self.open.push(false);
-            self.levels.push(Level::default());
+            self.levels.push(GroupPreference::default());
             self.quantifiable = false;
             return Ok(());
         }
@@ -338,7 +338,7 @@ impl Speller<'_> {
         self.out.push_str(kind);
         self.hard |= kind != ":";
         self.open.push(kind != ":");
-        self.levels.push(Level::default());
+        self.levels.push(GroupPreference::default());
         self.quantifiable = false;
         Ok(())
     }

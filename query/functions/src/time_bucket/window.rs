@@ -41,7 +41,7 @@ pub struct Windows {
 
 /// Windows with a width and an origin in whole units: one division for each time.
 #[derive(Debug, Clone, Copy)]
-pub struct Fast {
+pub struct WholeUnitWindows {
     width: i64,
     origin: i64,
 }
@@ -178,18 +178,18 @@ impl Windows {
     }
 
     /// These windows with one division for each time, if possible.
-    pub fn fast(&self) -> Option<Fast> {
+    pub fn in_whole_units(&self) -> Option<WholeUnitWindows> {
         let Window::Nanoseconds { width, origin } = self.window else { return None };
         if width % self.unit_ns != 0 || origin % self.unit_ns != 0 {
             return None;
         }
         let width = i64::try_from(width / self.unit_ns).ok()?;
         let origin = i64::try_from((origin / self.unit_ns).rem_euclid(i128::from(width))).ok()?;
-        Some(Fast { width, origin })
+        Some(WholeUnitWindows { width, origin })
     }
 }
 
-impl Fast {
+impl WholeUnitWindows {
     /// True if no time of `times` is so near the ends of the range that the computation would
     /// overflow.
     pub fn covers(&self, times: &[i64]) -> bool {

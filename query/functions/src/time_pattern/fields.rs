@@ -57,7 +57,7 @@ pub(super) enum Case {
 
 /// One field, with its prefix and suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PatternField {
     pub(super) field: Field,
     /// The name in capitals for messages.
     pub(super) name: &'static str,
@@ -70,7 +70,7 @@ pub(super) struct Place {
 /// One piece of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
-    Field(Place),
+    Field(PatternField),
     Space(char),
     Separator(char),
     Letter(char),
@@ -209,7 +209,7 @@ fn starts(text: &str, word: &str) -> bool {
 }
 
 /// The field at the start of a text, and the length of the field's spelling.
-fn place(text: &str) -> Option<(Place, usize)> {
+fn place(text: &str) -> Option<(PatternField, usize)> {
     let bare = starts(text, "FM") || starts(text, "TM");
     let prefix = if bare { 2 } else { 0 };
     let body = text.get(prefix..)?;
@@ -222,7 +222,7 @@ fn place(text: &str) -> Option<(Place, usize)> {
         _ => None,
     };
     let suffix = if ordinal.is_some() || after.starts_with("SP") { 2 } else { 0 };
-    Some((Place { field, name, case, bare, ordinal }, prefix + name.len() + suffix))
+    Some((PatternField { field, name, case, bare, ordinal }, prefix + name.len() + suffix))
 }
 
 /// Reads letters up to a quote; returns the text after the quote.

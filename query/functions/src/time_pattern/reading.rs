@@ -4,13 +4,13 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
 
 use super::{
-    fields::{Field, Node, Place},
-    written::{DAYS, MONTHS, ROMAN, iso_year_start},
+    fields::{Field, Node, PatternField},
+    writing::{DAYS, MONTHS, ROMAN, iso_year_start},
 };
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parsed {
+pub(super) struct ParsedTime {
     pub(super) date: Civil,
     pub(super) second_of_day: i64,
     pub(super) micros: i64,
@@ -22,8 +22,9 @@ pub(super) struct Parsed {
 ///
 /// # Errors
 /// Text that does not match the pattern, and text without a valid time.
-pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<Parsed> {
-    let mut reader = Reader { text, rest: text, parts: Parts::default(), exact: false, skipped: 0 };
+pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<ParsedTime> {
+    let mut reader =
+        TimeReader { text, rest: text, parts: TimeFields::default(), exact: false, skipped: 0 };
     reader.read(nodes)?;
     reader.parts.settled(text)
 }
@@ -37,7 +38,7 @@ enum Calendar {
 
 /// The numbers read from the text; `None` for missing fields.
 #[derive(Debug, Default)]
-struct Parts {
+struct TimeFields {
     calendar: Option<Calendar>,
     year: Option<i64>,
     /// The number of `Y`s in the pattern.
@@ -65,10 +66,10 @@ struct Parts {
     zone_minutes: Option<i64>,
 }
 
-struct Reader<'a> {
+struct TimeReader<'a> {
     text: &'a str,
     rest: &'a str,
-    parts: Parts,
+    parts: TimeFields,
     exact: bool,
     /// The number of skipped characters beyond the characters of the pattern.
     skipped: i64,
@@ -83,7 +84,7 @@ fn is_separator(letter: char) -> bool {
 }
 
 /// True if the end of a number is clear without a digit count.
-fn ends_by_itself(place: &Place, next: Option<&Node>) -> bool {
+fn ends_by_itself(place: &PatternField, next: Option<&Node>) -> bool {
     place.bare
         || place.ordinal.is_some()
         || match next {
@@ -95,7 +96,7 @@ fn ends_by_itself(place: &Place, next: Option<&Node>) -> bool {
         }
 }
 
-impl Reader<'_> {
+impl TimeReader<'_> {
     fn skip_blanks(&mut self) {
         while let Some(letter) = self.rest.chars().next().filter(|letter| letter.is_whitespace()) {
             self.advance(letter);
@@ -159,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    fn field(&mut self, place: &Place, next: Option<&Node>) -> Result<()> {
+    fn field(&mut self, place: &PatternField, next: Option<&Node>) -> Result<()> {
         if let Some(calendar) = calendar_of(place.field) {
             let known = *self.parts.calendar.get_or_insert(calendar);
             if known != calendar {
@@ -265,8 +266,8 @@ impl Reader<'_> {
     /// Sets a part. A part may be set again only to the same value.
     fn set<T: Copy + PartialEq>(
         &mut self,
-        place: &Place,
-        slot: impl FnOnce(&mut Parts) -> &mut Option<T>,
+        place: &PatternField,
+        slot: impl FnOnce(&mut TimeFields) -> &mut Option<T>,
         value: T,
     ) -> Result<()> {
         let slot = slot(&mut self.parts);
@@ -285,7 +286,7 @@ impl Reader<'_> {
     /// returns the number of consumed characters.
     fn number(
         &mut self,
-        place: &Place,
+        place: &PatternField,
         length: usize,
         next: Option<&Node>,
     ) -> Result<(i64, usize)> {
@@ -333,7 +334,7 @@ impl Reader<'_> {
     }
 
     /// The index of the word at the start of the text, in any case.
-    fn word(&mut self, place: &Place, words: &[&str], short: bool) -> Result<i64> {
+    fn word(&mut self, place: &PatternField, words: &[&str], short: bool) -> Result<i64> {
         let spelled =
             words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
         for (at, word) in spelled.enumerate() {
@@ -345,7 +346,7 @@ impl Reader<'_> {
         Err(self.no_word(place))
     }
 
-    fn no_word(&self, place: &Place) -> Error {
+    fn no_word(&self, place: &PatternField) -> Error {
         let shown: String =
             self.rest.chars().take_while(|letter| !letter.is_whitespace()).collect();
         invalid(format!("invalid value \"{shown}\" for \"{}\"", place.name))
@@ -353,7 +354,7 @@ impl Reader<'_> {
     }
 
     /// The longest numeral matches: `VIII` is not `V`.
-    fn roman(&mut self, place: &Place) -> Result<i64> {
+    fn roman(&mut self, place: &PatternField) -> Result<i64> {
         let found = ROMAN
             .iter()
             .enumerate()
@@ -368,7 +369,7 @@ impl Reader<'_> {
         Ok(i64::try_from(at).unwrap_or(0) + 1)
     }
 
-    fn zone_hours(&mut self, place: &Place, next: Option<&Node>) -> Result<()> {
+    fn zone_hours(&mut self, place: &PatternField, next: Option<&Node>) -> Result<()> {
         let sign = match self.rest.chars().next() {
             Some(sign @ ('+' | '-' | ' ')) => {
                 self.advance(sign);
@@ -386,7 +387,7 @@ impl Reader<'_> {
         self.set(place, |parts| &mut parts.zone_hours, hours)
     }
 
-    fn year_with_comma(&mut self, place: &Place) -> Result<()> {
+    fn year_with_comma(&mut self, place: &PatternField) -> Result<()> {
         let wrong = || invalid("invalid input string for \"Y,YYY\"".to_string());
         let thousands = number_at(self.rest);
         let after = self.rest.get(thousands.len()..).unwrap_or("");
@@ -412,7 +413,7 @@ fn number_at(text: &str) -> String {
     }
 }
 
-fn slot(parts: &mut Parts, field: Field) -> &mut Option<i64> {
+fn slot(parts: &mut TimeFields, field: Field) -> &mut Option<i64> {
     match field {
         Field::Century => &mut parts.century,
         Field::Month => &mut parts.month,
@@ -455,8 +456,8 @@ fn near_2020(year: i64) -> i64 {
     }
 }
 
-impl Parts {
-    fn settled(&self, text: &str) -> Result<Parsed> {
+impl TimeFields {
+    fn settled(&self, text: &str) -> Result<ParsedTime> {
         let overflow = || {
             Error::new(
                 ErrorKind::DatetimeOverflow,
@@ -483,7 +484,7 @@ impl Parts {
             }
             None => None,
         };
-        Ok(Parsed { date, second_of_day, micros, east_seconds })
+        Ok(ParsedTime { date, second_of_day, micros, east_seconds })
     }
 
     /// The second of the day; `None` for an invalid time.
@@ -493,11 +494,11 @@ impl Parts {
             None => (0, 0, 0),
         };
         // A zero value counts as missing.
-        let told =
+        let nonzero =
             |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
-        second = told(self.second, second);
-        minute = told(self.minute, minute);
-        hour = told(self.hour, hour);
+        second = nonzero(self.second, second);
+        minute = nonzero(self.minute, minute);
+        hour = nonzero(self.hour, hour);
         if self.twelve {
             if !(1..=12).contains(&hour) {
                 return Err(invalid(format!("hour \"{hour}\" is invalid for the 12-hour clock"))
@@ -539,31 +540,31 @@ impl Parts {
 
     /// The date; `None` for an invalid date.
     fn date(&self) -> Result<Option<Civil>> {
-        let told = |value: Option<i64>| value.filter(|value| *value != 0);
+        let nonzero = |value: Option<i64>| value.filter(|value| *value != 0);
         let known_year = self.year();
         let (mut year, mut month, mut day) = (known_year.unwrap_or(0), 1, 1);
         let set = |civil: Civil, year: &mut i64, month: &mut i64, day: &mut i64| {
             (*year, *month, *day) = (civil.year, i64::from(civil.month), i64::from(civil.day));
         };
-        if let Some(julian) = told(self.julian) {
+        if let Some(julian) = nonzero(self.julian) {
             set(civil_of(julian - UNIX_EPOCH_JULIAN), &mut year, &mut month, &mut day);
         }
-        let mut day_of_year = told(self.day_of_year);
-        if let Some(week) = told(self.week) {
+        let mut day_of_year = nonzero(self.day_of_year);
+        if let Some(week) = nonzero(self.week) {
             if self.calendar == Some(Calendar::IsoWeek) {
                 // Starts on Monday if no day is given.
-                let weekday = told(self.day_of_week).map_or(0, |day| (day + 5) % 7);
+                let weekday = nonzero(self.day_of_week).map_or(0, |day| (day + 5) % 7);
                 let days = iso_year_start(year) + (week - 1) * 7 + weekday;
                 set(civil_of(days), &mut year, &mut month, &mut day);
             } else {
                 day_of_year = Some((week - 1) * 7 + 1);
             }
         }
-        if let Some(week) = told(self.week_of_month) {
+        if let Some(week) = nonzero(self.week_of_month) {
             day = (week - 1) * 7 + 1;
         }
-        day = told(self.day).unwrap_or(day);
-        month = told(self.month).unwrap_or(month);
+        day = nonzero(self.day).unwrap_or(day);
+        month = nonzero(self.month).unwrap_or(month);
         if let Some(day_of_year) = day_of_year
             && (month <= 1 || day <= 1)
         {

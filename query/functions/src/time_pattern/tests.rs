@@ -3,7 +3,7 @@ use stratalog_text::TimeZone;
 use super::*;
 
 fn of(micros: i64, pattern: &str) -> String {
-    written::text(&read(pattern), &Shown::of_time(micros, None)).unwrap()
+    writing::text(&read(pattern), &TimePieces::of_time(micros, None)).unwrap()
 }
 
 fn date(year: i64, month: u32, day: u32) -> i64 {
@@ -38,8 +38,8 @@ fn patterns_are_postgresqls() {
 #[test]
 fn zones_are_told() {
     let zone = TimeZone::parse_setting("America/St_Johns").unwrap();
-    let shown = Shown::of_time(date(2024, 7, 1), Some(&zone));
-    let text = written::text(&read("TZ tz TZH TZM OF HH24"), &shown).unwrap();
+    let shown = TimePieces::of_time(date(2024, 7, 1), Some(&zone));
+    let text = writing::text(&read("TZ tz TZH TZM OF HH24"), &shown).unwrap();
     assert_eq!(text, "NDT ndt -02 30 -02:30 21");
 }
 

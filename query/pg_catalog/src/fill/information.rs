@@ -64,7 +64,7 @@ pub(super) fn tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
     Ok(())
 }
 
-struct Shown<'a> {
+struct TableColumn<'a> {
     schema: &'a str,
     table: &'a str,
     name: &'a str,
@@ -79,7 +79,11 @@ fn yes_or_no(value: bool) -> Value {
     (if value { "YES" } else { "NO" }).into()
 }
 
-fn push_column(context: &CatalogContext, rows: &mut Rows<'_>, shown: &Shown<'_>) -> Result<()> {
+fn push_column(
+    context: &CatalogContext,
+    rows: &mut Rows<'_>,
+    shown: &TableColumn<'_>,
+) -> Result<()> {
     let number = i64::from(type_oid(shown.column_type));
     let (precision, radix, scale) = match shown.column_type {
         ColumnType::SmallInt => (Some(16_i64), Some(2_i64), Some(0_i64)),
@@ -136,7 +140,7 @@ pub(super) fn columns(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
     let state = context.state();
     for chronicle in state.chronicles(&context.database) {
         for (at, column) in chronicle.columns.iter().enumerate() {
-            let shown = Shown {
+            let shown = TableColumn {
                 schema: &chronicle.schema,
                 table: &chronicle.name,
                 name: &column.name,
@@ -151,7 +155,7 @@ pub(super) fn columns(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
     }
     for table in SYSTEM_TABLES.iter() {
         for (at, column) in table.columns.iter().enumerate() {
-            let shown = Shown {
+            let shown = TableColumn {
                 schema: table.schema,
                 table: table.name,
                 name: column.name,

@@ -17,7 +17,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use super::{
     Declare,
-    registry_type::{Kind, missing, name_of, oid_of},
+    registry_type::{RegistryKind, missing, name_of, oid_of},
     truths,
 };
 use crate::{
@@ -46,7 +46,7 @@ enum Object {
 
 /// An object argument of a call.
 #[derive(Debug, Clone, Copy)]
-enum Named<'a> {
+enum ObjectArgument<'a> {
     Text(&'a str),
     Number(i64),
 }
@@ -100,12 +100,12 @@ const NOBODY_HAS: &str = "RULE";
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
 
 /// The values of one argument: names or oids.
-struct Values {
+struct ArgumentValues {
     texts: Option<StringViewArray>,
     numbers: Option<Int64Array>,
 }
 
-impl Values {
+impl ArgumentValues {
     fn of(arguments: &Arguments<'_>, at: usize) -> Result<Self> {
         let array = arguments.array(at)?;
         if array.data_type().is_integer() {
@@ -119,11 +119,11 @@ impl Values {
         Ok(Self { texts: texts.as_string_view_opt().cloned(), numbers: None })
     }
 
-    fn at(&self, row: usize) -> Option<Named<'_>> {
+    fn at(&self, row: usize) -> Option<ObjectArgument<'_>> {
         match (&self.texts, &self.numbers) {
-            (Some(texts), _) => text_at(texts, row).map(Named::Text),
+            (Some(texts), _) => text_at(texts, row).map(ObjectArgument::Text),
             (None, Some(numbers)) if !numbers.is_null(row) => {
-                Some(Named::Number(numbers.value(row)))
+                Some(ObjectArgument::Number(numbers.value(row)))
             }
             _ => None,
         }
@@ -137,8 +137,8 @@ fn has(
     privileges: &[&str],
 ) -> Result<ArrayRef> {
     let count = arguments.arrays.len();
-    let values: Vec<Values> =
-        (0..count).map(|at| Values::of(arguments, at)).collect::<Result<_>>()?;
+    let values: Vec<ArgumentValues> =
+        (0..count).map(|at| ArgumentValues::of(arguments, at)).collect::<Result<_>>()?;
     let named = if object == Object::Column { 2 } else { 1 };
     truths(arguments, |row| {
         // Like every strict function: NULL arguments give NULL.
@@ -146,30 +146,32 @@ fn has(
         else {
             return Ok(None);
         };
-        let Some((Named::Text(asked), objects)) = given.split_last() else { return Ok(None) };
+        let Some((ObjectArgument::Text(privilege_list), objects)) = given.split_last() else {
+            return Ok(None);
+        };
         let (role, objects) = objects.split_at(objects.len().saturating_sub(named));
         let known =
             role.first().map_or(Ok(true), |role| is_role(context, *role)).map_err(failed)?;
         let there = exists(context, object, objects).map_err(failed)?;
-        let granted = is_granted(privileges, asked).map_err(failed)?;
+        let granted = is_granted(privileges, privilege_list).map_err(failed)?;
         Ok(there.then_some(known && granted))
     })
 }
 
 /// True if the role of a call exists; for an unknown oid, PostgreSQL answers that the role has no
 /// privileges.
-fn is_role(context: &CatalogContext, role: Named<'_>) -> Result<bool, Error> {
+fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, Error> {
     match role {
-        Named::Number(number) => Ok(number == oid::ROLE || number == 0),
-        Named::Text(name) if name == "public" || name == context.user => Ok(true),
-        Named::Text(name) => Err(missing(Kind::Role, name)),
+        ObjectArgument::Number(number) => Ok(number == oid::ROLE || number == 0),
+        ObjectArgument::Text(name) if name == "public" || name == context.user => Ok(true),
+        ObjectArgument::Text(name) => Err(missing(RegistryKind::Role, name)),
     }
 }
 
-/// True if `asked` lists at least one grantable privilege.
-fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
+/// True if `privilege_list` lists at least one grantable privilege.
+fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> {
     let mut granted = false;
-    for word in asked.split(',').map(str::trim) {
+    for word in privilege_list.split(',').map(str::trim) {
         let upper = word.to_ascii_uppercase();
         let options = [" WITH GRANT OPTION", " WITH ADMIN OPTION"];
         let plain = options.iter().find_map(|option| upper.strip_suffix(option)).unwrap_or(&upper);
@@ -187,19 +189,23 @@ fn is_granted(privileges: &[&str], asked: &str) -> Result<bool, Error> {
 }
 
 /// True if an object exists: for an unknown oid, the answer is NULL.
-fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Result<bool, Error> {
+fn exists(
+    context: &CatalogContext,
+    object: Object,
+    named: &[ObjectArgument<'_>],
+) -> Result<bool, Error> {
     let Some(first) = named.first().copied() else { return Ok(false) };
-    let of_kind = |kind: Kind| match first {
-        Named::Number(number) => Ok(name_of(context, kind, number).is_some()),
-        Named::Text(text) => match oid_of(context, kind, text) {
+    let of_kind = |kind: RegistryKind| match first {
+        ObjectArgument::Number(number) => Ok(name_of(context, kind, number).is_some()),
+        ObjectArgument::Text(text) => match oid_of(context, kind, text) {
             Some(_) => Ok(true),
             None => Err(missing(kind, text)),
         },
     };
     let among = |what: &str, known: &[(i64, &str)]| match first {
-        Named::Number(number) => Ok(known.iter().any(|(other, _)| *other == number)),
-        Named::Text(text) if known.iter().any(|(_, other)| *other == text) => Ok(true),
-        Named::Text(text) => {
+        ObjectArgument::Number(number) => Ok(known.iter().any(|(other, _)| *other == number)),
+        ObjectArgument::Text(text) if known.iter().any(|(_, other)| *other == text) => Ok(true),
+        ObjectArgument::Text(text) => {
             Err(Error::new(ErrorKind::UndefinedObject, format!("{what} \"{text}\" does not exist")))
         }
     };
@@ -208,24 +214,24 @@ fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Resu
         Object::Column => {
             let Some(relation) = relation(context, first)? else { return Ok(false) };
             match named.get(1).copied() {
-                Some(Named::Text(name)) => column(&relation, name).map(|()| true),
-                Some(Named::Number(number)) => Ok(usize::try_from(number)
+                Some(ObjectArgument::Text(name)) => column(&relation, name).map(|()| true),
+                Some(ObjectArgument::Number(number)) => Ok(usize::try_from(number)
                     .is_ok_and(|number| (1..=column_names(&relation).len()).contains(&number))),
                 None => Ok(false),
             }
         }
         Object::Database => match first {
-            Named::Number(number) => {
+            ObjectArgument::Number(number) => {
                 Ok(context.state().database_names().any(|(other, _)| i64::from(other) == number))
             }
-            Named::Text(name) if context.database_oid(name).is_some() => Ok(true),
-            Named::Text(name) => Err(Error::new(
+            ObjectArgument::Text(name) if context.database_oid(name).is_some() => Ok(true),
+            ObjectArgument::Text(name) => Err(Error::new(
                 ErrorKind::UndefinedDatabase,
                 format!("database \"{name}\" does not exist"),
             )),
         },
         Object::Function => {
-            if let Named::Text(text) = first
+            if let ObjectArgument::Text(text) = first
                 && !text.contains('(')
             {
                 return Err(Error::new(
@@ -233,19 +239,19 @@ fn exists(context: &CatalogContext, object: Object, named: &[Named<'_>]) -> Resu
                     "expected a left parenthesis",
                 ));
             }
-            of_kind(Kind::Function)
+            of_kind(RegistryKind::Function)
         }
         Object::Schema => match first {
-            Named::Number(_) => of_kind(Kind::Namespace),
-            Named::Text(name) if is_schema(context, name) => Ok(true),
-            Named::Text(name) => Err(missing(Kind::Namespace, name)),
+            ObjectArgument::Number(_) => of_kind(RegistryKind::Namespace),
+            ObjectArgument::Text(name) if is_schema(context, name) => Ok(true),
+            ObjectArgument::Text(name) => Err(missing(RegistryKind::Namespace, name)),
         },
-        Object::Type => of_kind(Kind::Type),
+        Object::Type => of_kind(RegistryKind::Type),
         Object::Role => match first {
             // PostgreSQL's superuser is also a member of missing roles.
-            Named::Number(_) => Ok(true),
-            Named::Text(name) if name == context.user => Ok(true),
-            Named::Text(name) => Err(missing(Kind::Role, name)),
+            ObjectArgument::Number(_) => Ok(true),
+            ObjectArgument::Text(name) if name == context.user => Ok(true),
+            ObjectArgument::Text(name) => Err(missing(RegistryKind::Role, name)),
         },
         Object::Sequence => match relation(context, first)? {
             None => Ok(false),
@@ -268,11 +274,16 @@ fn is_schema(context: &CatalogContext, name: &str) -> bool {
 }
 
 /// The relation of a call; `None` for an oid without a relation.
-fn relation(context: &CatalogContext, named: Named<'_>) -> Result<Option<Relation>, Error> {
+fn relation(
+    context: &CatalogContext,
+    named: ObjectArgument<'_>,
+) -> Result<Option<Relation>, Error> {
     let state = context.state();
     let text = match named {
-        Named::Number(number) => return Ok(Relation::of_oid(&state, &context.database, number)),
-        Named::Text(text) => text,
+        ObjectArgument::Number(number) => {
+            return Ok(Relation::of_oid(&state, &context.database, number));
+        }
+        ObjectArgument::Text(text) => text,
     };
     let Some(parts) = name_parts(text) else {
         return Err(Error::new(ErrorKind::InvalidName, "invalid name syntax"));
@@ -285,14 +296,14 @@ fn relation(context: &CatalogContext, named: Named<'_>) -> Result<Option<Relatio
             ));
         }
         [.., schema, _] if !is_schema(context, schema) => {
-            return Err(missing(Kind::Namespace, schema));
+            return Err(missing(RegistryKind::Namespace, schema));
         }
         _ => {}
     }
     let path = context.search_path(&state);
     match Relation::of_name(&state, &context.database, &path, text) {
         Some(found) => Ok(Some(found)),
-        None => Err(missing(Kind::Class, &parts.join("."))),
+        None => Err(missing(RegistryKind::Class, &parts.join("."))),
     }
 }
 
@@ -319,7 +330,8 @@ fn serial_sequences(context: &CatalogContext, arguments: &Arguments<'_>) -> Resu
     let (tables, columns) = (arguments.text(0)?, arguments.text(1)?);
     stratalog_functions::function::text_rows(arguments.rows, |row| {
         if let (Some(table), Some(name)) = (text_at(tables, row), text_at(columns, row))
-            && let Some(relation) = relation(context, Named::Text(table)).map_err(failed)?
+            && let Some(relation) =
+                relation(context, ObjectArgument::Text(table)).map_err(failed)?
         {
             column(&relation, name).map_err(failed)?;
         }

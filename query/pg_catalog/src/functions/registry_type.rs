@@ -30,7 +30,7 @@ use Parameter::Any;
 
 /// The kind of object behind a type.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum RegistryKind {
     Class,
     Type,
     Namespace,
@@ -50,63 +50,63 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         oid(
             "regclass_oid",
             "Oid of a table: what a cast to regclass calls.",
-            |context, arguments| oids(context, arguments, Kind::Class, true),
+            |context, arguments| oids(context, arguments, RegistryKind::Class, true),
         ),
         text(
             "regclass_name",
             "Name of a table: what a regclass is printed as.",
-            |context, arguments| names(context, arguments, Kind::Class),
+            |context, arguments| names(context, arguments, RegistryKind::Class),
         ),
         oid("regtype_oid", "Oid of a type: what a cast to regtype calls.", |context, arguments| {
-            oids(context, arguments, Kind::Type, true)
+            oids(context, arguments, RegistryKind::Type, true)
         }),
         text(
             "regtype_name",
             "Name of a type: what a regtype is printed as.",
-            |context, arguments| names(context, arguments, Kind::Type),
+            |context, arguments| names(context, arguments, RegistryKind::Type),
         ),
         oid(
             "regnamespace_oid",
             "Oid of a schema: what a cast to regnamespace calls.",
-            |context, arguments| oids(context, arguments, Kind::Namespace, true),
+            |context, arguments| oids(context, arguments, RegistryKind::Namespace, true),
         ),
         text(
             "regnamespace_name",
             "Name of a schema: what a regnamespace is printed as.",
-            |context, arguments| names(context, arguments, Kind::Namespace),
+            |context, arguments| names(context, arguments, RegistryKind::Namespace),
         ),
         oid("regrole_oid", "Oid of a role: what a cast to regrole calls.", |context, arguments| {
-            oids(context, arguments, Kind::Role, true)
+            oids(context, arguments, RegistryKind::Role, true)
         }),
         text(
             "regrole_name",
             "Name of a role: what a regrole is printed as.",
-            |context, arguments| names(context, arguments, Kind::Role),
+            |context, arguments| names(context, arguments, RegistryKind::Role),
         ),
         oid(
             "regproc_oid",
             "Oid of a function: what a cast to regproc and on to oid calls.",
-            |context, arguments| oids(context, arguments, Kind::Function, true),
+            |context, arguments| oids(context, arguments, RegistryKind::Function, true),
         ),
         text(
             "regproc_name",
             "Name of a function: what a regproc is printed as.",
-            |context, arguments| names(context, arguments, Kind::Function),
+            |context, arguments| names(context, arguments, RegistryKind::Function),
         ),
         oid("to_regproc", "Oid of a function, or NULL.", |context, arguments| {
-            oids(context, arguments, Kind::Function, false)
+            oids(context, arguments, RegistryKind::Function, false)
         }),
         oid("to_regclass", "Oid of a table, or NULL.", |context, arguments| {
-            oids(context, arguments, Kind::Class, false)
+            oids(context, arguments, RegistryKind::Class, false)
         }),
         oid("to_regtype", "Oid of a type, or NULL.", |context, arguments| {
-            oids(context, arguments, Kind::Type, false)
+            oids(context, arguments, RegistryKind::Type, false)
         }),
         oid("to_regnamespace", "Oid of a schema, or NULL.", |context, arguments| {
-            oids(context, arguments, Kind::Namespace, false)
+            oids(context, arguments, RegistryKind::Namespace, false)
         }),
         oid("to_regrole", "Oid of a role, or NULL.", |context, arguments| {
-            oids(context, arguments, Kind::Role, false)
+            oids(context, arguments, RegistryKind::Role, false)
         }),
     ]
 }
@@ -124,7 +124,7 @@ fn integers(arguments: &Arguments<'_>) -> Result<Option<Int64Array>> {
 fn oids(
     context: &CatalogContext,
     arguments: &Arguments<'_>,
-    kind: Kind,
+    kind: RegistryKind,
     must_exist: bool,
 ) -> Result<ArrayRef> {
     if let Some(numbers) = integers(arguments)? {
@@ -150,7 +150,11 @@ fn oids(
     Ok(Arc::new(Int64Array::from(numbers)))
 }
 
-fn names(context: &CatalogContext, arguments: &Arguments<'_>, kind: Kind) -> Result<ArrayRef> {
+fn names(
+    context: &CatalogContext,
+    arguments: &Arguments<'_>,
+    kind: RegistryKind,
+) -> Result<ArrayRef> {
     let numbers = match integers(arguments)? {
         Some(numbers) => numbers,
         None => oids(context, arguments, kind, true)?.as_primitive::<Int64Type>().clone(),
@@ -165,23 +169,23 @@ fn names(context: &CatalogContext, arguments: &Arguments<'_>, kind: Kind) -> Res
 }
 
 /// The oid of a name.
-pub(super) fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
+pub(super) fn oid_of(context: &CatalogContext, kind: RegistryKind, text: &str) -> Option<i64> {
     let state = context.state();
     match kind {
-        Kind::Class => {
+        RegistryKind::Class => {
             let path = context.search_path(&state);
             Relation::of_name(&state, &context.database, &path, text).map(|found| found.oid())
         }
-        Kind::Type => oid_of_name(text),
-        Kind::Namespace => {
+        RegistryKind::Type => oid_of_name(text),
+        RegistryKind::Namespace => {
             let name = name_parts(text)?.pop()?;
             let system = SYSTEM_SCHEMAS.iter().find(|(schema, _)| *schema == name);
             system.map(|(_, number)| *number).or_else(|| {
                 state.schema(&context.database, &name).map(|schema| i64::from(schema.oid))
             })
         }
-        Kind::Role => (name_parts(text)?.pop()? == context.user).then_some(oid::ROLE),
-        Kind::Function => {
+        RegistryKind::Role => (name_parts(text)?.pop()? == context.user).then_some(oid::ROLE),
+        RegistryKind::Function => {
             // A signature may follow the name.
             let name = name_parts(text.split('(').next()?)?.pop()?;
             procedure_of_name(&name).map(|procedure| procedure.oid)
@@ -190,16 +194,16 @@ pub(super) fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option
 }
 
 /// The name of an oid.
-pub(super) fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> {
+pub(super) fn name_of(context: &CatalogContext, kind: RegistryKind, number: i64) -> Option<String> {
     let state = context.state();
     match kind {
-        Kind::Class => {
+        RegistryKind::Class => {
             let path = context.search_path(&state);
             Relation::of_oid(&state, &context.database, number)
                 .map(|relation| relation.display(&state, &context.database, &path))
         }
-        Kind::Type => known_type_name(number),
-        Kind::Namespace => {
+        RegistryKind::Type => known_type_name(number),
+        RegistryKind::Namespace => {
             let system = SYSTEM_SCHEMAS.iter().find(|(_, oid)| *oid == number);
             system.map(|(name, _)| (*name).to_string()).or_else(|| {
                 state
@@ -208,21 +212,21 @@ pub(super) fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Opti
                     .map(|schema| stratalog_functions::quote_ident(&schema.name))
             })
         }
-        Kind::Function => procedure(number).map(|procedure| procedure.name.clone()),
-        Kind::Role => {
+        RegistryKind::Function => procedure(number).map(|procedure| procedure.name.clone()),
+        RegistryKind::Role => {
             (number == oid::ROLE).then(|| stratalog_functions::quote_ident(&context.user))
         }
     }
 }
 
 /// The error of an unknown name.
-pub(super) fn missing(kind: Kind, text: &str) -> Error {
+pub(super) fn missing(kind: RegistryKind, text: &str) -> Error {
     let (error, what) = match kind {
-        Kind::Class => (ErrorKind::UndefinedTable, "relation"),
-        Kind::Type => (ErrorKind::UndefinedObject, "type"),
-        Kind::Namespace => (ErrorKind::UndefinedSchema, "schema"),
-        Kind::Role => (ErrorKind::UndefinedObject, "role"),
-        Kind::Function => (ErrorKind::UndefinedFunction, "function"),
+        RegistryKind::Class => (ErrorKind::UndefinedTable, "relation"),
+        RegistryKind::Type => (ErrorKind::UndefinedObject, "type"),
+        RegistryKind::Namespace => (ErrorKind::UndefinedSchema, "schema"),
+        RegistryKind::Role => (ErrorKind::UndefinedObject, "role"),
+        RegistryKind::Function => (ErrorKind::UndefinedFunction, "function"),
     };
     Error::new(error, format!("{what} \"{text}\" does not exist"))
 }

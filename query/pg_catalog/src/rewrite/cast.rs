@@ -92,13 +92,13 @@ const LOOKUPS: [(&str, &str); 5] = [
 ];
 
 /// The stem of a cast to an oid with a name.
-fn named(expr: &Expr) -> Option<&'static str> {
+fn oid_stem(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Cast { data_type, .. } => match target(data_type)? {
             Target::Named(stem) => Some(stem),
             Target::Plain(_) => None,
         },
-        Expr::Nested(inner) => named(inner),
+        Expr::Nested(inner) => oid_stem(inner),
         _ => {
             let name = called(expr)?;
             LOOKUPS.iter().find(|(lookup, _)| *lookup == name).map(|(_, stem)| *stem)
@@ -131,12 +131,12 @@ fn is_placeholder(expr: &Expr) -> bool {
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if compares(op) => {
-            let stem = named(left).or_else(|| named(right));
+            let stem = oid_stem(left).or_else(|| oid_stem(right));
             if let Some(stem) = stem {
                 // Columns of functions contain the functions' names.
                 let by_name = is_function_column(left) || is_function_column(right);
                 for side in [left, right] {
-                    if named(side).is_some() || build::string_of(side).is_some() {
+                    if oid_stem(side).is_some() || build::string_of(side).is_some() {
                         if by_name { as_name(side, stem) } else { as_oid(side, stem) }
                     }
                 }
@@ -146,7 +146,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
             if is_function_column(inner) && is_number(data_type) {
                 super::oid_of(inner);
             }
-            let Some(stem) = named(inner) else {
+            let Some(stem) = oid_stem(inner) else {
                 match target(data_type) {
                     Some(Target::Plain(plain)) => *data_type = plain,
                     Some(Target::Named(stem)) => {
@@ -198,7 +198,7 @@ pub(super) fn name_projected(select: &mut Select) {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             continue;
         };
-        if let Some(stem) = named(expr) {
+        if let Some(stem) = oid_stem(expr) {
             let name = called(expr).unwrap_or_else(|| stem.to_string());
             as_name(expr, stem);
             if let SelectItem::UnnamedExpr(unnamed) = item {

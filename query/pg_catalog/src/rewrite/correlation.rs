@@ -119,11 +119,11 @@ pub(super) fn take_outer(select: &mut Select) -> Option<Expr> {
 }
 
 fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
-    struct Columns<'a> {
+    struct OuterColumnSearch<'a> {
         own: &'a [String],
         outer: bool,
     }
-    impl Visitor for Columns<'_> {
+    impl Visitor for OuterColumnSearch<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
@@ -141,7 +141,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
             }
         }
     }
-    let mut columns = Columns { own, outer: false };
+    let mut columns = OuterColumnSearch { own, outer: false };
     expr.visit(&mut columns).is_continue() && columns.outer
 }
 
@@ -167,8 +167,8 @@ pub(super) fn is_by_equality(select: &Select) -> bool {
 }
 
 fn names_outer(expr: &Expr, own: &[String]) -> bool {
-    struct Outer<'a>(&'a [String]);
-    impl Visitor for Outer<'_> {
+    struct OuterReferenceSearch<'a>(&'a [String]);
+    impl Visitor for OuterReferenceSearch<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match outer_column(expr, self.0) {
@@ -177,7 +177,7 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
             }
         }
     }
-    expr.visit(&mut Outer(own)).is_break()
+    expr.visit(&mut OuterReferenceSearch(own)).is_break()
 }
 
 /// Splits `(SELECT f(own, outer) FROM … WHERE …)` into one subquery for each own column, guarded by
@@ -200,12 +200,12 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
     own_columns(item, &own, &mut columns);
     let mut value = item.clone();
     for column in columns {
-        let asked = asked(query, column.clone());
-        let mut put = Put { column: &column, asked: &asked };
+        let subquery = with_output(query, column.clone());
+        let mut put = ColumnReplacement { column: &column, subquery: &subquery };
         let _ = VisitMut::visit(&mut value, &mut put);
     }
     let found = Expr::BinaryOp {
-        left: Box::new(asked(query, build::call("count", vec![build::one()]))),
+        left: Box::new(with_output(query, build::call("count", vec![build::one()]))),
         op: BinaryOperator::GtEq,
         right: Box::new(build::one()),
     };
@@ -213,21 +213,21 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
 }
 
 /// The query with the single output `value`.
-fn asked(query: &Query, value: Expr) -> Expr {
-    let mut asked = query.clone();
-    if let SetExpr::Select(select) = asked.body.as_mut() {
+fn with_output(query: &Query, value: Expr) -> Expr {
+    let mut subquery = query.clone();
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
         select.projection = vec![SelectItem::UnnamedExpr(value)];
     }
-    Expr::Subquery(Box::new(asked))
+    Expr::Subquery(Box::new(subquery))
 }
 
 /// Collects the SELECT's own columns in an expression, each column once.
 fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
-    struct Own<'a> {
+    struct OwnColumnCollector<'a> {
         own: &'a [String],
         into: &'a mut Vec<Expr>,
     }
-    impl Visitor for Own<'_> {
+    impl Visitor for OwnColumnCollector<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             if is_own_column(expr, self.own) && !self.into.contains(expr) {
@@ -236,21 +236,21 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
             ControlFlow::Continue(())
         }
     }
-    let _ = expr.visit(&mut Own { own, into });
+    let _ = expr.visit(&mut OwnColumnCollector { own, into });
 }
 
-/// Replaces a column by the subquery `asked`.
-struct Put<'a> {
+/// Replaces a column by `subquery`.
+struct ColumnReplacement<'a> {
     column: &'a Expr,
-    asked: &'a Expr,
+    subquery: &'a Expr,
 }
 
-impl VisitorMut for Put<'_> {
+impl VisitorMut for ColumnReplacement<'_> {
     type Break = ();
     // After the inner expressions, because the replacement contains the column itself.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if expr == self.column {
-            *expr = self.asked.clone();
+            *expr = self.subquery.clone();
         }
         ControlFlow::Continue(())
     }

@@ -35,7 +35,7 @@ pub(super) fn of_rows(select: &mut Select) {
     let rows: Vec<(Ident, Vec<Ident>)> = factors.filter_map(columns_of).collect();
     if !rows.is_empty() {
         for item in &mut select.projection {
-            let _ = item.visit(&mut Rows { rows: &rows, depth: 0 });
+            let _ = item.visit(&mut RowReferences { rows: &rows, depth: 0 });
         }
     }
 }
@@ -57,12 +57,12 @@ fn columns_of(factor: &TableFactor) -> Option<(Ident, Vec<Ident>)> {
     Some((alias.name.clone(), names.collect::<Option<_>>()?))
 }
 
-struct Rows<'a> {
+struct RowReferences<'a> {
     rows: &'a [(Ident, Vec<Ident>)],
     depth: usize,
 }
 
-impl VisitorMut for Rows<'_> {
+impl VisitorMut for RowReferences<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {

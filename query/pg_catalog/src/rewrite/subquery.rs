@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::{build, correlation, empty, flat, replace};
+use super::{build, correlation, empty_tables, flattening, replace};
 
 /// `ARRAY(SELECT x …)` becomes `elements_list((SELECT array_agg(x …) …))`.
 pub(super) fn array(expr: &mut Expr, shadowed: bool) {
@@ -23,8 +23,8 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
     replace(expr, |old| {
         let Expr::Function(function) = old else { return old };
         let FunctionArguments::Subquery(mut query) = function.args else { return build::null() };
-        flat::without_cte(&mut query);
-        if !shadowed && empty::fold(&mut query) {
+        flattening::without_cte(&mut query);
+        if !shadowed && empty_tables::fold(&mut query) {
             return build::cast(build::string("{}"), array_of_item(&query));
         }
         if !aggregate(&mut query, "array_agg") {
@@ -64,18 +64,18 @@ pub(super) fn of_domains(expr: &mut Expr) {
 /// `CASE WHEN outer THEN (SELECT … WHERE p) END`.
 pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     let Expr::Subquery(query) = expr else { return };
-    if let Some(value) = flat::alone(query) {
+    if let Some(value) = flattening::alone(query) {
         *expr = value;
         return;
     }
     if !reads_system_tables_only(query) {
         return;
     }
-    if !shadowed && let Some(value) = empty::aggregated(query) {
+    if !shadowed && let Some(value) = empty_tables::aggregated(query) {
         *expr = value;
         return;
     }
-    if !shadowed && empty::fold(query) {
+    if !shadowed && empty_tables::fold(query) {
         // NULL of the column's type.
         if let SetExpr::Select(select) = query.body.as_mut()
             && let Some(SelectItem::ExprWithAlias { expr: nothing, .. }) = select.projection.pop()
@@ -84,10 +84,10 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
         }
         return;
     }
-    flat::without_cte(query);
+    flattening::without_cte(query);
     let SetExpr::Select(select) = query.body.as_mut() else { return };
-    flat::qualify(select);
-    let counts = select.projection.iter().any(empty::is_aggregate);
+    flattening::qualify(select);
+    let counts = select.projection.iter().any(empty_tables::is_aggregate);
     correlation::substitute(select);
     if !counts && let Some(value) = correlation::selected_apart(query) {
         *expr = value;
@@ -104,8 +104,8 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
 /// Rewrites EXISTS and IN in the select list or in ORDER BY of a query over system tables to
 /// aggregates: DataFusion decorrelates EXISTS and IN only in conditions.
 pub(super) fn outside_of_conditions(query: &mut Query) {
-    struct Aggregated;
-    impl VisitorMut for Aggregated {
+    struct SubqueryAggregation;
+    impl VisitorMut for SubqueryAggregation {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             match expr {
@@ -118,16 +118,16 @@ pub(super) fn outside_of_conditions(query: &mut Query) {
     }
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let system = select.from.iter().any(|from| {
-        matches!(&from.relation, TableFactor::Table { name, .. } if empty::system_name(name).is_some())
+        matches!(&from.relation, TableFactor::Table { name, .. } if empty_tables::system_name(name).is_some())
     });
     if !system {
         return;
     }
     for item in &mut select.projection {
-        let _ = item.visit(&mut Aggregated);
+        let _ = item.visit(&mut SubqueryAggregation);
     }
     if let Some(order) = &mut query.order_by {
-        let _ = order.visit(&mut Aggregated);
+        let _ = order.visit(&mut SubqueryAggregation);
     }
 }
 
@@ -263,7 +263,7 @@ fn is_plain(select: &Select) -> bool {
         && select.having.is_none()
         && select.qualify.is_none()
         && !select.from.is_empty()
-        && !select.projection.iter().any(empty::is_aggregate)
+        && !select.projection.iter().any(empty_tables::is_aggregate)
 }
 
 /// Rewrites `(query)` to `SELECT function(item) FROM (query) AS items (item)`. An order without a
@@ -281,21 +281,21 @@ fn nest(query: &mut Query, function: &str) {
 
 /// True if a query reads only catalog tables.
 fn reads_system_tables_only(query: &Query) -> bool {
-    struct Tables {
+    struct TableSearch {
         any: bool,
         system: bool,
     }
-    impl Visitor for Tables {
+    impl Visitor for TableSearch {
         type Break = ();
         fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
             if let TableFactor::Table { name, .. } = table {
                 self.any = true;
-                self.system &= empty::system_name(name).is_some();
+                self.system &= empty_tables::system_name(name).is_some();
             }
             ControlFlow::Continue(())
         }
     }
-    let mut tables = Tables { any: false, system: true };
+    let mut tables = TableSearch { any: false, system: true };
     let _ = query.visit(&mut tables);
     tables.any && tables.system
 }

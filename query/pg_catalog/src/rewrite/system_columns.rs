@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Ident, ObjectName, Select, SelectItem, TableFactor, Value, VisitMut, VisitorMut,
 };
 
-use super::{build, empty::system_name, replace};
+use super::{build, empty_tables::system_name, replace};
 use crate::spec::system_table;
 
 /// Replaces `alias.tableoid` by the oid of the system table with the alias `alias`, and

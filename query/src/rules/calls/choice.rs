@@ -4,11 +4,11 @@ use stratalog_functions::literal::numeric_type;
 use stratalog_model::ColumnType;
 
 use super::signatures::{Overload, Parameter};
-use crate::rules::common_types::{Given, common_type};
+use crate::rules::common_types::{ValueType, common_type};
 
 /// The chosen function of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct OverloadChoice {
     /// The target type of each argument; `None` leaves the argument unchanged.
     pub wanted: Vec<Option<ColumnType>>,
     /// The result type of the call; `None` leaves the choice to the function.
@@ -58,13 +58,13 @@ enum Fit {
     Open,
 }
 
-fn same(given: &ColumnType, taken: &ColumnType) -> bool {
+fn same_type(given: &ColumnType, taken: &ColumnType) -> bool {
     use ColumnType as T;
     match (given, taken) {
         (T::Numeric { .. }, T::Numeric { .. })
         | (T::Timestamp { .. }, T::Timestamp { .. })
         | (T::TimestampTz { .. }, T::TimestampTz { .. }) => true,
-        (T::Array(given), T::Array(taken)) => same(given, taken),
+        (T::Array(given), T::Array(taken)) => same_type(given, taken),
         _ => given == taken,
     }
 }
@@ -93,13 +93,13 @@ fn casts(given: &ColumnType, taken: &ColumnType) -> bool {
     }
 }
 
-fn fit(given: &Given, parameter: &Parameter) -> Option<Fit> {
+fn fit(given: &ValueType, parameter: &Parameter) -> Option<Fit> {
     match (given, parameter) {
-        (Given::Text(_) | Given::Null, _) => Some(Fit::Open),
+        (ValueType::Text(_) | ValueType::Null, _) => Some(Fit::Open),
         (_, Parameter::Any) => Some(Fit::Cast),
-        (Given::Typed(ColumnType::Array(_), _), Parameter::Array) => Some(Fit::Cast),
-        (Given::Typed(_, _), Parameter::Element) => Some(Fit::Cast),
-        (Given::Typed(given, _), Parameter::Type(taken)) => match same(given, taken) {
+        (ValueType::Typed(ColumnType::Array(_), _), Parameter::Array) => Some(Fit::Cast),
+        (ValueType::Typed(_, _), Parameter::Element) => Some(Fit::Cast),
+        (ValueType::Typed(given, _), Parameter::Type(taken)) => match same_type(given, taken) {
             true => Some(Fit::Exact),
             false => casts(given, taken).then_some(Fit::Cast),
         },
@@ -119,8 +119,8 @@ impl Overload {
 
 /// Chooses the overload for a call with these arguments. `None` if no overload fits, or if several
 /// overloads fit equally well.
-pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
-    if given.contains(&Given::Other) {
+pub fn choose(overloads: &[Overload], given: &[ValueType]) -> Option<OverloadChoice> {
+    if given.contains(&ValueType::Other) {
         return None;
     }
     let mut left: Vec<&Overload> = overloads
@@ -136,7 +136,7 @@ pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
     });
     if left.len() > 1 {
         for at in 0..given.len() {
-            if matches!(given.get(at), Some(Given::Text(_) | Given::Null)) {
+            if matches!(given.get(at), Some(ValueType::Text(_) | ValueType::Null)) {
                 keep_category(&mut left, at)?;
             }
         }
@@ -145,7 +145,7 @@ pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
         keep_like_the_known(&mut left, given);
     }
     match left.as_slice() {
-        [one] => chosen(one, given),
+        [one] => overload_choice(one, given),
         _ => None,
     }
 }
@@ -153,7 +153,7 @@ pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
 /// Keeps the overloads with the highest number of well-fitting arguments.
 fn keep_best(
     left: &mut Vec<&Overload>,
-    given: &[Given],
+    given: &[ValueType],
     is_good: impl Fn(Fit, &Parameter) -> bool,
 ) {
     let score = |overload: &Overload| {
@@ -188,16 +188,16 @@ fn keep_category(left: &mut Vec<&Overload>, at: usize) -> Option<()> {
 
 /// Assumes for arguments without a type the common type of all other arguments. Keeps the only
 /// overload that takes this type at every place, if exactly one does.
-fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[Given]) {
+fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[ValueType]) {
     let mut known = given.iter().filter_map(|given| match given {
-        Given::Typed(known, _) => Some(known),
+        ValueType::Typed(known, _) => Some(known),
         _ => None,
     });
     let Some(first) = known.next().cloned() else { return };
-    if !known.all(|other| same(other, &first)) {
+    if !known.all(|other| same_type(other, &first)) {
         return;
     }
-    let assumed = Given::Typed(first, true);
+    let assumed = ValueType::Typed(first, true);
     let fits = |overload: &&Overload| {
         (0..given.len()).all(|at| fit(&assumed, overload.parameter(at)).is_some())
     };
@@ -207,21 +207,21 @@ fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[Given]) {
 }
 
 /// The choice of the last remaining overload.
-fn chosen(overload: &Overload, given: &[Given]) -> Option<Choice> {
+fn overload_choice(overload: &Overload, given: &[ValueType]) -> Option<OverloadChoice> {
     let element = element(overload, given)?;
     let wanted = given.iter().enumerate().map(|(at, given)| {
         match (overload.parameter(at), given) {
             (Parameter::Any, _) => None,
             (Parameter::Type(ColumnType::Numeric { .. }), given) => numeric(given),
-            (Parameter::Type(ColumnType::Text), Given::Text(_)) => None,
-            (Parameter::Type(taken), Given::Typed(given, _)) if same(given, taken) => {
+            (Parameter::Type(ColumnType::Text), ValueType::Text(_)) => None,
+            (Parameter::Type(taken), ValueType::Typed(given, _)) if same_type(given, taken) => {
                 // The planner holds an integer constant in a bigint: narrow the constant.
                 matches!(given, ColumnType::Integer).then(|| taken.clone())
             }
             (Parameter::Type(taken), _) => Some(taken.clone()),
-            (Parameter::Element, Given::Text(_)) if element == Some(ColumnType::Text) => None,
-            (Parameter::Array, Given::Typed(ColumnType::Array(given), _))
-                if element.as_ref().is_none_or(|element| same(given, element)) =>
+            (Parameter::Element, ValueType::Text(_)) if element == Some(ColumnType::Text) => None,
+            (Parameter::Array, ValueType::Typed(ColumnType::Array(given), _))
+                if element.as_ref().is_none_or(|element| same_type(given, element)) =>
             {
                 None
             }
@@ -231,18 +231,22 @@ fn chosen(overload: &Overload, given: &[Given]) -> Option<Choice> {
             }
         }
     });
-    Some(Choice { wanted: wanted.collect(), gives: overload.gives.clone(), calls: overload.calls })
+    Some(OverloadChoice {
+        wanted: wanted.collect(),
+        gives: overload.gives.clone(),
+        calls: overload.calls,
+    })
 }
 
 /// A numeric type with the digits of the value.
-fn numeric(given: &Given) -> Option<ColumnType> {
+fn numeric(given: &ValueType) -> Option<ColumnType> {
     let whole = |precision| Some(ColumnType::Numeric { precision, scale: 0 });
     match given {
-        Given::Typed(ColumnType::SmallInt, _) => whole(5),
-        Given::Typed(ColumnType::Integer, _) => whole(10),
-        Given::Typed(ColumnType::BigInt, _) => whole(19),
-        Given::Text(text) => Some(numeric_type(text).unwrap_or(ColumnType::NUMERIC)),
-        Given::Null => Some(ColumnType::NUMERIC),
+        ValueType::Typed(ColumnType::SmallInt, _) => whole(5),
+        ValueType::Typed(ColumnType::Integer, _) => whole(10),
+        ValueType::Typed(ColumnType::BigInt, _) => whole(19),
+        ValueType::Text(text) => Some(numeric_type(text).unwrap_or(ColumnType::NUMERIC)),
+        ValueType::Null => Some(ColumnType::NUMERIC),
         _ => None,
     }
 }
@@ -250,19 +254,19 @@ fn numeric(given: &Given) -> Option<ColumnType> {
 /// The common type of the elements. `Some(None)` if the call has no elements, or if all elements
 /// keep their types; `None` if the elements have no common type.
 #[expect(clippy::option_option, reason = "none is not the same as no common type")]
-fn element(overload: &Overload, given: &[Given]) -> Option<Option<ColumnType>> {
+fn element(overload: &Overload, given: &[ValueType]) -> Option<Option<ColumnType>> {
     let mut elements = Vec::new();
     for (at, given) in given.iter().enumerate() {
         match (overload.parameter(at), given) {
-            (Parameter::Array, Given::Typed(ColumnType::Array(element), exact)) => {
-                elements.push(Given::Typed(element.as_ref().clone(), *exact));
+            (Parameter::Array, ValueType::Typed(ColumnType::Array(element), exact)) => {
+                elements.push(ValueType::Typed(element.as_ref().clone(), *exact));
             }
             (Parameter::Element, given) => elements.push(given.clone()),
             _ => {}
         }
     }
     let first = elements.iter().find_map(|element| match element {
-        Given::Typed(column_type, _) => Some(column_type.clone()),
+        ValueType::Typed(column_type, _) => Some(column_type.clone()),
         _ => None,
     });
     match common_type("array", &elements) {

@@ -17,8 +17,8 @@ use stratalog_functions::{
 use stratalog_model::{ColumnType, Error};
 
 use super::{
-    Given, common_type, in_type,
-    typed::{is_typed_twice, typed},
+    ValueType, common_type, in_type,
+    sql_typed::{is_typed_twice, with_sql_type},
 };
 use crate::{
     errors::to_datafusion,
@@ -35,7 +35,7 @@ pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         return function;
     }
     let signature = Signature::variadic_any(Volatility::Immutable);
-    layers::scalar(function, Unified { signature })
+    layers::scalar(function, UnifiedFunction { signature })
 }
 
 /// Whether the function `name` returns one of its arguments.
@@ -63,12 +63,12 @@ impl FunctionRewrite for CommonTypes {
                 Ok(Transformed::yes(call.args.swap_remove(0)))
             }
             Expr::ScalarFunction(mut call) => {
-                let Some(inner) = layers::below::<Unified>(&call.func) else {
+                let Some(inner) = layers::below::<UnifiedFunction>(&call.func) else {
                     return Ok(Transformed::no(Expr::ScalarFunction(call)));
                 };
                 call.func = inner;
-                let given: Vec<Given> =
-                    call.args.iter().map(|argument| Given::of(argument, schema)).collect();
+                let given: Vec<ValueType> =
+                    call.args.iter().map(|argument| ValueType::of(argument, schema)).collect();
                 let wanted = common_type(&call.name().to_uppercase(), &given)?;
                 if call.name() == "nullif"
                     && let Some(first) = type_of_nullif(&given)
@@ -103,26 +103,26 @@ impl FunctionRewrite for CommonTypes {
                 }
                 let call = Expr::ScalarFunction(call);
                 Ok(Transformed::yes(match &wanted {
-                    Some(wanted) => typed(call, wanted),
+                    Some(wanted) => with_sql_type(call, wanted),
                     None => call,
                 }))
             }
             Expr::ScalarSubquery(subquery) => {
                 let subquery = Expr::ScalarSubquery(subquery);
-                let wanted = match Given::of(&subquery, schema) {
-                    Given::Typed(wanted, _) => wanted,
+                let wanted = match ValueType::of(&subquery, schema) {
+                    ValueType::Typed(wanted, _) => wanted,
                     _ => return Ok(Transformed::no(subquery)),
                 };
                 // The value of a subquery lacks the jsonb metadata of its text.
                 let changed = wanted == ColumnType::Jsonb;
-                let value = if changed { typed(subquery, &wanted) } else { subquery };
+                let value = if changed { with_sql_type(subquery, &wanted) } else { subquery };
                 Ok(Transformed::new_transformed(value, changed))
             }
             Expr::WindowFunction(mut call) if matches!(call.fun.name(), "lag" | "lead") => {
                 let [value, offset, default] = call.params.args.as_slice() else {
                     return Ok(Transformed::no(Expr::WindowFunction(call)));
                 };
-                let given = [Given::of(value, schema), Given::of(default, schema)];
+                let given = [ValueType::of(value, schema), ValueType::of(default, schema)];
                 let Some(wanted) = common_type(&call.fun.name().to_uppercase(), &given)? else {
                     return Ok(Transformed::no(Expr::WindowFunction(call)));
                 };
@@ -144,7 +144,7 @@ impl FunctionRewrite for CommonTypes {
                 let style = style_of(config);
                 if let Some(base) = &case.expr {
                     for (when, _) in &mut case.when_then_expr {
-                        if let Some(typed) = literal::beside(base, when, schema, &style)? {
+                        if let Some(typed) = literal::with_type_of(base, when, schema, &style)? {
                             **when = typed;
                         }
                     }
@@ -152,8 +152,8 @@ impl FunctionRewrite for CommonTypes {
                 // PostgreSQL looks at ELSE first.
                 let mut results: Vec<&mut Box<Expr>> = case.else_expr.iter_mut().collect();
                 results.extend(case.when_then_expr.iter_mut().map(|(_, then)| then));
-                let given: Vec<Given> =
-                    results.iter().map(|result| Given::of(result, schema)).collect();
+                let given: Vec<ValueType> =
+                    results.iter().map(|result| ValueType::of(result, schema)).collect();
                 let wanted = common_type("CASE", &given)?;
                 if let Some(wanted) = &wanted {
                     for (result, given) in results.into_iter().zip(&given) {
@@ -163,7 +163,7 @@ impl FunctionRewrite for CommonTypes {
                 }
                 let case = Expr::Case(case);
                 Ok(Transformed::yes(match &wanted {
-                    Some(wanted) => typed(case, wanted),
+                    Some(wanted) => with_sql_type(case, wanted),
                     None => case,
                 }))
             }
@@ -173,16 +173,19 @@ impl FunctionRewrite for CommonTypes {
 }
 
 /// Whether `nullif` compares a real with a value of another type, in double precision.
-fn compares_real(first: &ColumnType, given: &[Given]) -> bool {
-    let is_other = |given: &Given| matches!(given, Given::Typed(of, _) if *of != ColumnType::Real);
+fn compares_real(first: &ColumnType, given: &[ValueType]) -> bool {
+    let is_other =
+        |given: &ValueType| matches!(given, ValueType::Typed(of, _) if *of != ColumnType::Real);
     *first == ColumnType::Real && given.iter().any(is_other)
 }
 
 /// The type of `nullif`, if PostgreSQL compares both values in their own types: usually the type of
 /// the first value. `None` if PostgreSQL casts both values to their common type.
-fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
+fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
     use ColumnType as T;
-    let [Given::Typed(first, true), Given::Typed(second, true)] = given else { return None };
+    let [ValueType::Typed(first, true), ValueType::Typed(second, true)] = given else {
+        return None;
+    };
     let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
     let is_floating = |known: &T| matches!(known, T::Real | T::Double);
     let is_time =
@@ -203,11 +206,11 @@ fn type_of_nullif(given: &[Given]) -> Option<ColumnType> {
 
 /// A function during planning: the result type is the common type of the arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Unified {
+struct UnifiedFunction {
     signature: Signature,
 }
 
-impl ScalarLayer for Unified {
+impl ScalarLayer for UnifiedFunction {
     fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }
@@ -217,7 +220,7 @@ impl ScalarLayer for Unified {
     }
 
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given = Given::of_arguments(&arguments);
+        let given = ValueType::of_arguments(&arguments);
         let common = common_type(&inner.name().to_uppercase(), &given)?;
         let wanted = match inner.name() {
             "nullif" => type_of_nullif(&given).or(common),

@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
 use super::{
-    Given, common_type,
+    ValueType, common_type,
     unions::{columns_of, outside_recursion, retyped, unaliased},
 };
 
@@ -58,11 +58,11 @@ pub fn is_set_operation(join: &Join) -> bool {
 
 /// The expressions and the input of each side of an INTERSECT or EXCEPT.
 pub fn sides(join: &Join) -> [(Vec<Expr>, Arc<LogicalPlan>); 2] {
-    [columns_of(written(&join.left)), columns_of(written(&join.right))]
+    [columns_of(written_side(&join.left)), columns_of(written_side(&join.right))]
 }
 
 /// A side, below the nodes added by the planner.
-fn written(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
+fn written_side(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     match side.as_ref() {
         LogicalPlan::Distinct(Distinct::All(input)) => match input.as_ref() {
             LogicalPlan::SubqueryAlias(alias) => &alias.input,
@@ -78,7 +78,7 @@ fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalP
     let what = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
     let both = sides(&join);
     let given = both.each_ref().map(|(exprs, input)| {
-        let each = exprs.iter().map(|expr| Given::of(unaliased(expr), input.schema()));
+        let each = exprs.iter().map(|expr| ValueType::of(unaliased(expr), input.schema()));
         each.collect::<Vec<_>>()
     });
     let [left, right] = &given;
@@ -98,7 +98,7 @@ fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalP
 /// A side with the columns in the wanted types; `None` if nothing changes.
 fn in_types(
     side: &Arc<LogicalPlan>,
-    given: &[Given],
+    given: &[ValueType],
     wanted: &[Option<ColumnType>],
     style: &TextStyle,
 ) -> Result<Option<Arc<LogicalPlan>>> {

@@ -20,7 +20,7 @@ use stratalog_functions::literal::style_of;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::TextStyle;
 
-use super::{Given, common_type, in_type};
+use super::{ValueType, common_type, in_type};
 use crate::errors::to_datafusion;
 
 /// Gives the columns of a UNION their common types, and the integers of VALUES PostgreSQL's types.
@@ -82,7 +82,8 @@ fn check_terms(query: &RecursiveQuery) -> Result<()> {
     let (exprs, input) = columns_of(&query.recursive_term);
     for (at, (expr, field)) in exprs.iter().zip(query.static_term.schema().fields()).enumerate() {
         let Some(first) = ColumnType::from_arrow_field(field) else { continue };
-        let Given::Typed(second, true) = Given::of(uncast(unaliased(expr)), input.schema()) else {
+        let ValueType::Typed(second, true) = ValueType::of(uncast(unaliased(expr)), input.schema())
+        else {
             continue;
         };
         let what = format!("recursive query \"{}\" column {}", query.name, at + 1);
@@ -127,11 +128,11 @@ fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPla
         union.inputs.iter().map(columns_of).collect();
     let mut changed = false;
     for at in 0..union.schema.fields().len() {
-        let given: Vec<Given> = inputs
+        let given: Vec<ValueType> = inputs
             .iter()
             .map(|(exprs, input)| match exprs.get(at) {
-                Some(expr) => Given::of(unaliased(expr), input.schema()),
-                None => Given::Other,
+                Some(expr) => ValueType::of(unaliased(expr), input.schema()),
+                None => ValueType::Other,
             })
             .collect();
         let Some(wanted) = common_type("UNION", &given)? else { continue };
@@ -183,7 +184,7 @@ pub fn unaliased(expr: &Expr) -> &Expr {
 /// An expression in a type, without the alias; `None` if the expression already has the type.
 pub(super) fn retyped(
     expr: &Expr,
-    given: &Given,
+    given: &ValueType,
     wanted: &ColumnType,
     schema: &DFSchema,
     style: &TextStyle,
@@ -194,7 +195,7 @@ pub(super) fn retyped(
 
 fn retype(
     expr: &mut Expr,
-    given: &Given,
+    given: &ValueType,
     wanted: &ColumnType,
     schema: &DFSchema,
     style: &TextStyle,
@@ -277,7 +278,8 @@ fn rescaled(mut values: Values, style: &TextStyle) -> Result<Transformed<Logical
         if !cells().any(is_other) {
             continue;
         }
-        let given: Vec<Given> = cells().map(|cell| Given::of(uncast(cell), &none)).collect();
+        let given: Vec<ValueType> =
+            cells().map(|cell| ValueType::of(uncast(cell), &none)).collect();
         let Some(wanted) = common_type("VALUES", &given)? else { continue };
         changed = true;
         let cells = values.values.iter_mut().filter_map(|row| row.get_mut(at));

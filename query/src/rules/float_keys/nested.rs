@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{FloatKeys, holds_floats};
-use crate::rules::{keyed::Keyed, list_order};
+use crate::rules::{key_rewrite::KeyRewrite, list_order};
 use arrow::datatypes::DataType;
 use datafusion::{
     common::{
@@ -25,7 +25,7 @@ pub(super) fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// The key of an array or row; other values unchanged.
-fn keyed(keys: &FloatKeys, expr: Expr, schema: &DFSchema) -> Expr {
+fn replace_by_key(keys: &FloatKeys, expr: Expr, schema: &DFSchema) -> Expr {
     match is_nested(&expr, schema) && !keys.is_key(&expr, schema) {
         true => keys.key(expr),
         false => expr,
@@ -38,7 +38,7 @@ pub(super) fn of_expression(
     expr: Expr,
     schema: &DFSchema,
 ) -> Result<Transformed<Expr>> {
-    let key = |expr: Expr| keyed(keys, expr, schema);
+    let key = |expr: Expr| replace_by_key(keys, expr, schema);
     let expr = match list_order::ordered(expr, schema)? {
         Transformed { data, transformed: true, .. } => return Ok(Transformed::yes(data)),
         other => other.data,
@@ -58,7 +58,7 @@ pub(super) fn of_expression(
             let mut changed = false;
             let wanted = call.args.len().min(2);
             for argument in call.args.iter_mut().take(wanted) {
-                changed |= keys.keyed(argument, schema);
+                changed |= keys.replace_by_key(argument, schema);
             }
             Transformed::new_transformed(Expr::ScalarFunction(call), changed)
         }
@@ -112,7 +112,7 @@ pub(super) fn of_join(keys: &FloatKeys, mut join: Join) -> Transformed<LogicalPl
     for (left, right) in &mut join.on {
         for (expr, input) in [(left, &join.left), (right, &join.right)] {
             if is_nested(expr, input.schema()) {
-                changed |= keys.keyed(expr, input.schema());
+                changed |= keys.replace_by_key(expr, input.schema());
             }
         }
     }
@@ -130,7 +130,7 @@ pub(super) fn of_groups(keys: &FloatKeys, node: LogicalPlan) -> Result<Transform
     for group in &mut aggregate.group_expr {
         let of_part = |part: Expr| {
             let name = names.save(&part);
-            Ok(Transformed::yes(name.restore(keyed(keys, part, &schema))))
+            Ok(Transformed::yes(name.restore(replace_by_key(keys, part, &schema))))
         };
         let keyed = match std::mem::take(group) {
             sets @ Expr::GroupingSet(_) => sets.map_children(of_part)?,

@@ -13,7 +13,7 @@ use datafusion::{
     },
 };
 
-use super::{compared, in_double, in_doubles, in_real, is_exact, is_float};
+use super::{comparison_in_doubles, in_double, in_doubles, in_real, is_exact, is_float};
 
 fn type_of(expr: &Expr, schema: &DFSchema) -> DataType {
     expr.get_type(schema).unwrap_or(DataType::Null)
@@ -55,7 +55,7 @@ pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed
         return Transformed::yes(Expr::Between(between));
     }
     let side = |bound: Expr, given: &DataType| match in_doubles(&value, given) {
-        true => compared((between.expr.as_ref().clone(), &value), (bound, given)),
+        true => comparison_in_doubles((between.expr.as_ref().clone(), &value), (bound, given)),
         false => (between.expr.as_ref().clone(), bound),
     };
     let (above, low) = side(*between.low, &low);
@@ -242,7 +242,7 @@ pub(super) fn of_case(mut case: Case, schema: &DFSchema) -> Transformed<Case> {
         for ((when, _), given) in case.when_then_expr.iter_mut().zip(&types) {
             let (left, right) = (base.as_ref().clone(), std::mem::take(when.as_mut()));
             let (left, right) = match in_doubles(&value, given) {
-                true => compared((left, &value), (right, given)),
+                true => comparison_in_doubles((left, &value), (right, given)),
                 false => (left, right),
             };
             **when = left.eq(right);

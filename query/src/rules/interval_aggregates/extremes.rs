@@ -11,12 +11,12 @@ use datafusion::{
     logical_expr::Accumulator,
 };
 
-use super::{super::lengths, null, totals::only};
+use super::{super::lengths, null, totals::first_array};
 
 /// A queue of candidates: no later interval beats a candidate, and no candidate has left the
 /// window. Among intervals of equal length the last wins, like in PostgreSQL.
 #[derive(Debug)]
-pub(super) struct Extreme {
+pub(super) struct IntervalExtreme {
     largest: bool,
     /// The number of the interval, and the interval.
     candidates: VecDeque<(u64, IntervalMonthDayNano)>,
@@ -26,7 +26,7 @@ pub(super) struct Extreme {
     moves: bool,
 }
 
-impl Extreme {
+impl IntervalExtreme {
     pub(super) fn new(largest: bool) -> Self {
         Self { largest, candidates: VecDeque::new(), added: 0, dropped: 0, moves: false }
     }
@@ -65,17 +65,17 @@ impl Extreme {
     }
 }
 
-impl Accumulator for Extreme {
+impl Accumulator for IntervalExtreme {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        let array = only(arrays)?;
+        let array = first_array(arrays)?;
         self.dropped += (array.len() - array.null_count()) as u64;
         while let Some((number, _)) = self.candidates.front()
             && *number < self.dropped

@@ -25,19 +25,19 @@ const PART: DataType = DataType::Decimal128(38, 0);
 pub(super) const STATE: [DataType; 4] = [PART, PART, PART, PART];
 
 /// The first array, or an error for an empty list.
-pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+pub(super) fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("an aggregate needs an argument")))
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct IntervalSum {
     months: i128,
     days: i128,
     nanoseconds: i128,
     rows: i128,
 }
 
-impl Sum {
+impl IntervalSum {
     fn add(&mut self, interval: IntervalMonthDayNano, times: i128) {
         self.months += times * i128::from(interval.months);
         self.days += times * i128::from(interval.days);
@@ -73,18 +73,18 @@ impl Sum {
 
 /// The sum of all intervals of a group.
 #[derive(Debug)]
-pub(super) struct Total {
+pub(super) struct IntervalTotal {
     averages: bool,
-    sum: Sum,
+    sum: IntervalSum,
 }
 
-impl Total {
+impl IntervalTotal {
     pub(super) fn new(averages: bool) -> Self {
-        Self { averages, sum: Sum::default() }
+        Self { averages, sum: IntervalSum::default() }
     }
 
     fn add(&mut self, arrays: &[ArrayRef], times: i128) -> Result<()> {
-        let intervals = lengths::as_intervals(only(arrays)?)?;
+        let intervals = lengths::as_intervals(first_array(arrays)?)?;
         for interval in intervals.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
             self.sum.add(interval, times);
         }
@@ -92,7 +92,7 @@ impl Total {
     }
 }
 
-impl Accumulator for Total {
+impl Accumulator for IntervalTotal {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(arrays, 1)
     }
@@ -106,7 +106,7 @@ impl Accumulator for Total {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let Sum { months, days, nanoseconds, rows } = self.sum;
+        let IntervalSum { months, days, nanoseconds, rows } = self.sum;
         Ok([months, days, nanoseconds, rows]
             .map(|part| ScalarValue::Decimal128(Some(part), 38, 0))
             .to_vec())
@@ -136,12 +136,12 @@ impl Accumulator for Total {
 
 /// The intervals of different lengths in a group: the first interval of each length.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(super) struct DistinctIntervalSum {
     averages: bool,
     intervals: HashMap<i128, IntervalMonthDayNano, ahash::RandomState>,
 }
 
-impl Distinct {
+impl DistinctIntervalSum {
     pub(super) fn new(averages: bool) -> Self {
         Self { averages, intervals: HashMap::default() }
     }
@@ -156,9 +156,9 @@ impl Distinct {
     }
 }
 
-impl Accumulator for Distinct {
+impl Accumulator for DistinctIntervalSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?)
+        self.add(first_array(arrays)?)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -171,14 +171,14 @@ impl Accumulator for Distinct {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for intervals in only(arrays)?.as_list::<i32>().iter().flatten() {
+        for intervals in first_array(arrays)?.as_list::<i32>().iter().flatten() {
             self.add(&intervals)?;
         }
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut sum = Sum::default();
+        let mut sum = IntervalSum::default();
         for interval in self.intervals.values() {
             sum.add(*interval, 1);
         }

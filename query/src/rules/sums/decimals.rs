@@ -12,7 +12,7 @@ use datafusion::{
     logical_expr::{Accumulator, EmitTo, GroupsAccumulator, utils::format_state_name},
 };
 
-use super::{groups::passes, out_of_range, single::only};
+use super::{groups::passes, out_of_range, single::first_array};
 
 /// The type of a sum of numerics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Decimals {
 }
 
 fn values(arrays: &[ArrayRef]) -> Result<&Decimal128Array> {
-    Ok(only(arrays)?.as_primitive::<Decimal128Type>())
+    Ok(first_array(arrays)?.as_primitive::<Decimal128Type>())
 }
 
 fn total(arrays: &[ArrayRef]) -> Result<(i256, u64)> {
@@ -91,13 +91,13 @@ fn total(arrays: &[ArrayRef]) -> Result<(i256, u64)> {
 
 /// The sum of one group, also over a sliding window.
 #[derive(Debug)]
-pub(super) struct Single {
+pub(super) struct DecimalSum {
     decimals: Decimals,
     sum: i256,
     rows: u64,
 }
 
-impl Single {
+impl DecimalSum {
     pub(super) fn new(decimals: Decimals) -> Self {
         Self { decimals, sum: i256::ZERO, rows: 0 }
     }
@@ -107,7 +107,7 @@ impl Single {
     }
 }
 
-impl Accumulator for Single {
+impl Accumulator for DecimalSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let (sum, rows) = total(arrays)?;
         self.sum = self.sum.wrapping_add(sum);
@@ -131,7 +131,7 @@ impl Accumulator for Single {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for sum in only(arrays)?.as_primitive::<Decimal256Type>().iter().flatten() {
+        for sum in first_array(arrays)?.as_primitive::<Decimal256Type>().iter().flatten() {
             self.sum = self.sum.wrapping_add(sum);
             self.rows += 1;
         }
@@ -149,13 +149,13 @@ impl Accumulator for Single {
 
 /// The number of occurrences of each value, and the sum of the distinct values.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(super) struct DistinctDecimalSum {
     decimals: Decimals,
     counts: HashMap<i128, u64, ahash::RandomState>,
     sum: i256,
 }
 
-impl Distinct {
+impl DistinctDecimalSum {
     pub(super) fn new(decimals: Decimals) -> Self {
         Self { decimals, counts: HashMap::default(), sum: i256::ZERO }
     }
@@ -171,7 +171,7 @@ impl Distinct {
     }
 }
 
-impl Accumulator for Distinct {
+impl Accumulator for DistinctDecimalSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(values(arrays)?);
         Ok(())
@@ -201,7 +201,7 @@ impl Accumulator for Distinct {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for values in only(arrays)?.as_list::<i32>().iter().flatten() {
+        for values in first_array(arrays)?.as_list::<i32>().iter().flatten() {
             self.add(values.as_primitive::<Decimal128Type>());
         }
         Ok(())
@@ -218,13 +218,13 @@ impl Accumulator for Distinct {
 
 /// A sum for each group; `seen` marks the groups with values.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(super) struct DecimalSumGroups {
     decimals: Decimals,
     sums: Vec<i256>,
     seen: Vec<bool>,
 }
 
-impl Groups {
+impl DecimalSumGroups {
     pub(super) fn new(decimals: Decimals) -> Self {
         Self { decimals, sums: Vec::new(), seen: Vec::new() }
     }
@@ -259,7 +259,7 @@ fn passing<'a>(
         .map(move |(row, value)| value.filter(|_| passes(filter, row)).map(i256::from_i128))
 }
 
-impl GroupsAccumulator for Groups {
+impl GroupsAccumulator for DecimalSumGroups {
     fn update_batch(
         &mut self,
         arrays: &[ArrayRef],
@@ -292,7 +292,7 @@ impl GroupsAccumulator for Groups {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        let sums = only(arrays)?.as_primitive::<Decimal256Type>();
+        let sums = first_array(arrays)?.as_primitive::<Decimal256Type>();
         self.add(group_indices, total_num_groups, sums.iter());
         Ok(())
     }

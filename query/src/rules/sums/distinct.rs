@@ -12,21 +12,21 @@ use datafusion::{
 };
 
 use super::{
-    Shown,
-    single::{integers, only},
+    SumType,
+    single::{first_array, integers},
 };
 
 /// The number of occurrences of each value, and the sum of the distinct values.
 #[derive(Debug)]
-pub(super) struct Distinct {
-    shown: Shown,
+pub(super) struct DistinctIntegerSum {
+    sum_type: SumType,
     counts: HashMap<i64, u64, ahash::RandomState>,
     sum: i128,
 }
 
-impl Distinct {
-    pub(super) fn new(shown: Shown) -> Self {
-        Self { shown, counts: HashMap::default(), sum: 0 }
+impl DistinctIntegerSum {
+    pub(super) fn new(sum_type: SumType) -> Self {
+        Self { sum_type, counts: HashMap::default(), sum: 0 }
     }
 
     fn add(&mut self, values: &Int64Array) {
@@ -40,7 +40,7 @@ impl Distinct {
     }
 }
 
-impl Accumulator for Distinct {
+impl Accumulator for DistinctIntegerSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(&integers(arrays)?);
         Ok(())
@@ -69,14 +69,14 @@ impl Accumulator for Distinct {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for values in only(arrays)?.as_list::<i32>().iter().flatten() {
+        for values in first_array(arrays)?.as_list::<i32>().iter().flatten() {
             self.add(values.as_primitive::<Int64Type>());
         }
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.shown.value((!self.counts.is_empty()).then_some(self.sum))
+        self.sum_type.value((!self.counts.is_empty()).then_some(self.sum))
     }
 
     fn size(&self) -> usize {

@@ -13,14 +13,14 @@ use datafusion::{
 };
 
 use super::{
-    Shown,
-    single::{integers, only},
+    SumType,
+    single::{first_array, integers},
 };
 
 /// A sum for each group; `seen` marks the groups with values.
 #[derive(Debug)]
-pub(super) struct Sums {
-    shown: Shown,
+pub(super) struct IntegerSumGroups {
+    sum_type: SumType,
     sums: Vec<i128>,
     seen: Vec<bool>,
 }
@@ -30,9 +30,9 @@ pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-impl Sums {
-    pub(super) fn new(shown: Shown) -> Self {
-        Self { shown, sums: Vec::new(), seen: Vec::new() }
+impl IntegerSumGroups {
+    pub(super) fn new(sum_type: SumType) -> Self {
+        Self { sum_type, sums: Vec::new(), seen: Vec::new() }
     }
 
     fn add(&mut self, groups: &[usize], total: usize, values: impl Iterator<Item = Option<i128>>) {
@@ -54,7 +54,7 @@ impl Sums {
     }
 }
 
-impl GroupsAccumulator for Sums {
+impl GroupsAccumulator for IntegerSumGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -78,7 +78,7 @@ impl GroupsAccumulator for Sums {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (sums, seen) = self.take(emit_to);
-        self.shown.array(sums, seen)
+        self.sum_type.array(sums, seen)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -93,7 +93,7 @@ impl GroupsAccumulator for Sums {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        let values = only(values)?.as_primitive::<Decimal128Type>();
+        let values = first_array(values)?.as_primitive::<Decimal128Type>();
         self.add(group_indices, total_num_groups, values.iter());
         Ok(())
     }

@@ -11,31 +11,31 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
-use super::Shown;
+use super::SumType;
 use crate::errors::to_datafusion;
 
 /// Sum and number of the non-NULL rows.
 #[derive(Debug)]
-pub(super) struct Single {
-    shown: Shown,
+pub(super) struct IntegerSum {
+    sum_type: SumType,
     sum: i128,
     rows: u64,
 }
 
-impl Single {
-    pub(super) fn new(shown: Shown) -> Self {
-        Self { shown, sum: 0, rows: 0 }
+impl IntegerSum {
+    pub(super) fn new(sum_type: SumType) -> Self {
+        Self { sum_type, sum: 0, rows: 0 }
     }
 }
 
 /// The first array, or an error for an empty list.
-pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+pub(super) fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("sum needs an argument")))
 }
 
 /// The summands as bigints.
 pub(super) fn integers(arrays: &[ArrayRef]) -> Result<Int64Array> {
-    let values = cast(only(arrays)?, &DataType::Int64)?;
+    let values = cast(first_array(arrays)?, &DataType::Int64)?;
     Ok(values.as_primitive::<Int64Type>().clone())
 }
 
@@ -49,7 +49,7 @@ fn total(arrays: &[ArrayRef]) -> Result<(i128, u64)> {
     Ok((sum, rows as u64))
 }
 
-impl Accumulator for Single {
+impl Accumulator for IntegerSum {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let (sum, rows) = total(arrays)?;
         self.sum += sum;
@@ -73,7 +73,7 @@ impl Accumulator for Single {
     }
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for sum in only(arrays)?.as_primitive::<Decimal128Type>().iter().flatten() {
+        for sum in first_array(arrays)?.as_primitive::<Decimal128Type>().iter().flatten() {
             self.sum += sum;
             self.rows += 1;
         }
@@ -81,7 +81,7 @@ impl Accumulator for Single {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.shown.value((self.rows > 0).then_some(self.sum))
+        self.sum_type.value((self.rows > 0).then_some(self.sum))
     }
 
     fn size(&self) -> usize {

@@ -23,11 +23,11 @@ const RESERVED: [&str; 2] = ["stratalog.", "datafusion."];
 /// The own settings known to a session. A used name stays known, even without a value after an
 /// undone SET, like in PostgreSQL.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct CustomNames {
     names: BTreeSet<String>,
 }
 
-impl Known {
+impl CustomNames {
     /// The stored form of a known name.
     pub fn find(&self, name: &str) -> Option<&str> {
         self.names.get(name.to_ascii_lowercase().as_str()).map(String::as_str)

@@ -14,7 +14,7 @@ use crate::{
     Session,
     statement::{
         insert,
-        insert::{cells::Cell, compute::Computing},
+        insert::{cells::Cell, compute::ComputeContext},
         names, walk,
     },
     types::column_type,
@@ -46,7 +46,7 @@ pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronic
                 let key = key.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
                 set_key(&mut primary_key, key, &name)?;
             }
-            other => return Err(refused(other)),
+            other => return Err(constraint_error(other)),
         }
     }
     let options = match &tree.table_options {
@@ -115,7 +115,7 @@ fn no_constraint(what: &str, hint: Option<&str>) -> Error {
 }
 
 /// The error of a constraint other than PRIMARY KEY.
-pub fn refused(constraint: &TableConstraint) -> Error {
+pub fn constraint_error(constraint: &TableConstraint) -> Error {
     match constraint {
         TableConstraint::Unique(_) => no_constraint("UNIQUE", Some("use PRIMARY KEY")),
         TableConstraint::ForeignKey(_) => no_constraint("FOREIGN KEY", None),
@@ -236,7 +236,7 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
             return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is not a constant")
                 .with_hint("older rows show the default: the default must be one value"));
         }
-        let computing = Computing::constants(session);
+        let computing = ComputeContext::constants(session);
         let array =
             insert::values::one_value(&computing, cell, &column.column_type, &column.name).await?;
         let field = column.column_type.arrow_field(&column.name, true);
@@ -266,7 +266,7 @@ async fn default(
         }
         _ => {}
     }
-    insert::values::one_value(&Computing::constants(session), cell, column_type, name).await?;
+    insert::values::one_value(&ComputeContext::constants(session), cell, column_type, name).await?;
     Ok(Some(expr.to_string()))
 }
 

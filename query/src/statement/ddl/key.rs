@@ -28,7 +28,7 @@ use crate::{
     Notice, Rows, RowsTag, Session, TransactionState,
     session::{Definition, work::Work},
     statement::{
-        insert::{Writer, columns::Targets, compute::Computing, refuse_number},
+        insert::{Writer, columns::Targets, compute::ComputeContext, refuse_number},
         names::quoted,
         parse, query,
     },
@@ -142,14 +142,14 @@ pub async fn add(
     refuse_number(session, "ALTER TABLE … ADD PRIMARY KEY")?;
     check(session, table, key)?;
     session.transaction.check_new_key(table.id)?;
-    let of_block = session.transaction.definition().filter(|block| block.made(table.id));
+    let of_block = session.transaction.definition().filter(|block| block.created(table.id));
     let alone = match of_block {
         Some(_) => None,
-        None => Some(session.alone(table).await?),
+        None => Some(session.hold_exclusively(table).await?),
     };
     // Other sessions may have changed the table before the hold began.
     let seen = session.catalog();
-    let old = seen.chronicle_by_id(table.id).ok_or_else(|| missing(table))?;
+    let old = seen.chronicle_by_id(table.id).ok_or_else(|| dropped_table_error(table))?;
     let new = check(session, old, key)?;
 
     let nulls = first_null(session, old, &new, work).await?;
@@ -171,13 +171,13 @@ pub async fn add(
     let now_ns = parts.clock.now_ns();
     let definition =
         Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
-    let definition = definition.and_made(id, &parts.catalog, store).holding(alone);
+    let definition = definition.with_created(id, &parts.catalog, store).with_hold(alone);
     let made = definition.state().chronicle_by_id(id).cloned();
     let made = made.ok_or_else(|| Error::internal("a table was not made anew"))?;
-    let copied = Copied::into(session, &made).await?;
+    let copied = RowCopy::into(session, &made).await?;
     match session.transaction() {
         TransactionState::Idle => {
-            copied.alone(session, rows, work).await?;
+            copied.outside_block(session, rows, work).await?;
             work.commit()?;
             commit(session, definition, None, Vec::new()).await?;
         }
@@ -198,7 +198,7 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
         let message = format!("column \"{name}\" of relation \"{}\" does not exist", old.name);
         return Err(Error::new(ErrorKind::UndefinedColumn, message));
     }
-    let new = anew(old, key);
+    let new = table_with_key(old, key);
     let drop = Command::DropUnchanged { was: Box::new(old.clone()) };
     let create = Command::CreateChronicle(new.clone());
     let (state, _) = session.parts().catalog.preview(&session.catalog(), &[drop, create])?;
@@ -221,7 +221,7 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
 }
 
 /// The same table, with a key.
-fn anew(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
+fn table_with_key(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     let columns = old.columns.iter().map(|column| NewColumn {
         name: column.name.clone(),
         column_type: column.column_type.clone(),
@@ -345,7 +345,7 @@ async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) ->
         let planner = session.enter_planner(&mentioned).await?;
         query::plan(&planner, &tree, &[], &mentioned).await?
     };
-    let now = query::Run::now(work, RowsTag::Select);
+    let now = query::QueryRun::now(work, RowsTag::Select);
     if !is_latest {
         return query::run(session, &query, &[], &[], now).await;
     }
@@ -355,11 +355,11 @@ async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) ->
 }
 
 /// The target of the rows: the new table.
-struct Copied {
+struct RowCopy {
     targets: Targets,
 }
 
-impl Copied {
+impl RowCopy {
     async fn into(session: &Session, made: &Arc<ChronicleDefinition>) -> Result<Self> {
         // Rows keep their times, even if the table would not accept the times. The copies are
         // durable before the record that drops the old chronicle.
@@ -382,12 +382,17 @@ impl Copied {
         work: &Arc<Work>,
     ) -> Result<RecordBatch> {
         let columns: Vec<ArrayRef> = self.targets.assign(session, rows)?;
-        let computing = Computing::new(session, work, &[], &[]);
+        let computing = ComputeContext::new(session, work, &[], &[]);
         self.targets.fill(&computing, columns, rows.num_rows()).await
     }
 
     /// Commits rows under the reserved id, in several commits.
-    async fn alone(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
+    async fn outside_block(
+        self,
+        session: &Session,
+        mut rows: Rows,
+        work: &Arc<Work>,
+    ) -> Result<()> {
         let store = session.store();
         let begin = || -> Result<Box<dyn Append>> { store.begin(AppendOptions::default()) };
         let (mut append, mut bytes) = (begin()?, 0_usize);
@@ -398,7 +403,7 @@ impl Copied {
             }
             bytes = bytes.saturating_add(batch.get_array_memory_size());
             let pushed = append.push(&self.targets.chronicle, batch, OnConflict::Error).await;
-            pushed.map_err(|error| self.told(error))?;
+            pushed.map_err(|error| self.duplicate_key_error(error))?;
             if bytes >= COMMITTED_BYTES {
                 append.commit().await?;
                 (append, bytes) = (begin()?, 0);
@@ -412,13 +417,13 @@ impl Copied {
         let mut writer = Writer::begin(session, &self.targets, OnConflict::Error)?;
         while let Some(batch) = rows.next().await {
             let batch = self.batch(session, &batch?, work).await?;
-            writer.push(batch).await.map_err(|error| self.told(error))?;
+            writer.push(batch).await.map_err(|error| self.duplicate_key_error(error))?;
         }
         writer.finish(session, work).await.map(drop)
     }
 
     /// PostgreSQL's error for a row that violates the key.
-    fn told(&self, error: Error) -> Error {
+    fn duplicate_key_error(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::UniqueViolation {
             return error;
         }
@@ -426,21 +431,21 @@ impl Copied {
         let (constraint, mut subject) = (made.key_name(), made.subject());
         let message = format!("could not create unique index \"{constraint}\"");
         subject.constraint = Some(constraint);
-        let told = Error::new(ErrorKind::UniqueViolation, message).with_subject(subject);
-        let told = match error.detail() {
-            Some(detail) => told.with_detail(detail.replace("already exists.", "is duplicated.")),
-            None => told,
+        let error = Error::new(ErrorKind::UniqueViolation, message).with_subject(subject);
+        let error = match error.detail() {
+            Some(detail) => error.with_detail(detail.replace("already exists.", "is duplicated.")),
+            None => error,
         };
         match made.collision {
-            Collision::First => told.with_hint(
+            Collision::First => error.with_hint(
                 "delete one of the events, or add the key WITH (collision = 'last'), 'next' or 'all'",
             ),
-            _ => told,
+            _ => error,
         }
     }
 }
 
-fn missing(table: &ChronicleDefinition) -> Error {
+fn dropped_table_error(table: &ChronicleDefinition) -> Error {
     let message = format!("relation \"{}\" does not exist", table.name);
     Error::new(ErrorKind::UndefinedTable, message)
         .with_detail("The relation was dropped in the meantime.")

@@ -49,9 +49,9 @@ pub async fn delete(
     if rows > 0 {
         session.transaction.note_delete(chronicle.id);
         let begin = || session.store().begin(options(session));
-        let mut lent = session.transaction.lend(false, begin)?;
-        lent.append()?.delete(chronicle, range).await?;
-        lent.finish(chronicle.id);
+        let mut lent_append = session.transaction.lend(false, begin)?;
+        lent_append.append()?.delete(chronicle, range).await?;
+        lent_append.finish(chronicle.id);
     }
     Ok(rows)
 }

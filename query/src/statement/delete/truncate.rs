@@ -9,7 +9,7 @@ use stratalog_visor_core::acquisition::Use;
 use super::in_block;
 use crate::{
     Outcome, Session, TransactionState,
-    session::{acquired::Entered, work::Work},
+    session::{acquisitions::EnteredChronicle, work::Work},
     statement::{insert, transaction},
 };
 
@@ -36,7 +36,7 @@ pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result
     }
     let mut uses = Vec::new();
     for chronicle in &chronicles {
-        let Entered { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
+        let EnteredChronicle { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
         if ticks != TickRange::ALL {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
@@ -57,7 +57,7 @@ pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result
         work.commit()?;
         let removing: BoxFuture<'static, Result<()>> =
             Box::pin(async move { append.commit().await.map(drop) });
-        session.committing(uses, removing)?.await?;
+        session.commit_task(uses, removing)?.await?;
     } else {
         for chronicle in &chronicles {
             in_block::delete(session, chronicle, TickRange::ALL).await?;

@@ -35,7 +35,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         let left = std::mem::replace(left, Box::new(null()));
         *expr = match (list.is_empty(), is_list) {
             (false, true) => Expr::InList { expr: left, list, negated: all },
-            (false, false) => compared(&left, op, &list, all),
+            (false, false) => comparison_with_each(&left, op, &list, all),
             // No value is in an empty list, not even NULL.
             (true, _) => Expr::Nested(Box::new(Expr::BinaryOp {
                 left: Box::new(Expr::IsNull(left)),
@@ -49,7 +49,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         if let Expr::Array(array) = right.as_ref()
             && !array.elem.is_empty()
         {
-            *expr = compared(left, op, &array.elem, all);
+            *expr = comparison_with_each(left, op, &array.elem, all);
         }
         return Ok(());
     }
@@ -69,7 +69,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
     {
         let list = std::mem::take(&mut array.elem);
         if list.len() > 1 && list.iter().any(differs_in_real) && list.iter().all(is_number) {
-            *expr = compared(left, op, &list, all);
+            *expr = comparison_with_each(left, op, &list, all);
             return Ok(());
         }
         let expr_of = std::mem::replace(left, Box::new(null()));
@@ -149,7 +149,7 @@ fn elements(text: &str) -> Result<Vec<Expr>> {
 }
 
 /// Compares a value with each element of a list. The tree of comparisons is as flat as possible.
-fn compared(left: &Expr, op: &BinaryOperator, list: &[Expr], all: bool) -> Expr {
+fn comparison_with_each(left: &Expr, op: &BinaryOperator, list: &[Expr], all: bool) -> Expr {
     let binary = |left: Expr, op: BinaryOperator, right: Expr| {
         let (left, right) = (Box::new(left), Box::new(right));
         Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
@@ -160,7 +160,10 @@ fn compared(left: &Expr, op: &BinaryOperator, list: &[Expr], all: bool) -> Expr 
         many => {
             let (before, after) = many.split_at(many.len() / 2);
             let joint = if all { BinaryOperator::And } else { BinaryOperator::Or };
-            let (before, after) = (compared(left, op, before, all), compared(left, op, after, all));
+            let (before, after) = (
+                comparison_with_each(left, op, before, all),
+                comparison_with_each(left, op, after, all),
+            );
             binary(before, joint, after)
         }
     }
@@ -191,7 +194,7 @@ pub fn in_array(expr: &mut Expr) {
                WHEN \"$left\" IS NULL OR array_position(\"$right\", NULL) IS NOT NULL THEN NULL \
                ELSE false END";
     let parts = [("$any", any), ("$right", *right.clone()), ("$left", *left.clone())];
-    if let Some(spelled) = filled(sql, &parts) {
+    if let Some(spelled) = fill_placeholders(sql, &parts) {
         *expr = not_if(all, spelled);
     }
 }
@@ -223,7 +226,7 @@ fn not_if(negated: bool, expr: Expr) -> Expr {
 }
 
 /// An expression with other expressions in place of the quoted names.
-fn filled(sql: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
+fn fill_placeholders(sql: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
     let mut expr = parse::expression(sql).ok()?;
     // On the way out: the walk does not visit the inserted expressions.
     let _ = walk::expressions_mut(&mut expr, |expr| {

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_functions::literal;
 use stratalog_model::{ColumnType, Result};
 
-use super::merged;
+use super::merged_columns;
 use crate::errors::from_datafusion;
 
 /// Reads texts in operands of AND, OR, NOT and IS TRUE, and in conditions of CASE and FILTER.
@@ -51,7 +51,7 @@ pub fn of_select(select: &mut Select) -> Result<()> {
 fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     for join in &mut tables.joins {
         if let Some((JoinConstraint::On(condition), _)) =
-            merged::constraint(&mut join.join_operator)
+            merged_columns::constraint(&mut join.join_operator)
         {
             boolean(condition)?;
         }

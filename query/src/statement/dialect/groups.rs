@@ -99,7 +99,7 @@ mod tests {
     use crate::statement::parse;
     use datafusion::sql::sqlparser::ast::{SetExpr, Statement};
 
-    fn written(sql: &str) -> Result<String> {
+    fn grouping_sql(sql: &str) -> Result<String> {
         let tree = parse::statements(sql, 10_000)?.remove(0).statement;
         let Statement::Query(query) = tree else { unreachable!("{sql}") };
         let SetExpr::Select(mut select) = *query.body else { unreachable!("{sql}") };
@@ -125,9 +125,9 @@ mod tests {
             ),
             ("SELECT a FROM t GROUP BY ROLLUP (a)", "GROUP BY ROLLUP (a)"),
         ] {
-            assert_eq!(written(sql).unwrap(), wanted, "{sql}");
+            assert_eq!(grouping_sql(sql).unwrap(), wanted, "{sql}");
         }
-        let error = written("SELECT a FROM t GROUP BY CUBE (2)").unwrap_err();
+        let error = grouping_sql("SELECT a FROM t GROUP BY CUBE (2)").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidColumnReference);
     }
 }

@@ -36,7 +36,8 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             };
             if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = inner
             {
-                let limits = Limits { fields: fields.as_ref().map(span), digits: *precision };
+                let limits =
+                    IntervalPrecision { fields: fields.as_ref().map(span), digits: *precision };
                 *expr = read(text, limits, false, style)?;
             }
         }
@@ -44,7 +45,8 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             if let DataType::Interval { fields, precision } = &typed.data_type
                 && let Value::SingleQuotedString(text) = &typed.value.value
             {
-                let limits = Limits { fields: fields.as_ref().map(span), digits: *precision };
+                let limits =
+                    IntervalPrecision { fields: fields.as_ref().map(span), digits: *precision };
                 *expr = read(text, limits, false, style)?;
             }
         }
@@ -55,7 +57,7 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
 
 /// Fields of an interval, from the longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum IntervalPart {
     Year,
     Month,
     Day,
@@ -66,38 +68,38 @@ enum Part {
 
 /// The fields and digits that a constant keeps.
 #[derive(Debug, Clone, Copy, Default)]
-struct Limits {
-    fields: Option<(Part, Part)>,
+struct IntervalPrecision {
+    fields: Option<(IntervalPart, IntervalPart)>,
     /// Digits of the seconds after the decimal point.
     digits: Option<u64>,
 }
 
-fn span(fields: &IntervalFields) -> (Part, Part) {
+fn span(fields: &IntervalFields) -> (IntervalPart, IntervalPart) {
     match fields {
-        IntervalFields::Year => (Part::Year, Part::Year),
-        IntervalFields::Month => (Part::Month, Part::Month),
-        IntervalFields::Day => (Part::Day, Part::Day),
-        IntervalFields::Hour => (Part::Hour, Part::Hour),
-        IntervalFields::Minute => (Part::Minute, Part::Minute),
-        IntervalFields::Second => (Part::Second, Part::Second),
-        IntervalFields::YearToMonth => (Part::Year, Part::Month),
-        IntervalFields::DayToHour => (Part::Day, Part::Hour),
-        IntervalFields::DayToMinute => (Part::Day, Part::Minute),
-        IntervalFields::DayToSecond => (Part::Day, Part::Second),
-        IntervalFields::HourToMinute => (Part::Hour, Part::Minute),
-        IntervalFields::HourToSecond => (Part::Hour, Part::Second),
-        IntervalFields::MinuteToSecond => (Part::Minute, Part::Second),
+        IntervalFields::Year => (IntervalPart::Year, IntervalPart::Year),
+        IntervalFields::Month => (IntervalPart::Month, IntervalPart::Month),
+        IntervalFields::Day => (IntervalPart::Day, IntervalPart::Day),
+        IntervalFields::Hour => (IntervalPart::Hour, IntervalPart::Hour),
+        IntervalFields::Minute => (IntervalPart::Minute, IntervalPart::Minute),
+        IntervalFields::Second => (IntervalPart::Second, IntervalPart::Second),
+        IntervalFields::YearToMonth => (IntervalPart::Year, IntervalPart::Month),
+        IntervalFields::DayToHour => (IntervalPart::Day, IntervalPart::Hour),
+        IntervalFields::DayToMinute => (IntervalPart::Day, IntervalPart::Minute),
+        IntervalFields::DayToSecond => (IntervalPart::Day, IntervalPart::Second),
+        IntervalFields::HourToMinute => (IntervalPart::Hour, IntervalPart::Minute),
+        IntervalFields::HourToSecond => (IntervalPart::Hour, IntervalPart::Second),
+        IntervalFields::MinuteToSecond => (IntervalPart::Minute, IntervalPart::Second),
     }
 }
 
-fn part(field: &DateTimeField) -> Option<Part> {
+fn part(field: &DateTimeField) -> Option<IntervalPart> {
     Some(match field {
-        DateTimeField::Year | DateTimeField::Years => Part::Year,
-        DateTimeField::Month | DateTimeField::Months => Part::Month,
-        DateTimeField::Day | DateTimeField::Days => Part::Day,
-        DateTimeField::Hour | DateTimeField::Hours => Part::Hour,
-        DateTimeField::Minute | DateTimeField::Minutes => Part::Minute,
-        DateTimeField::Second | DateTimeField::Seconds => Part::Second,
+        DateTimeField::Year | DateTimeField::Years => IntervalPart::Year,
+        DateTimeField::Month | DateTimeField::Months => IntervalPart::Month,
+        DateTimeField::Day | DateTimeField::Days => IntervalPart::Day,
+        DateTimeField::Hour | DateTimeField::Hours => IntervalPart::Hour,
+        DateTimeField::Minute | DateTimeField::Minutes => IntervalPart::Minute,
+        DateTimeField::Second | DateTimeField::Seconds => IntervalPart::Second,
         _ => return None,
     })
 }
@@ -125,14 +127,15 @@ fn constant(interval: &mut Interval, negative: bool, style: &TextStyle) -> Resul
     if is_count && !negative && fields.is_none() {
         return Ok(());
     }
-    if let Expr::Interval(read) = read(text, Limits { fields, digits }, negative, style)? {
+    if let Expr::Interval(read) = read(text, IntervalPrecision { fields, digits }, negative, style)?
+    {
         *interval = read;
     }
     Ok(())
 }
 
 /// The interval of a text.
-fn read(text: &str, limits: Limits, negative: bool, style: &TextStyle) -> Result<Expr> {
+fn read(text: &str, limits: IntervalPrecision, negative: bool, style: &TextStyle) -> Result<Expr> {
     let text = limits.fields.map_or_else(|| text.to_string(), |fields| with_unit(text, fields));
     let array = parse_value(Some(&text), &ColumnType::Interval, style)?;
     let value = array
@@ -167,7 +170,7 @@ fn read(text: &str, limits: Limits, negative: bool, style: &TextStyle) -> Result
 
 /// A bare number counts the last field. Under MINUTE TO SECOND, two numbers with a colon are
 /// minutes and seconds.
-fn with_unit(text: &str, (first, last): (Part, Part)) -> String {
+fn with_unit(text: &str, (first, last): (IntervalPart, IntervalPart)) -> String {
     let trimmed = text.trim();
     // `5 day 1`: the number follows another unit.
     let number = match trimmed.rsplit_once(' ') {
@@ -181,16 +184,16 @@ fn with_unit(text: &str, (first, last): (Part, Part)) -> String {
         !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_number {
         let unit = match last {
-            Part::Year => "years",
-            Part::Month => "months",
-            Part::Day => "days",
-            Part::Hour => "hours",
-            Part::Minute => "minutes",
-            Part::Second => "seconds",
+            IntervalPart::Year => "years",
+            IntervalPart::Month => "months",
+            IntervalPart::Day => "days",
+            IntervalPart::Hour => "hours",
+            IntervalPart::Minute => "minutes",
+            IntervalPart::Second => "seconds",
         };
         return format!("{trimmed} {unit}");
     }
-    if (first, last) == (Part::Minute, Part::Second)
+    if (first, last) == (IntervalPart::Minute, IntervalPart::Second)
         && let Some((before, seconds)) = trimmed.split_once(':')
         && !seconds.contains(':')
     {
@@ -202,24 +205,24 @@ fn with_unit(text: &str, (first, last): (Part, Part)) -> String {
     text.to_string()
 }
 
-impl Limits {
+impl IntervalPrecision {
     fn applied(self, value: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
         let IntervalMonthDayNano { mut months, mut days, mut nanoseconds } = value;
         if let Some((_, last)) = self.fields {
             let unit = match last {
-                Part::Year | Part::Month | Part::Day => i64::MAX,
-                Part::Hour => 3_600 * SECOND_NS,
-                Part::Minute => 60 * SECOND_NS,
-                Part::Second => 1,
+                IntervalPart::Year | IntervalPart::Month | IntervalPart::Day => i64::MAX,
+                IntervalPart::Hour => 3_600 * SECOND_NS,
+                IntervalPart::Minute => 60 * SECOND_NS,
+                IntervalPart::Second => 1,
             };
             nanoseconds -= nanoseconds % unit;
-            if last <= Part::Day {
+            if last <= IntervalPart::Day {
                 nanoseconds = 0;
             }
-            if last <= Part::Month {
+            if last <= IntervalPart::Month {
                 days = 0;
             }
-            if last == Part::Year {
+            if last == IntervalPart::Year {
                 months -= months % 12;
             }
         }

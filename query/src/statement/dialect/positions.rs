@@ -32,7 +32,7 @@ pub fn in_from(
                 op: BinaryOperator::Eq,
                 right: Box::new(Expr::Nested(Box::new(gsn.clone()))),
             };
-            let called = alias.cloned().unwrap_or_else(|| named(function));
+            let called = alias.cloned().unwrap_or_else(|| function_alias(function));
             record_of(table, compared, called).map(Some)
         }
         ("read_record", _) => Err(Error::new(
@@ -44,7 +44,7 @@ pub fn in_from(
     }
 }
 
-fn named(function: &Ident) -> TableAlias {
+fn function_alias(function: &Ident) -> TableAlias {
     TableAlias { explicit: true, name: function.clone(), columns: Vec::new(), at: None }
 }
 

@@ -139,10 +139,12 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = expr else { return Ok(()) };
     let Some(name) = name_of(function) else { return Ok(()) };
     if name == "generate_series" {
-        let FunctionArguments::List(list) = &mut function.args else { return Err(misplaced()) };
+        let FunctionArguments::List(list) = &mut function.args else {
+            return Err(misplaced_rows_error());
+        };
         numbers_in_quotes(&mut list.args);
         let arguments = unnamed(&list.args).filter(|list| (2..=3).contains(&list.len()));
-        *expr = arguments.and_then(series).ok_or_else(misplaced)?;
+        *expr = arguments.and_then(series).ok_or_else(misplaced_rows_error)?;
         return Ok(());
     }
     if let FunctionArguments::List(list) = &function.args
@@ -159,7 +161,7 @@ fn series(arguments: Vec<Expr>) -> Option<Expr> {
     call("unnest", vec![call("series_list", arguments)?])
 }
 
-fn misplaced() -> Error {
+fn misplaced_rows_error() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "generate_series() is not supported here")
         .with_hint("call the function in FROM: SELECT … FROM generate_series(…) AS x")
 }
@@ -344,9 +346,9 @@ fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> 
             };
             // Two series would advance side by side.
             if series.is_some() {
-                return Err(misplaced());
+                return Err(misplaced_rows_error());
             }
-            *series = Some(arguments.ok_or_else(misplaced)?);
+            *series = Some(arguments.ok_or_else(misplaced_rows_error)?);
             *expr = Expr::CompoundIdentifier(vec![
                 Ident::with_quote('"', SERIES),
                 Ident::with_quote('"', SERIES),

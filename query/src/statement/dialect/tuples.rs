@@ -76,17 +76,17 @@ pub fn with_subquery(expr: &mut Expr) -> Result<()> {
     let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
     let (row, op, query) = match (left.as_ref(), right.as_ref()) {
         (row @ Expr::Tuple(_), Expr::Subquery(query)) => (row, op.clone(), query),
-        (Expr::Subquery(query), row @ Expr::Tuple(_)) => (row, mirrored(op), query),
+        (Expr::Subquery(query), row @ Expr::Tuple(_)) => (row, mirrored_operator(op), query),
         _ => return Ok(()),
     };
-    if let Some(Compared { columns, test }) = compared_rows(row, &op, query)? {
-        *expr = Expr::Subquery(over(query, &columns, test, None));
+    if let Some(RowComparison { columns, test }) = compared_rows(row, &op, query)? {
+        *expr = Expr::Subquery(select_over(query, &columns, test, None));
     }
     Ok(())
 }
 
 /// The operator for swapped operands.
-fn mirrored(op: &BinaryOperator) -> BinaryOperator {
+fn mirrored_operator(op: &BinaryOperator) -> BinaryOperator {
     match op {
         BinaryOperator::Lt => BinaryOperator::Gt,
         BinaryOperator::LtEq => BinaryOperator::GtEq,
@@ -138,7 +138,7 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
             };
             let test = if *negated { Expr::IsNotFalse(Box::new(equal.test)) } else { equal.test };
             let one = Expr::Value(Value::Number("1".to_string(), false).into());
-            let rows = over(subquery, &equal.columns, one, Some(test));
+            let rows = select_over(subquery, &equal.columns, one, Some(test));
             *condition = Expr::Exists { subquery: rows, negated: *negated };
         }
         _ => {}
@@ -158,10 +158,10 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
         // The planner compares with the first column of a select list.
         let column = "$value".to_string();
         let value = Expr::Identifier(Ident::with_quote('"', &column));
-        *subquery = over(subquery, &[column], value, None);
+        *subquery = select_over(subquery, &[column], value, None);
     }
     if let Some(equal) = compared {
-        let subquery = over(subquery, &equal.columns, equal.test, None);
+        let subquery = select_over(subquery, &equal.columns, equal.test, None);
         let left = Box::new(Expr::Value(Value::Boolean(true).into()));
         *expr = Expr::InSubquery { expr: left, subquery, negated: *negated };
     }
@@ -170,12 +170,16 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
 
 /// The comparison of a row with a row of a subquery; `columns` are the names of the subquery's
 /// columns.
-struct Compared {
+struct RowComparison {
     columns: Vec<String>,
     test: Expr,
 }
 
-fn compared_rows(left: &Expr, op: &BinaryOperator, subquery: &Query) -> Result<Option<Compared>> {
+fn compared_rows(
+    left: &Expr,
+    op: &BinaryOperator,
+    subquery: &Query,
+) -> Result<Option<RowComparison>> {
     let Some(left) = tuple(left) else { return Ok(None) };
     if let Some(columns) = columns_of(subquery)
         && columns != left.len()
@@ -187,11 +191,11 @@ fn compared_rows(left: &Expr, op: &BinaryOperator, subquery: &Query) -> Result<O
     let columns: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
     let named = |name: &String| Expr::Identifier(Ident::with_quote('"', name.as_str()));
     let right: Vec<Expr> = columns.iter().map(named).collect();
-    Ok(compare_rows(&left, op, &right).map(|test| Compared { columns, test }))
+    Ok(compare_rows(&left, op, &right).map(|test| RowComparison { columns, test }))
 }
 
 /// `SELECT value FROM (query) AS "$set" (columns) WHERE test`
-fn over(query: &Query, columns: &[String], value: Expr, test: Option<Expr>) -> Box<Query> {
+fn select_over(query: &Query, columns: &[String], value: Expr, test: Option<Expr>) -> Box<Query> {
     let columns = columns.join("\", \"");
     let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{columns}\")");
     let mut outer = match parse::statements(&sql, usize::MAX)

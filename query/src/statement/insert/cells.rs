@@ -13,7 +13,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::ColumnBuilder;
 
 use super::{
-    compute::{Computed, Computing},
+    compute::{ComputeContext, ComputedValues},
     parameters,
 };
 use crate::{
@@ -41,7 +41,7 @@ pub enum Cell {
     /// Any other expression.
     Expression(Box<Expr>),
     /// The value of an expression.
-    Computed(Computed),
+    Computed(ComputedValues),
 }
 
 impl Cell {
@@ -103,7 +103,7 @@ impl Cell {
             _ if is_now(expr) => Cell::Now,
             _ => {
                 let mut inner = expr.clone();
-                parameters::cast_told(&mut inner, types);
+                parameters::cast_to_declared(&mut inner, types);
                 Cell::Expression(Box::new(inner))
             }
         })
@@ -115,7 +115,7 @@ impl Cell {
 /// # Errors
 /// An error in a value.
 pub fn one_column(
-    computing: &Computing<'_>,
+    computing: &ComputeContext<'_>,
     cells: &[&Cell],
     column_type: &ColumnType,
     name: &str,

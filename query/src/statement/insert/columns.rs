@@ -13,7 +13,7 @@ use stratalog_model::{
 
 use stratalog_text::failing_row;
 
-use super::{cells::Cell, compute::Computing, defaults::Missing};
+use super::{cells::Cell, compute::ComputeContext, defaults::ColumnDefault};
 use crate::{
     Session,
     assign::{self, Assignment},
@@ -32,7 +32,7 @@ pub struct Targets {
     /// Positions of the columns with values from the statement, in the order of the statement.
     pub listed: Vec<usize>,
     /// For each column of the chronicle, the value if the statement gives no value.
-    defaults: Vec<Missing>,
+    defaults: Vec<ColumnDefault>,
     schema: SchemaRef,
 }
 
@@ -108,7 +108,7 @@ impl Targets {
         for column in &chronicle.columns {
             // A listed column may still say DEFAULT.
             let is_tick = column.id == chronicle.tick_column;
-            defaults.push(Missing::of(session, column, is_tick).await?);
+            defaults.push(ColumnDefault::of(session, column, is_tick).await?);
         }
         let schema = chronicle.arrow_schema();
         Ok(Self { chronicle, listed, defaults, schema })
@@ -166,7 +166,7 @@ impl Targets {
     /// An error of the evaluation of the default.
     pub async fn default_of(
         &self,
-        computing: &Computing<'_>,
+        computing: &ComputeContext<'_>,
         position: usize,
         rows: usize,
     ) -> Result<ArrayRef> {
@@ -183,7 +183,7 @@ impl Targets {
     /// `NotNullViolation`, and an error of the evaluation of a default.
     pub async fn fill(
         &self,
-        computing: &Computing<'_>,
+        computing: &ComputeContext<'_>,
         given: Vec<ArrayRef>,
         rows: usize,
     ) -> Result<RecordBatch> {

@@ -24,7 +24,7 @@ use crate::{
 
 /// Values of one expression.
 #[derive(Debug, Clone)]
-pub struct Computed {
+pub struct ComputedValues {
     /// The values.
     pub array: ArrayRef,
     /// The type of the values.
@@ -33,7 +33,7 @@ pub struct Computed {
 
 /// The context for the expressions of one statement. All expressions see the same events.
 #[derive(Debug)]
-pub struct Computing<'a> {
+pub struct ComputeContext<'a> {
     /// The session.
     pub session: &'a Session,
     /// The work of the statement, for cancellation.
@@ -43,7 +43,7 @@ pub struct Computing<'a> {
     snapshot: OnceCell<Arc<dyn Snapshot>>,
 }
 
-impl<'a> Computing<'a> {
+impl<'a> ComputeContext<'a> {
     /// The context of a statement with the given parameters.
     pub fn new(
         session: &'a Session,
@@ -88,7 +88,7 @@ impl<'a> Computing<'a> {
     ///
     /// # Errors
     /// An error of the computation.
-    pub async fn run(&self, plan: &LogicalPlan) -> Result<Vec<Computed>> {
+    pub async fn run(&self, plan: &LogicalPlan) -> Result<Vec<ComputedValues>> {
         let plan = if self.types.is_empty() {
             plan.clone()
         } else {
@@ -114,14 +114,17 @@ impl<'a> Computing<'a> {
             &plan,
             Arc::clone(&schema),
             &pinned,
-            query::Run::now(&self.work, RowsTag::Select),
+            query::QueryRun::now(&self.work, RowsTag::Select),
         )
         .await?;
         let batches: Vec<_> = rows.try_collect().await?;
         let batch = arrow::compute::concat_batches(&schema, &batches).map_err(from_arrow)?;
         let computed = batch.columns().iter().zip(schema.fields());
         Ok(computed
-            .map(|(array, field)| Computed { array: Arc::clone(array), field: Arc::clone(field) })
+            .map(|(array, field)| ComputedValues {
+                array: Arc::clone(array),
+                field: Arc::clone(field),
+            })
             .collect())
     }
 }

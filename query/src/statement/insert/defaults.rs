@@ -11,7 +11,7 @@ use stratalog_model::{ColumnDefinition, ColumnType, Error, Result};
 
 use super::{
     cells::{Cell, one_column},
-    compute::{self, Computing},
+    compute::{self, ComputeContext},
 };
 use crate::{
     Session,
@@ -22,7 +22,7 @@ use crate::{
 
 /// The default of a column.
 #[derive(Debug)]
-pub enum Missing {
+pub enum ColumnDefault {
     /// NULL.
     Null,
     /// The time of the clock: for the tick column, and for `now()`.
@@ -35,32 +35,32 @@ pub enum Missing {
     Each(Box<Expr>),
 }
 
-impl Missing {
+impl ColumnDefault {
     /// The default of a column.
     ///
     /// # Errors
     /// An error if the stored DEFAULT cannot be read any more.
     pub async fn of(session: &Session, column: &ColumnDefinition, is_tick: bool) -> Result<Self> {
         let Some(sql) = &column.default_sql else {
-            return Ok(if is_tick { Missing::Now } else { Missing::Null });
+            return Ok(if is_tick { ColumnDefault::Now } else { ColumnDefault::Null });
         };
         if column.defaults_to_now() {
-            return Ok(Missing::Now);
+            return Ok(ColumnDefault::Now);
         }
         let expr = parse::expression(sql)?;
         match Cell::of(&expr, Some(&column.column_type), &mut Vec::new())? {
-            Cell::Null => Ok(Missing::Null),
+            Cell::Null => Ok(ColumnDefault::Null),
             cell @ (Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_)) => {
-                let computing = Computing::constants(session);
+                let computing = ComputeContext::constants(session);
                 let array = one_column(&computing, &[&cell], &column.column_type, &column.name)?;
-                Ok(Missing::Constant(array))
+                Ok(ColumnDefault::Constant(array))
             }
             _ => {
                 let plan = compute::plan(session, [&expr]).await?;
                 Ok(if compute::is_volatile(&plan)? {
-                    Missing::Each(Box::new(expr))
+                    ColumnDefault::Each(Box::new(expr))
                 } else {
-                    Missing::Once(Box::new(plan))
+                    ColumnDefault::Once(Box::new(plan))
                 })
             }
         }
@@ -72,7 +72,7 @@ impl Missing {
     /// An error of the computation.
     pub async fn array(
         &self,
-        computing: &Computing<'_>,
+        computing: &ComputeContext<'_>,
         column: &ColumnDefinition,
         rows: usize,
     ) -> Result<ArrayRef> {
@@ -89,10 +89,10 @@ impl Missing {
             }
         };
         match self {
-            Missing::Null => {
+            ColumnDefault::Null => {
                 Ok(arrow::array::new_null_array(&column.column_type.arrow_type(), rows))
             }
-            Missing::Now => {
+            ColumnDefault::Now => {
                 // Microseconds, like `now()` everywhere: clients read no more digits.
                 let now_ns = session.parts().clock.now_ns();
                 let now = TimestampNanosecondArray::from(vec![now_ns - now_ns.rem_euclid(1_000)]);
@@ -103,9 +103,9 @@ impl Missing {
                 let field = arrow::datatypes::Field::new("now", now.data_type().clone(), true);
                 repeat(&assignment.truncate_time(&now, &field)?, rows)
             }
-            Missing::Constant(value) => repeat(value, rows),
-            Missing::Once(plan) => repeat(&computed(plan).await?, rows),
-            Missing::Each(expr) => {
+            ColumnDefault::Constant(value) => repeat(value, rows),
+            ColumnDefault::Once(plan) => repeat(&computed(plan).await?, rows),
+            ColumnDefault::Each(expr) => {
                 computed(&compute::plan_repeated(session, expr, rows).await?).await
             }
         }

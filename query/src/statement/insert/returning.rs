@@ -17,11 +17,11 @@ use stratalog_model::{
     chronicle::SYSTEM_COLUMNS,
 };
 
-use super::{Finished, columns::Targets};
+use super::{WriteResult, columns::Targets};
 use crate::{
     Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
-    session::{acquired::Pinned, work::Work},
+    session::{acquisitions::PinnedSnapshot, work::Work},
     statement::{names, parse, query, system_columns},
 };
 
@@ -106,8 +106,8 @@ impl Returning {
         &self,
         session: &Session,
         targets: &Targets,
-        finished: Finished,
-        pinned: &Pinned,
+        finished: WriteResult,
+        pinned: &PinnedSnapshot,
         work: &Arc<Work>,
     ) -> Result<Rows> {
         let schema = stored_schema(&targets.chronicle, &self.mentioned);
@@ -128,7 +128,7 @@ impl Returning {
             MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(from_datafusion)?,
         );
         let (plan, schema) = self.logical(session, table).await?;
-        query::run_plan(session, &plan, schema, pinned, query::Run::now(work, RowsTag::Insert))
+        query::run_plan(session, &plan, schema, pinned, query::QueryRun::now(work, RowsTag::Insert))
             .await
     }
 }

@@ -7,7 +7,7 @@ use stratalog_model::{ColumnType, Error, Result};
 use super::{
     cells::{Cell, one_column},
     columns::Targets,
-    compute::{self, Computing},
+    compute::{self, ComputeContext},
 };
 use crate::{Session, errors::from_arrow, statement::parameters};
 
@@ -19,7 +19,7 @@ const ROWS_MAX: usize = 8_192;
 
 /// The rows of VALUES; DEFAULT VALUES is one row without cells.
 #[derive(Debug)]
-pub struct Values {
+pub struct ValuesClause {
     rows: Vec<Vec<Cell>>,
     /// The plan of all expressions, row by row; `None` without expressions, and for too many
     /// expressions.
@@ -27,7 +27,7 @@ pub struct Values {
     guesses: Vec<usize>,
 }
 
-impl Values {
+impl ValuesClause {
     /// Plans rows, and determines the types of parameters within expressions, for example `$1 * 2`,
     /// from the plan.
     ///
@@ -93,7 +93,7 @@ impl Values {
     /// An error in a value.
     pub async fn arrays(
         &self,
-        computing: &Computing<'_>,
+        computing: &ComputeContext<'_>,
         piece: &[Vec<Cell>],
         targets: &Targets,
     ) -> Result<Vec<ArrayRef>> {
@@ -124,7 +124,11 @@ impl Values {
     }
 
     /// The values of the expressions of a piece, row by row.
-    async fn computed(&self, computing: &Computing<'_>, piece: &[Vec<Cell>]) -> Result<Vec<Cell>> {
+    async fn computed(
+        &self,
+        computing: &ComputeContext<'_>,
+        piece: &[Vec<Cell>],
+    ) -> Result<Vec<Cell>> {
         let mut found = Vec::new();
         match &self.plan {
             Some(plan) => found = computing.run(plan).await?,
@@ -150,7 +154,7 @@ fn expressions(rows: &[Vec<Cell>]) -> impl Iterator<Item = &Expr> {
 
 /// A column with DEFAULT in some rows.
 async fn with_defaults(
-    computing: &Computing<'_>,
+    computing: &ComputeContext<'_>,
     cells: &[&Cell],
     targets: &Targets,
     at: usize,
@@ -177,7 +181,7 @@ async fn with_defaults(
 /// # Errors
 /// An error in the value.
 pub async fn one_value(
-    computing: &Computing<'_>,
+    computing: &ComputeContext<'_>,
     cell: Cell,
     column_type: &ColumnType,
     name: &str,

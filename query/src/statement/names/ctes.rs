@@ -17,7 +17,7 @@ use crate::statement::walk::{self, Change, Flow, Look};
 
 /// Gives new names to WITH queries that hide outer WITH queries.
 pub fn tell_apart(query: &mut Query) {
-    let mut repeated = Repeated::default();
+    let mut repeated = RepeatedName::default();
     if walk::look(&*query, &mut repeated).is_break() {
         let _ = walk::change(query, &mut Renamer { levels: Vec::new(), renamed: 0 });
     }
@@ -25,9 +25,9 @@ pub fn tell_apart(query: &mut Query) {
 
 /// Breaks at the second WITH query with the same name.
 #[derive(Default)]
-struct Repeated(HashSet<String>);
+struct RepeatedName(HashSet<String>);
 
-impl Look for Repeated {
+impl Look for RepeatedName {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
         let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
         match ctes.all(|cte| self.0.insert(fold(&cte.alias.name))) {
@@ -38,7 +38,7 @@ impl Look for Repeated {
 }
 
 /// The WITH of one query.
-struct Level {
+struct WithLevel {
     /// The written names, and the new names.
     ctes: Vec<(String, Option<String>)>,
     /// The number of visited WITH queries.
@@ -46,7 +46,7 @@ struct Level {
     recursive: bool,
 }
 
-impl Level {
+impl WithLevel {
     fn known(&self) -> &[(String, Option<String>)] {
         let known = if self.recursive { self.ctes.len() } else { self.visited };
         self.ctes.get(..known).unwrap_or(&self.ctes)
@@ -54,7 +54,7 @@ impl Level {
 }
 
 struct Renamer {
-    levels: Vec<Level>,
+    levels: Vec<WithLevel>,
     renamed: usize,
 }
 
@@ -63,7 +63,8 @@ impl Change for Renamer {
         let mut ctes = Vec::new();
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             let name = fold(&cte.alias.name);
-            let hides = self.levels.iter().flat_map(Level::known).any(|(outer, _)| *outer == name);
+            let hides =
+                self.levels.iter().flat_map(WithLevel::known).any(|(outer, _)| *outer == name);
             let new = hides.then(|| {
                 self.renamed += 1;
                 format!("{name}\u{1}{}", self.renamed)
@@ -74,7 +75,7 @@ impl Change for Renamer {
             ctes.push((name, new));
         }
         let recursive = query.with.as_ref().is_some_and(|with| with.recursive);
-        self.levels.push(Level { ctes, visited: 0, recursive });
+        self.levels.push(WithLevel { ctes, visited: 0, recursive });
         ControlFlow::Continue(())
     }
 
@@ -98,9 +99,9 @@ impl Change for Renamer {
         let written = ident.clone();
         let called = fold(&written);
         let levels = self.levels.iter().rev();
-        let meant =
+        let definition =
             levels.flat_map(|level| level.known().iter().rev()).find(|(cte, _)| *cte == called);
-        if let Some((_, Some(new))) = meant {
+        if let Some((_, Some(new))) = definition {
             *name = ObjectName::from(vec![Ident::with_quote('"', new)]);
             alias.get_or_insert_with(|| TableAlias {
                 explicit: true,

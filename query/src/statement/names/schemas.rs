@@ -206,22 +206,22 @@ fn wildcards_of_mut(arguments: &mut FunctionArguments) -> impl Iterator<Item = &
 }
 
 /// One entry of FROM.
-struct Relation {
+struct FromEntry {
     /// The name of the entry in column references.
     name: String,
     /// The table of an entry without an alias.
     table: Option<Identity>,
     /// The alias that the pass gives to the entry.
-    given: Option<String>,
+    new_alias: Option<String>,
     /// The parts of the name in FROM.
-    written: Vec<String>,
+    name_parts: Vec<String>,
     /// True if a join in parentheses with an alias hides the entry.
     hidden: bool,
 }
 
 /// The names that one query or SELECT adds.
-struct Level {
-    relations: Vec<Relation>,
+struct NameScope {
+    relations: Vec<FromEntry>,
     /// The WITH queries, and the number of visited WITH queries.
     ctes: Vec<String>,
     visited: usize,
@@ -235,7 +235,7 @@ struct Level {
 struct Resolver<'a> {
     planner: &'a Planner,
     aliases: HashMap<Identity, String>,
-    levels: Vec<Level>,
+    levels: Vec<NameScope>,
     /// True if the next query is a derived table. A derived table cannot name the neighbours.
     next_is_apart: bool,
     error: Option<Error>,
@@ -248,7 +248,7 @@ impl Resolver<'_> {
     }
 
     /// The levels of a name lookup, the innermost first.
-    fn visible(&self) -> impl Iterator<Item = &Level> {
+    fn visible(&self) -> impl Iterator<Item = &NameScope> {
         let innermost = self.levels.last();
         std::iter::successors(innermost, |level| self.levels.get(level.parent?))
     }
@@ -262,16 +262,16 @@ impl Resolver<'_> {
 
     /// The names in the arguments of `replay` and `playback`: conditions name the replayed table,
     /// and not the neighbours of the replayed table in FROM.
-    fn replayed(&self, table: Option<&str>) -> Result<Level> {
+    fn replayed(&self, table: Option<&str>) -> Result<NameScope> {
         let table = table.map(|name| self.planner.table_named(name)).transpose()?;
-        let relation = table.map(|table| Relation {
+        let relation = table.map(|table| FromEntry {
             name: table.name.clone(),
             table: Some((table.schema.clone(), table.name.clone())),
-            given: None,
-            written: vec![table.name.clone()],
+            new_alias: None,
+            name_parts: vec![table.name.clone()],
             hidden: false,
         });
-        Ok(Level {
+        Ok(NameScope {
             relations: relation.into_iter().collect(),
             ctes: Vec::new(),
             visited: 0,
@@ -282,13 +282,13 @@ impl Resolver<'_> {
     }
 
     /// Collects the entries of FROM, and gives aliases to tables with ambiguous names.
-    fn relations(&self, from: &mut [TableWithJoins]) -> Result<Vec<Relation>> {
+    fn relations(&self, from: &mut [TableWithJoins]) -> Result<Vec<FromEntry>> {
         let mut found = Vec::new();
         for item in from {
             self.item(item, false, &mut found);
         }
         for (at, relation) in found.iter().enumerate() {
-            let repeats = |other: &Relation| {
+            let repeats = |other: &FromEntry| {
                 let tells_apart = matches!((&other.table, &relation.table),
                     (Some(other), Some(table)) if other != table);
                 !other.hidden && other.name == relation.name && !tells_apart
@@ -303,19 +303,19 @@ impl Resolver<'_> {
         Ok(found)
     }
 
-    fn item(&self, item: &mut TableWithJoins, hidden: bool, found: &mut Vec<Relation>) {
+    fn item(&self, item: &mut TableWithJoins, hidden: bool, found: &mut Vec<FromEntry>) {
         self.factor(&mut item.relation, hidden, found);
         for join in &mut item.joins {
             self.factor(&mut join.relation, hidden, found);
         }
     }
 
-    fn factor(&self, factor: &mut TableFactor, hidden: bool, found: &mut Vec<Relation>) {
+    fn factor(&self, factor: &mut TableFactor, hidden: bool, found: &mut Vec<FromEntry>) {
         let named = alias_of(factor).map(|alias| fold(&alias.name));
         let is_named = named.is_some();
         found.extend(named.map(|name| {
-            let written = vec![name.clone()];
-            Relation { name, table: None, given: None, written, hidden }
+            let name_parts = vec![name.clone()];
+            FromEntry { name, table: None, new_alias: None, name_parts, hidden }
         }));
         match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => {
@@ -326,16 +326,16 @@ impl Resolver<'_> {
                 let Some(last) = parts.last().cloned() else { return };
                 let is_table = args.is_none() && !(parts.len() == 1 && self.is_cte(&last));
                 let table = self.planner.identity(&parts).filter(|_| is_table);
-                let given = table.as_ref().and_then(|table| self.aliases.get(table)).cloned();
-                if let Some(given) = &given {
+                let new_alias = table.as_ref().and_then(|table| self.aliases.get(table)).cloned();
+                if let Some(new_alias) = &new_alias {
                     *alias = Some(TableAlias {
                         explicit: true,
-                        name: Ident::with_quote('"', given),
+                        name: Ident::with_quote('"', new_alias),
                         columns: Vec::new(),
                         at: None,
                     });
                 }
-                found.push(Relation { name: last, table, given, written: parts, hidden });
+                found.push(FromEntry { name: last, table, new_alias, name_parts: parts, hidden });
             }
             _ => {}
         }
@@ -345,14 +345,14 @@ impl Resolver<'_> {
     /// name.
     fn qualifier(&self, parts: &[String]) -> Result<Option<Ident>> {
         let Some(relation) = self.relation(parts)? else { return Ok(None) };
-        let given = relation.given.as_ref();
-        let name = if parts.len() == 1 { given } else { given.or(Some(&relation.name)) };
+        let new_alias = relation.new_alias.as_ref();
+        let name = if parts.len() == 1 { new_alias } else { new_alias.or(Some(&relation.name)) };
         Ok(name.map(|name| Ident::with_quote('"', name)))
     }
 
     /// The entry of FROM for `schema.table` or `table`; `None` for an entry outside of the visible
     /// levels.
-    fn relation(&self, parts: &[String]) -> Result<Option<&Relation>> {
+    fn relation(&self, parts: &[String]) -> Result<Option<&FromEntry>> {
         let (schema, table) = match parts {
             [table] => return self.by_name(table),
             [schema, table] => (schema, table),
@@ -370,10 +370,11 @@ impl Resolver<'_> {
                 ));
             }
         };
-        let is_it = |relation: &&Relation| matches!(&relation.table, Some((of, name)) if of == schema && name == table);
+        let is_it = |relation: &&FromEntry| matches!(&relation.table, Some((of, name)) if of == schema && name == table);
         let found = self.visible().find_map(|level| level.relations.iter().find(is_it));
         let Some(relation) = found else {
-            let named = |level: &Level| level.relations.iter().any(|other| other.name == *table);
+            let named =
+                |level: &NameScope| level.relations.iter().any(|other| other.name == *table);
             let what = if self.visible().any(named) { "invalid reference to" } else { "missing" };
             return Err(Error::new(
                 ErrorKind::UndefinedTable,
@@ -383,7 +384,7 @@ impl Resolver<'_> {
         Ok(Some(relation))
     }
 
-    fn by_name(&self, table: &str) -> Result<Option<&Relation>> {
+    fn by_name(&self, table: &str) -> Result<Option<&FromEntry>> {
         for level in self.visible() {
             let mut named = level.relations.iter().filter(|relation| relation.name == table);
             let Some(relation) = named.next() else { continue };
@@ -418,9 +419,9 @@ impl Resolver<'_> {
         let Some(parts) = parts(name) else { return Ok(()) };
         let Some(relation) = self.relation(&parts)? else { return Ok(()) };
         // The planner compares all parts with the name in FROM.
-        let parts = match &relation.given {
-            Some(given) => std::slice::from_ref(given),
-            None => relation.written.as_slice(),
+        let parts = match &relation.new_alias {
+            Some(new_alias) => std::slice::from_ref(new_alias),
+            None => relation.name_parts.as_slice(),
         };
         let idents = parts.iter().map(|part| Ident::with_quote('"', part));
         *name = ObjectName(idents.map(ObjectNamePart::Identifier).collect());
@@ -437,7 +438,7 @@ impl Change for Resolver<'_> {
         };
         let with = query.with.as_ref();
         let ctes = with.into_iter().flat_map(|with| &with.cte_tables);
-        self.levels.push(Level {
+        self.levels.push(NameScope {
             relations: Vec::new(),
             ctes: ctes.map(|cte| fold(&cte.alias.name)).collect(),
             visited: 0,
@@ -464,7 +465,7 @@ impl Change for Resolver<'_> {
             Ok(relations) => relations,
             Err(error) => return self.go_on(Err(error)),
         };
-        self.levels.push(Level {
+        self.levels.push(NameScope {
             relations,
             ctes: Vec::new(),
             visited: 0,

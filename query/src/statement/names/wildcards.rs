@@ -21,21 +21,21 @@ use crate::{
 pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<()> {
     let Statement::Query(query) = statement else { return Ok(()) };
     let with = query.with.clone();
-    let mut found = Selects { taken: Vec::new(), put: None };
+    let mut found = Selects { copies: Vec::new(), put: None };
     let _ = walk::change(query, &mut found);
     let mut selects = Vec::new();
-    for mut select in found.taken {
+    for mut select in found.copies {
         expand(planner, &mut select, with.as_ref()).await?;
         selects.push(select);
     }
     selects.reverse();
-    let _ = walk::change(query, &mut Selects { taken: Vec::new(), put: Some(selects) });
+    let _ = walk::change(query, &mut Selects { copies: Vec::new(), put: Some(selects) });
     Ok(())
 }
 
 /// Copies the selects with wildcards out, or puts expanded selects back in the same order.
 struct Selects {
-    taken: Vec<Select>,
+    copies: Vec<Select>,
     put: Option<Vec<Select>>,
 }
 
@@ -46,7 +46,7 @@ impl Change for Selects {
             return ControlFlow::Continue(());
         }
         match &mut self.put {
-            None => self.taken.push(select.clone()),
+            None => self.copies.push(select.clone()),
             Some(put) => {
                 if let Some(expanded) = put.pop() {
                     select.projection = expanded.projection;

@@ -6,7 +6,7 @@ use datafusion::{
 };
 
 /// The source of a column.
-pub enum Source<'a> {
+pub enum ColumnSource<'a> {
     /// A column of a table.
     Table(&'a TableScan),
     /// An expression over an input.
@@ -19,7 +19,7 @@ pub enum Source<'a> {
 
 /// The source of a column of a plan, through all nodes that pass columns on, and the position of
 /// the column in the source.
-pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usize)> {
+pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(ColumnSource<'_>, usize)> {
     loop {
         let (input, expression) = match plan {
             LogicalPlan::Projection(projection) => (&projection.input, projection.expr.get(at)?),
@@ -56,7 +56,7 @@ pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usiz
             LogicalPlan::Unnest(unnest) => {
                 let column = *unnest.dependency_indices.get(at)?;
                 if unnest.list_type_columns.iter().any(|(unnested, _)| *unnested == column) {
-                    return Some((Source::Element(&unnest.input), column));
+                    return Some((ColumnSource::Element(&unnest.input), column));
                 }
                 (plan, at) = (&unnest.input, column);
                 continue;
@@ -71,17 +71,20 @@ pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usiz
                 continue;
             }
             LogicalPlan::Union(union) => {
-                return Some((Source::Mixed(union.inputs.iter().map(AsRef::as_ref).collect()), at));
+                return Some((
+                    ColumnSource::Mixed(union.inputs.iter().map(AsRef::as_ref).collect()),
+                    at,
+                ));
             }
             LogicalPlan::RecursiveQuery(query) => {
-                return Some((Source::Mixed(vec![&query.static_term]), at));
+                return Some((ColumnSource::Mixed(vec![&query.static_term]), at));
             }
-            LogicalPlan::TableScan(scan) => return Some((Source::Table(scan), at)),
+            LogicalPlan::TableScan(scan) => return Some((ColumnSource::Table(scan), at)),
             _ => return None,
         };
         match unaliased(expression) {
             Expr::Column(column) => (plan, at) = (input, place(input, column, at)?),
-            computed => return Some((Source::Computed(input, computed), at)),
+            computed => return Some((ColumnSource::Computed(input, computed), at)),
         }
     }
 }

@@ -13,7 +13,7 @@ use stratalog_model::{ColumnType, Result};
 
 use crate::{
     errors::{from_datafusion, to_datafusion},
-    rules::{common_types::Given, jsonb_arrays},
+    rules::{common_types::ValueType, jsonb_arrays},
 };
 
 /// The planner's function for ANY and ALL: `array_has(array, element)`.
@@ -30,7 +30,8 @@ pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
         node.apply_expressions(|expr| {
             expr.apply(|inner| {
                 if let Some((name, element)) = membership(inner)
-                    && let Given::Typed(column_type, _) = Given::of(element, schema.as_ref())
+                    && let ValueType::Typed(column_type, _) =
+                        ValueType::of(element, schema.as_ref())
                     && !matches!(column_type, ColumnType::Array(_))
                 {
                     if column_type == ColumnType::Jsonb {

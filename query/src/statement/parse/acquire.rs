@@ -19,9 +19,9 @@ use super::{position::Beginning, rewrite::is_keyword};
 
 /// A statement of ours without a place in the parser's tree.
 #[derive(Debug, Clone)]
-pub enum Own {
+pub enum OwnStatement {
     /// ACQUIRE; the tree is a query with the expressions as columns.
-    Acquire(Acquire),
+    Acquire(AcquireSyntax),
     /// RELEASE of a chronicle.
     Release(ObjectName),
     /// SUBSCRIBE, alone or in COPY or DECLARE, and the beginning. The tree is the query of the
@@ -33,7 +33,7 @@ pub enum Own {
 
 /// An ACQUIRE without the expressions.
 #[derive(Debug, Clone)]
-pub struct Acquire {
+pub struct AcquireSyntax {
     /// The name of the chronicle.
     pub name: ObjectName,
     /// EXCLUSIVE.
@@ -117,7 +117,7 @@ pub fn separate(tokens: &mut [TokenWithSpan]) {
 ///
 /// # Errors
 /// An error of the parser.
-pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
+pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, OwnStatement), ParserError> {
     let acquires = is(&parser.next_token().token, "acquire");
     if !names_chronicle(&parser.peek_token_ref().token) {
         return parser.expected_ref("CHRONICLE or TABLE", parser.peek_token_ref());
@@ -125,7 +125,7 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
     parser.next_token();
     let name = parser.parse_object_name(false)?;
     if !acquires {
-        return Ok((selected(Vec::new())?, Own::Release(name)));
+        return Ok((selected(Vec::new())?, OwnStatement::Release(name)));
     }
     let exclusive = parser.parse_keyword(Keyword::EXCLUSIVE);
     if !exclusive {
@@ -153,8 +153,8 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
         expressions.push(parser.parse_expr()?);
     }
     let nowait = parser.parse_keyword(Keyword::NOWAIT);
-    let acquire = Acquire { name, exclusive, begins, ends, expires, nowait };
-    Ok((selected(expressions)?, Own::Acquire(acquire)))
+    let acquire = AcquireSyntax { name, exclusive, begins, ends, expires, nowait };
+    Ok((selected(expressions)?, OwnStatement::Acquire(acquire)))
 }
 
 /// Takes a word outside of the parser's keywords, if the next token is the word.

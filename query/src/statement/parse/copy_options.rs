@@ -15,7 +15,7 @@ use stratalog_text::copy::{ColumnSelection, CopyOptionValue};
 
 use super::{
     rewrite::{is_keyword, significant},
-    words::Wrong,
+    words::UnexpectedToken,
 };
 
 type Options = Vec<(String, CopyOptionValue)>;
@@ -24,7 +24,7 @@ type Options = Vec<(String, CopyOptionValue)>;
 ///
 /// # Errors
 /// The token that is no option.
-pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Wrong> {
+pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, UnexpectedToken> {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place));
     if !token(0).is_some_and(|first| is_keyword(&first.token, Keyword::COPY)) {
@@ -77,7 +77,7 @@ impl Reader<'_> {
         self.tokens.get(self.next).map(|token| &token.token).filter(|token| **token != Token::EOF)
     }
 
-    fn wrong<T>(&self) -> Result<T, Wrong> {
+    fn wrong<T>(&self) -> Result<T, UnexpectedToken> {
         let token = self.tokens.get(self.next).filter(|token| token.token != Token::EOF);
         Err(token.map(|token| (*token).clone()))
     }
@@ -88,7 +88,7 @@ impl Reader<'_> {
         found
     }
 
-    fn expect(&mut self, wanted: &Token) -> Result<(), Wrong> {
+    fn expect(&mut self, wanted: &Token) -> Result<(), UnexpectedToken> {
         if self.take(wanted) { Ok(()) } else { self.wrong() }
     }
 
@@ -105,7 +105,7 @@ impl Reader<'_> {
     }
 
     /// A name, folded unless quoted.
-    fn name(&mut self) -> Result<String, Wrong> {
+    fn name(&mut self) -> Result<String, UnexpectedToken> {
         let name = match self.peek() {
             Some(Token::Word(word)) if word.quote_style.is_some() => word.value.clone(),
             Some(Token::Word(word)) => word.value.to_lowercase(),
@@ -115,7 +115,7 @@ impl Reader<'_> {
         Ok(name)
     }
 
-    fn string(&mut self) -> Result<CopyOptionValue, Wrong> {
+    fn string(&mut self) -> Result<CopyOptionValue, UnexpectedToken> {
         let text = match self.peek() {
             Some(
                 Token::SingleQuotedString(text)
@@ -129,7 +129,7 @@ impl Reader<'_> {
         Ok(CopyOptionValue::Text(text))
     }
 
-    fn names(&mut self) -> Result<CopyOptionValue, Wrong> {
+    fn names(&mut self) -> Result<CopyOptionValue, UnexpectedToken> {
         let mut names = vec![self.name()?];
         while self.take(&Token::Comma) {
             names.push(self.name()?);
@@ -137,7 +137,7 @@ impl Reader<'_> {
         Ok(CopyOptionValue::Columns(ColumnSelection::Named(names)))
     }
 
-    fn options(&mut self, of_query: bool) -> Result<Options, Wrong> {
+    fn options(&mut self, of_query: bool) -> Result<Options, UnexpectedToken> {
         let mut options = Vec::new();
         if !of_query && (self.is_word("using") || self.is_word("delimiters")) {
             self.take_word("using");
@@ -165,7 +165,7 @@ impl Reader<'_> {
     }
 
     /// The value of an option in parentheses.
-    fn value(&mut self) -> Result<CopyOptionValue, Wrong> {
+    fn value(&mut self) -> Result<CopyOptionValue, UnexpectedToken> {
         match self.peek() {
             None | Some(Token::Comma | Token::RParen) => Ok(CopyOptionValue::Absent),
             Some(Token::Mul) => {
@@ -184,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<CopyOptionValue, Wrong> {
+    fn number(&mut self) -> Result<CopyOptionValue, UnexpectedToken> {
         let minus = self.take(&Token::Minus);
         if !minus {
             self.take(&Token::Plus);
@@ -196,7 +196,7 @@ impl Reader<'_> {
     }
 
     /// An option of the form without parentheses; `None` if no option follows.
-    fn bare(&mut self) -> Result<Option<(String, CopyOptionValue)>, Wrong> {
+    fn bare(&mut self) -> Result<Option<(String, CopyOptionValue)>, UnexpectedToken> {
         for (word, name) in [("binary", "format"), ("csv", "format")] {
             if self.take_word(word) {
                 return Ok(Some((name.to_string(), CopyOptionValue::Text(word.to_string()))));

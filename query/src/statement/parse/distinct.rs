@@ -24,7 +24,7 @@ impl Change for Operands {
                 | Expr::IsNotDistinctFrom(..)
         ) {
             let whole = std::mem::replace(expr, Expr::value(Value::Null));
-            let (first, rest) = parted(whole);
+            let (first, rest) = split_operands(whole);
             *expr = rest.into_iter().fold(first, |left, (op, right)| joined(left, op, right));
         }
         ControlFlow::Continue(())
@@ -56,7 +56,7 @@ fn unchained(mut expr: Expr) -> (Expr, Rest) {
 }
 
 /// The first part of an expression, and the following operands that the parser added to the part.
-fn parted(expr: Expr) -> (Expr, Rest) {
+fn split_operands(expr: Expr) -> (Expr, Rest) {
     let (first, chain) = unchained(expr);
     let (mut whole, mut kept) = match first {
         Expr::IsDistinctFrom(left, right) => {
@@ -68,13 +68,13 @@ fn parted(expr: Expr) -> (Expr, Rest) {
             (Expr::IsNotDistinctFrom(left, Box::new(right)), rest)
         }
         Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
-            let (inner, rest) = parted(*expr);
+            let (inner, rest) = split_operands(*expr);
             (Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(inner) }, rest)
         }
         other => (other, Rest::new()),
     };
     for (op, right) in chain {
-        let (right, rest) = parted(right);
+        let (right, rest) = split_operands(right);
         for (op, right) in [(op, right)].into_iter().chain(rest) {
             // AND binds to the previous operand; OR stays for the enclosing expression.
             match (op, kept.pop()) {
@@ -95,9 +95,9 @@ fn parted(expr: Expr) -> (Expr, Rest) {
 /// The first operand of an expression of ANDs and ORs, and the other operands.
 fn first_operand(expr: Expr) -> (Expr, Rest) {
     let (first, chain) = unchained(expr);
-    let (first, mut rest) = parted(first);
+    let (first, mut rest) = split_operands(first);
     for (op, right) in chain {
-        let (right, more) = parted(right);
+        let (right, more) = split_operands(right);
         rest.push((op, right));
         rest.extend(more);
     }

@@ -18,11 +18,11 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::Error;
 
 use super::{
-    Own, Tree,
+    OwnStatement, Tree,
     rewrite::is_keyword,
-    words::{Words, Wrong},
+    words::{UnexpectedToken, Words},
 };
-use crate::statement::{query, sealed};
+use crate::statement::{as_of_sealed, query};
 
 /// The name of the position setting in an INSERT.
 pub(crate) const AFTER: &str = "after_gsn";
@@ -44,7 +44,7 @@ pub enum Beginning {
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     /// Our own statement, if the parser sees another statement.
-    pub own: Option<Own>,
+    pub own: Option<OwnStatement>,
     after: Option<Vec<TokenWithSpan>>,
 }
 
@@ -53,16 +53,16 @@ impl Positions {
     ///
     /// # Errors
     /// The misplaced token.
-    pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Self, Wrong> {
+    pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Self, UnexpectedToken> {
         let words = Words::new(tokens);
         if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {
             *tokens = trim(&words)?;
-            return Ok(Self { own: Some(Own::Trim), after: None });
+            return Ok(Self { own: Some(OwnStatement::Trim), after: None });
         }
         if let Some(at) = subscribe_at(&words) {
             let (rewritten, beginning) = subscribe(&words, at)?;
             *tokens = rewritten;
-            return Ok(Self { own: Some(Own::Subscribe(beginning)), after: None });
+            return Ok(Self { own: Some(OwnStatement::Subscribe(beginning)), after: None });
         }
         if ["insert", "with", "prepare"].iter().any(|first| words.is(0, first)) {
             let (rest, after) = insert(&words)?;
@@ -145,7 +145,7 @@ fn subscribe_at(words: &Words<'_>) -> Option<usize> {
     words.is(at, "subscribe").then_some(at)
 }
 
-fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
+fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, UnexpectedToken> {
     let before = words.name(1)?;
     if !words.is(before, "before") {
         return words.wrong(before);
@@ -171,7 +171,9 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
 }
 
 /// An INSERT without the AFTER GSN, and the number or parameter of the AFTER GSN.
-fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWithSpan>>), Wrong> {
+fn insert(
+    words: &Words<'_>,
+) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWithSpan>>), UnexpectedToken> {
     let is_after = |at: usize| {
         words.is(at, "after")
             && words.is(at + 1, "gsn")
@@ -216,12 +218,15 @@ fn is_no_position(words: &Words<'_>, at: usize) -> bool {
     }
 }
 
-fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginning), Wrong> {
+fn subscribe(
+    words: &Words<'_>,
+    at: usize,
+) -> Result<(Vec<TokenWithSpan>, Beginning), UnexpectedToken> {
     let name = at + 1..words.name(at + 1)?;
     let is_where = |at: usize| words.is(at, "where");
     let is_sealed = |at: usize| {
         let mark = words.get(at + 3).filter(|_| words.is(at, "for"));
-        mark.is_some_and(|token| sealed::is_mark(&token.token))
+        mark.is_some_and(|token| as_of_sealed::is_mark(&token.token))
     };
     let (beginning, value) = match name.end {
         from if words.is(from, "from") => {

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::Error;
 
-use crate::statement::{refused, sealed};
+use crate::statement::{as_of_sealed, unsupported_statements};
 
 /// The tokens of a statement, in words of the parser.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
@@ -25,7 +25,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     digits_of_intervals(&mut rewritten);
     frames_of_intervals(&mut rewritten);
     super::forms::rewrite(&mut rewritten);
-    sealed::as_a_lock(&mut rewritten);
+    as_of_sealed::as_a_lock(&mut rewritten);
     rewritten
 }
 
@@ -246,7 +246,7 @@ fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
 
 /// The place and the error of a statement of PostgreSQL that the parser does not know. The first
 /// two words identify the statement.
-pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
+pub(super) fn unsupported_statement(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let (first, second) = (words.next()?, words.next()?);
     let is = |token: &TokenWithSpan, word: &str| {
@@ -254,11 +254,11 @@ pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error
             if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
     };
     if is(first, "create") && is(second, "unlogged") {
-        return Some((second, refused::unlogged()));
+        return Some((second, unsupported_statements::unlogged()));
     }
     let of_two_phases = is(first, "prepare") && is(second, "transaction")
         || (is(first, "commit") || is(first, "rollback")) && is(second, "prepared");
-    of_two_phases.then(|| (first, refused::two_phases()))
+    of_two_phases.then(|| (first, unsupported_statements::two_phases()))
 }
 
 /// `RESET TIME ZONE` and similar forms, each as a single name.

@@ -45,7 +45,7 @@ fn chronicle_is_table_where_a_kind_of_object_stands() {
 
 #[test]
 fn a_drop_says_what_it_does_where_others_have_acquired() {
-    let (released, later, anyhow) = (Dropping::Released, Dropping::Later, Dropping::Anyhow);
+    let (released, later, anyhow) = (DropMode::IfReleased, DropMode::Async, DropMode::Force);
     for (sql, dropping, text) in [
         ("drop table t", released, "DROP TABLE t"),
         ("drop chronicle if exists s.t async", later, "DROP TABLE IF EXISTS s.t"),
@@ -71,7 +71,7 @@ fn positions_are_said_in_words_that_the_parser_knows() {
     let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0);
     let text = |sql: &str| parsed(sql).statement.to_string();
     assert_eq!(text("trim s.t before gsn 7 + 1"), "DELETE FROM s.t WHERE _gsn < (7 + 1)");
-    assert!(matches!(parsed("trim t before gsn $1").own, Some(Own::Trim)));
+    assert!(matches!(parsed("trim t before gsn $1").own, Some(OwnStatement::Trim)));
     assert!(parsed("delete from t where _gsn < 7").own.is_none());
     assert_eq!(text("select trim(' x ')"), "SELECT TRIM(' x ')");
     let insert = parsed("insert into t values (1, 2) after gsn 7 returning a").statement;
@@ -92,7 +92,7 @@ fn positions_are_said_in_words_that_the_parser_knows() {
     );
 
     let subscribes = |sql: &str| match parsed(sql).own {
-        Some(Own::Subscribe(beginning)) => (Some(beginning), text(sql)),
+        Some(OwnStatement::Subscribe(beginning)) => (Some(beginning), text(sql)),
         _ => (None, text(sql)),
     };
     let of = |beginning, text: &str| (Some(beginning), text.to_string());

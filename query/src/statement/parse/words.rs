@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use super::rewrite::significant;
 
 /// The unexpected token; `None` at the end.
-pub(super) type Wrong = Option<TokenWithSpan>;
+pub(super) type UnexpectedToken = Option<TokenWithSpan>;
 
 /// The tokens except blanks, by number.
 pub(super) struct Words<'a>(Vec<&'a TokenWithSpan>);
@@ -42,7 +42,7 @@ impl<'a> Words<'a> {
     }
 
     /// The error of the token at `at`.
-    pub(super) fn wrong<T>(&self, at: usize) -> Result<T, Wrong> {
+    pub(super) fn wrong<T>(&self, at: usize) -> Result<T, UnexpectedToken> {
         Err(self.get(at).cloned())
     }
 
@@ -73,7 +73,7 @@ impl<'a> Words<'a> {
     }
 
     /// The number of the token after the name at `start`.
-    pub(super) fn name(&self, start: usize) -> Result<usize, Wrong> {
+    pub(super) fn name(&self, start: usize) -> Result<usize, UnexpectedToken> {
         let mut at = start;
         loop {
             match self.get(at).map(|token| &token.token) {

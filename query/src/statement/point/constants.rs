@@ -36,8 +36,11 @@ pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
         node.map_expressions(|expr| {
             expr.transform_up(|expr| match expr {
                 Expr::Placeholder(Placeholder { id, field }) => {
-                    let told = parameters::number(&id).and_then(|number| types.get(number - 1));
-                    let field = told.map(|told| Arc::new(told.arrow_field("", true))).or(field);
+                    let declared_type =
+                        parameters::number(&id).and_then(|number| types.get(number - 1));
+                    let field = declared_type
+                        .map(|declared_type| Arc::new(declared_type.arrow_field("", true)))
+                        .or(field);
                     Ok(Transformed::yes(Expr::Placeholder(Placeholder { id, field })))
                 }
                 Expr::ScalarFunction(ref call) if call.name() == "now" => {

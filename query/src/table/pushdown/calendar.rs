@@ -68,7 +68,7 @@ pub fn narrow(
     evaluate: Evaluate<'_>,
 ) -> TickRanges {
     match axis_of_tick(definition) {
-        Some(axis) => Narrowing { definition, axis, evaluate }.all(filters, within),
+        Some(axis) => Narrowing { definition, axis, evaluate }.narrowed_by_all(filters, within),
         None => within,
     }
 }
@@ -81,7 +81,7 @@ struct Narrowing<'a> {
 
 impl Narrowing<'_> {
     /// Starts with coarse units; finer units then divide only the remaining ticks.
-    fn all<'e>(
+    fn narrowed_by_all<'e>(
         &self,
         filters: impl IntoIterator<Item = &'e Expr>,
         within: TickRanges,
@@ -92,7 +92,7 @@ impl Narrowing<'_> {
             .map(|filter| (self.finest(filter), filter))
             .collect();
         filters.sort_by_key(|(unit, _)| std::cmp::Reverse(*unit));
-        filters.into_iter().fold(within, |within, (_, filter)| self.one(filter, within))
+        filters.into_iter().fold(within, |within, (_, filter)| self.narrowed_by(filter, within))
     }
 
     /// The finest unit in a filter; the finest unit of all if the filter's unit is unknown.
@@ -105,28 +105,35 @@ impl Narrowing<'_> {
         leaves.iter().map(unit).min()
     }
 
-    fn one(&self, filter: &Expr, within: TickRanges) -> TickRanges {
+    fn narrowed_by(&self, filter: &Expr, within: TickRanges) -> TickRanges {
         if let Some(ticks) = ticks(self.definition, filter) {
             return within.intersect(&ticks);
         }
         if let Some(leaves) = leaves(self.definition, filter)
-            && let Some(found) = self.tried(filter, &leaves, &within)
+            && let Some(found) = self.narrowed_by_cells(filter, &leaves, &within)
         {
             return found;
         }
         match filter {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-                let either = self.all([&**left], within.clone());
-                either.union(&self.all([&**right], within))
+                let either = self.narrowed_by_all([&**left], within.clone());
+                either.union(&self.narrowed_by_all([&**right], within))
             }
-            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => self.all([filter], within),
+            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => {
+                self.narrowed_by_all([filter], within)
+            }
             _ => within,
         }
     }
 
     /// The ticks for which `predicate` is true, by evaluation on each cell; `None` if there are too
     /// many cells, or if the evaluation fails.
-    fn tried(&self, predicate: &Expr, leaves: &[Leaf], within: &TickRanges) -> Option<TickRanges> {
+    fn narrowed_by_cells(
+        &self,
+        predicate: &Expr,
+        leaves: &[Leaf],
+        within: &TickRanges,
+    ) -> Option<TickRanges> {
         let mut tried: Vec<TickRange> = Vec::new();
         for range in within.as_slice() {
             let left = CELLS_MAX.checked_sub(tried.len())?;

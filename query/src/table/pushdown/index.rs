@@ -63,7 +63,7 @@ fn alternatives<'a>(
     definition: &'a ChronicleDefinition,
     filter: &Expr,
     values: &mut Vec<Expr>,
-) -> Option<Indexed<'a>> {
+) -> Option<IndexedColumn<'a>> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let one = alternatives(definition, left, values)?;
@@ -87,20 +87,20 @@ fn alternatives<'a>(
 }
 
 /// A column with an index.
-struct Indexed<'a> {
+struct IndexedColumn<'a> {
     definition: &'a ChronicleDefinition,
     at: usize,
     of: DataType,
 }
 
-fn indexed<'a>(definition: &'a ChronicleDefinition, expr: &Expr) -> Option<Indexed<'a>> {
+fn indexed<'a>(definition: &'a ChronicleDefinition, expr: &Expr) -> Option<IndexedColumn<'a>> {
     match expr {
         Expr::Alias(alias) => indexed(definition, &alias.expr),
         Expr::Column(column) => {
             let at = definition.columns.iter().position(|known| known.name == column.name)?;
             let known = definition.columns.get(at)?;
             let indexed = definition.indexes.iter().any(|index| index.columns.contains(&known.id));
-            indexed.then(|| Indexed { definition, at, of: known.column_type.arrow_type() })
+            indexed.then(|| IndexedColumn { definition, at, of: known.column_type.arrow_type() })
         }
         // Texts in any Arrow form, and integers with a cast to a wider type.
         Expr::Cast(cast) => {
@@ -118,7 +118,7 @@ fn indexed<'a>(definition: &'a ChronicleDefinition, expr: &Expr) -> Option<Index
     }
 }
 
-impl Indexed<'_> {
+impl IndexedColumn<'_> {
     fn has(&self, kind: IndexKind) -> bool {
         let id = self.definition.columns.get(self.at).map(|column| column.id);
         let of_kind = |index: &stratalog_model::IndexDefinition| {

@@ -17,8 +17,8 @@ pub fn filter(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunc
     let mut admitted = Vec::with_capacity(values.len());
     for value in values {
         match convert(&value, &data_type)? {
-            Converted::Value(value) => admitted.push(value),
-            Converted::Never => {}
+            ConvertedValue::Value(value) => admitted.push(value),
+            ConvertedValue::Never => {}
         }
     }
     if admitted.is_empty() {
@@ -125,7 +125,7 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-enum Converted {
+enum ConvertedValue {
     /// The value in the column's type.
     Value(ScalarValue),
     /// No value of the column equals it.
@@ -133,28 +133,30 @@ enum Converted {
 }
 
 /// `value` in the column's type; `None` if equality in another type might have another meaning.
-fn convert(value: &ScalarValue, to: &DataType) -> Option<Converted> {
+fn convert(value: &ScalarValue, to: &DataType) -> Option<ConvertedValue> {
     if value.is_null() {
-        return Some(Converted::Never);
+        return Some(ConvertedValue::Never);
     }
     if let Some(text) = value.try_as_str().flatten() {
         return is_text(to)
-            .then(|| Converted::Value(ScalarValue::Utf8View(Some(text.to_string()))));
+            .then(|| ConvertedValue::Value(ScalarValue::Utf8View(Some(text.to_string()))));
     }
     let whole = match value {
         ScalarValue::Int8(Some(value)) => i64::from(*value),
         ScalarValue::Int16(Some(value)) => i64::from(*value),
         ScalarValue::Int32(Some(value)) => i64::from(*value),
         ScalarValue::Int64(Some(value)) => *value,
-        other if other.data_type() == *to => return Some(Converted::Value(other.clone())),
+        other if other.data_type() == *to => return Some(ConvertedValue::Value(other.clone())),
         _ => return None,
     };
     Some(match to {
-        DataType::Int16 => i16::try_from(whole)
-            .map_or(Converted::Never, |value| Converted::Value(ScalarValue::Int16(Some(value)))),
-        DataType::Int32 => i32::try_from(whole)
-            .map_or(Converted::Never, |value| Converted::Value(ScalarValue::Int32(Some(value)))),
-        DataType::Int64 => Converted::Value(ScalarValue::Int64(Some(whole))),
+        DataType::Int16 => i16::try_from(whole).map_or(ConvertedValue::Never, |value| {
+            ConvertedValue::Value(ScalarValue::Int16(Some(value)))
+        }),
+        DataType::Int32 => i32::try_from(whole).map_or(ConvertedValue::Never, |value| {
+            ConvertedValue::Value(ScalarValue::Int32(Some(value)))
+        }),
+        DataType::Int64 => ConvertedValue::Value(ScalarValue::Int64(Some(whole))),
         _ => return None,
     })
 }

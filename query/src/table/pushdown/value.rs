@@ -15,7 +15,7 @@ use stratalog_model::{
 /// The requirement on one column that holds for every row where `filter` is true.
 pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     let truth = |inner: &Expr, value: bool| {
-        let operand = Operand::of(definition, inner)?;
+        let operand = ColumnOperand::of(definition, inner)?;
         let value = Ranked::Whole(value.into());
         let boolean = operand.of == DataType::Boolean;
         boolean.then(|| operand.wants(Wanted::Between(Some(value.clone()), Some(value))))
@@ -25,25 +25,27 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
         Expr::Column(_) => truth(filter, true),
         Expr::IsTrue(inner) => truth(inner, true).or_else(|| single(definition, inner)),
         Expr::Not(inner) | Expr::IsFalse(inner) => truth(inner, false),
-        Expr::IsNull(inner) => Some(Operand::of(definition, inner)?.wants(Wanted::Null)),
-        Expr::IsNotNull(inner) => Some(Operand::of(definition, inner)?.wants(ANY)),
+        Expr::IsNull(inner) => Some(ColumnOperand::of(definition, inner)?.wants(Wanted::Null)),
+        Expr::IsNotNull(inner) => Some(ColumnOperand::of(definition, inner)?.wants(ANY)),
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let (one, other) = (single(definition, left)?, single(definition, right)?);
             let same = one.column == other.column;
             let wanted = one.wanted.or(other.wanted).filter(|_| same)?;
             Some(ValueFilter { column: one.column, wanted })
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match Operand::of(definition, left) {
-            Some(operand) => operand.compared(*op, right),
-            None => Operand::of(definition, right)?.compared(op.swap()?, left),
-        },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            match ColumnOperand::of(definition, left) {
+                Some(operand) => operand.compared(*op, right),
+                None => ColumnOperand::of(definition, right)?.compared(op.swap()?, left),
+            }
+        }
         Expr::Between(Between { expr, negated: false, low, high }) => {
-            let operand = Operand::of(definition, expr)?;
+            let operand = ColumnOperand::of(definition, expr)?;
             let (low, high) = (operand.rank(low)?, operand.rank(high)?);
             Some(operand.wants(Wanted::Between(low.map(|low| low.0), high.map(|high| high.1))))
         }
         Expr::InList(InList { expr, list, negated: false }) => {
-            let operand = Operand::of(definition, expr)?;
+            let operand = ColumnOperand::of(definition, expr)?;
             let mut hull: Option<Wanted> = None;
             for value in list {
                 // No value equals NULL.
@@ -68,7 +70,7 @@ const ARRIVAL: &str = "_seq";
 const ANY: Wanted = Wanted::Between(None, None);
 
 /// A column in a comparison.
-struct Operand {
+struct ColumnOperand {
     /// The column's position: system columns follow the user's columns.
     column: usize,
     /// The column's own type.
@@ -77,7 +79,7 @@ struct Operand {
     compared_as: DataType,
 }
 
-impl Operand {
+impl ColumnOperand {
     fn of(definition: &ChronicleDefinition, expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Alias(alias) => Self::of(definition, &alias.expr),

@@ -141,7 +141,7 @@ impl CopyOptions {
         direction: CopyDirection,
         pairs: impl IntoIterator<Item = (&'a str, &'a CopyOptionValue)>,
     ) -> Result<Self> {
-        let mut given = Given::default();
+        let mut given = GivenOptions::default();
         for (name, value) in pairs {
             given.set(name, value, direction)?;
         }
@@ -153,7 +153,7 @@ impl CopyOptions {
         Ok(options)
     }
 
-    fn apply(&mut self, given: Given, direction: CopyDirection) -> Result<()> {
+    fn apply(&mut self, given: GivenOptions, direction: CopyDirection) -> Result<()> {
         if given.binary {
             self.binary = true;
             let refused = |kind, what: &str| {
@@ -288,7 +288,7 @@ fn one_byte(what: &str, text: &str) -> Result<u8> {
 
 /// The given options before the check of their combination.
 #[derive(Debug, Default)]
-struct Given {
+struct GivenOptions {
     names: Vec<String>,
     binary: bool,
     format: Option<CopyFormat>,
@@ -305,7 +305,7 @@ struct Given {
     verbose: bool,
 }
 
-impl Given {
+impl GivenOptions {
     fn set(&mut self, name: &str, value: &CopyOptionValue, direction: CopyDirection) -> Result<()> {
         let name = name.to_ascii_lowercase();
         if self.names.contains(&name) {

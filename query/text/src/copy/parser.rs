@@ -11,7 +11,7 @@ use memchr::{memchr, memchr_iter};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{
-    CopyEncoding, CopyFormat, CopyHeader, CopyOptions, Skipped, UNTERMINATED_HINT,
+    CopyEncoding, CopyFormat, CopyHeader, CopyOptions, SkippedRows, UNTERMINATED_HINT,
     encoding::from_latin1,
     record::{Boundary, Field, Fields, has_stray_return, invalid_encoding, stray},
     unterminated_detail,
@@ -89,7 +89,7 @@ pub struct CopyParser {
     batch_bytes: usize,
     /// The skipped rows of the batch.
     batch_skipped: Vec<usize>,
-    skipped: Skipped,
+    skipped: SkippedRows,
     scratch: Vec<u8>,
 }
 
@@ -152,7 +152,7 @@ impl CopyParser {
             batch_rows: 0,
             batch_bytes: 0,
             batch_skipped: Vec::new(),
-            skipped: Skipped::default(),
+            skipped: SkippedRows::default(),
             scratch: Vec::new(),
         })
     }
@@ -204,7 +204,7 @@ impl CopyParser {
     }
 
     /// The skipped rows so far.
-    pub fn skipped(&self) -> &Skipped {
+    pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
@@ -391,7 +391,7 @@ impl CopyParser {
                 Ok(Some(Field::Value(value))) => {
                     if self.options.ignores_errors {
                         if let Err(error) = column.builder.append_text_or_null(value, &self.style) {
-                            unread = Some((at, error, shown(value)));
+                            unread = Some((at, error, shown_data(value)));
                         }
                     } else if let Err(error) = column.builder.append_text(value, &self.style) {
                         return Err(error.with_context(format!(
@@ -399,7 +399,7 @@ impl CopyParser {
                             self.table,
                             self.line,
                             column.name,
-                            shown(value)
+                            shown_data(value)
                         )));
                     }
                 }
@@ -474,7 +474,7 @@ impl CopyParser {
             Err(Error::new(ErrorKind::BadCopyFormat, message).with_context(format!(
                 "COPY {}, line 1: \"{}\"",
                 self.table,
-                shown(text)
+                shown_data(text)
             )))
         };
         if self.last == LastColumn::Undecided {
@@ -517,7 +517,7 @@ impl CopyParser {
             "COPY {}, line {}: \"{}\"",
             self.table,
             self.line,
-            shown(&String::from_utf8_lossy(record))
+            shown_data(&String::from_utf8_lossy(record))
         )
     }
 
@@ -543,7 +543,7 @@ impl CopyParser {
 }
 
 /// At most 100 characters of data, like PostgreSQL's messages.
-fn shown(text: &str) -> String {
+fn shown_data(text: &str) -> String {
     const SHOWN_MAX: usize = 100;
     match text.char_indices().nth(SHOWN_MAX) {
         None => text.to_string(),

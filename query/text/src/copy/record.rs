@@ -137,7 +137,7 @@ impl<'a> Fields<'a> {
     ) -> Result<Option<Field<'b>>> {
         let Some(rest) = self.rest else { return Ok(None) };
         if self.plain {
-            let (raw, after) = cut(rest, self.options.delimiter);
+            let (raw, after) = cut_at_delimiter(rest, self.options.delimiter);
             self.rest = after;
             return Ok(Some(if raw == self.options.null && !force_not_null {
                 Field::Null
@@ -203,7 +203,7 @@ impl<'a> Fields<'a> {
         let null = options.null.as_bytes();
         let stop = memchr2(options.delimiter, options.quote, bytes).unwrap_or(bytes.len());
         if bytes.get(stop) != Some(&options.quote) {
-            let (raw, after) = cut(rest, options.delimiter);
+            let (raw, after) = cut_at_delimiter(rest, options.delimiter);
             self.rest = after;
             return match raw.as_bytes() == null && !force_not_null {
                 true => Ok(Field::Null),
@@ -264,7 +264,7 @@ impl<'a> Fields<'a> {
 
 /// The field up to the delimiter, and the text after the delimiter.
 #[inline]
-fn cut(text: &str, delimiter: u8) -> (&str, Option<&str>) {
+fn cut_at_delimiter(text: &str, delimiter: u8) -> (&str, Option<&str>) {
     match memchr(delimiter, text.as_bytes()) {
         // The delimiter is ASCII: both cuts are between characters.
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),

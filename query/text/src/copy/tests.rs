@@ -434,9 +434,12 @@ fn rows_that_cannot_be_read_are_left_out_of_every_batch() {
     assert!(list.is_null(1));
     let skipped = parser.skipped();
     assert_eq!(skipped.rows, 3);
-    assert!(skipped.told[0].ends_with("at line 2 for column \"list\": \"{1,x}\""));
-    assert!(skipped.told[1].ends_with("at line 3 for column \"id\": \"three\""));
-    assert!(skipped.told[2].ends_with(&format!("\"{}...\"", "x".repeat(100))), "cut as in errors");
+    assert!(skipped.messages[0].ends_with("at line 2 for column \"list\": \"{1,x}\""));
+    assert!(skipped.messages[1].ends_with("at line 3 for column \"id\": \"three\""));
+    assert!(
+        skipped.messages[2].ends_with(&format!("\"{}...\"", "x".repeat(100))),
+        "cut as in errors"
+    );
     assert_eq!(skipped.summary().unwrap(), "3 rows were skipped due to data type incompatibility");
 }
 

@@ -22,7 +22,7 @@ const DATE_YEAR_MAX: i64 = 5_874_897;
 
 /// The time zone information in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ZonePart {
     /// Seconds east of Greenwich.
     East(i32),
     /// A zone with its own calendar of offsets.
@@ -31,7 +31,7 @@ enum Place {
 
 /// The parsed content of a date or time text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
+struct ParsedDatetime {
     /// Days since 1970-01-01; `None` if the text has only a time.
     days: Option<i64>,
     /// Nanoseconds of the day, 0 … 24 h inclusive; further digits are cut off.
@@ -41,7 +41,7 @@ struct Reading {
     /// True if the text contains a time.
     has_time: bool,
     /// The zone or offset in the text.
-    place: Option<Place>,
+    place: Option<ZonePart>,
 }
 
 fn type_name(zoned: bool) -> &'static str {
@@ -99,8 +99,8 @@ pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle)
     let mut seconds = days * DAY_SECONDS + reading.nanos / SECOND_NS;
     if zoned {
         seconds -= i64::from(match reading.place {
-            Some(Place::East(east)) => east,
-            Some(Place::Zone(zone)) => zone.offset_of_local(seconds),
+            Some(ZonePart::East(east)) => east,
+            Some(ZonePart::Zone(zone)) => zone.offset_of_local(seconds),
             None => style.time_zone.offset_of_local(seconds),
         });
     }
@@ -184,7 +184,7 @@ fn date_at(bytes: &[u8]) -> Option<i64> {
 /// The common form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for every other form,
 /// valid or not.
 #[inline]
-fn fast(bytes: &[u8]) -> Option<Reading> {
+fn fast(bytes: &[u8]) -> Option<ParsedDatetime> {
     let days = date_at(bytes)?;
     if !matches!(bytes.get(10), Some(b' ' | b'T'))
         || bytes.get(13) != Some(&b':')
@@ -209,7 +209,7 @@ fn fast(bytes: &[u8]) -> Option<Reading> {
     }
     let place = match rest {
         [] => None,
-        [b'Z'] => Some(Place::East(0)),
+        [b'Z'] => Some(ZonePart::East(0)),
         [sign @ (b'+' | b'-'), offset @ ..] => {
             let hours = two(offset, 0)?;
             let minutes = match offset.get(2..)? {
@@ -222,11 +222,11 @@ fn fast(bytes: &[u8]) -> Option<Reading> {
                 return None;
             }
             let east = i32::try_from(hours * 3600 + minutes * 60).ok()?;
-            Some(Place::East(if *sign == b'-' { -east } else { east }))
+            Some(ZonePart::East(if *sign == b'-' { -east } else { east }))
         }
         _ => return None,
     };
-    Some(Reading { days: Some(days), nanos, round_up, has_time: true, place })
+    Some(ParsedDatetime { days: Some(days), nanos, round_up, has_time: true, place })
 }
 
 /// The nanoseconds of fraction digits, and true if the tenth digit rounds up. `None` without

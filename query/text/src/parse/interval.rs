@@ -11,7 +11,7 @@ use crate::{style::IntervalStyle, write::interval::Interval};
 /// The sum of the parts. Fractions of a large unit carry over to smaller units, like in PostgreSQL:
 /// from years to months, from months to days (30 days a month), from days to hours.
 #[derive(Debug, Default)]
-struct Sum {
+struct IntervalSum {
     months: i128,
     days: i128,
     nanos: i128,
@@ -39,7 +39,7 @@ const BILLION: i128 = 1_000_000_000;
 const FAR: i128 = i128::MAX / 2;
 const DAY_NANOS: i128 = 86_400 * BILLION;
 
-impl Sum {
+impl IntervalSum {
     fn add(&mut self, value: Decimal, unit: Unit) {
         let billionths = value.in_billionths();
         match unit {
@@ -148,7 +148,7 @@ fn decimal(text: &str) -> Option<(Decimal, &str)> {
 }
 
 fn iso_8601(text: &str, mut rest: &str) -> Result<Interval> {
-    let mut sum = Sum::default();
+    let mut sum = IntervalSum::default();
     let mut in_time = false;
     let mut parts = 0;
     while !rest.is_empty() {
@@ -193,7 +193,7 @@ fn has_one_minus(text: &str) -> bool {
 
 /// Parses a verbose interval. If `negative`, all parts are negative in spite of their signs.
 fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
-    let mut sum = Sum::default();
+    let mut sum = IntervalSum::default();
     let mut rest = trimmed.strip_prefix('@').unwrap_or(trimmed);
     let mut parts = 0;
     let mut ago = false;
@@ -273,7 +273,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
 }
 
 /// `[±]HH:MM[:SS[.fraction]]`
-fn clock<'a>(text: &str, rest: &'a str, negative: bool, sum: &mut Sum) -> Result<&'a str> {
+fn clock<'a>(text: &str, rest: &'a str, negative: bool, sum: &mut IntervalSum) -> Result<&'a str> {
     let end = rest
         .bytes()
         .position(|byte| !(byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-')))

@@ -35,11 +35,11 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     nulls: Option<&'a NullBuffer>,
-    kind: Kind<'a>,
+    kind: SourceKind<'a>,
 }
 
 #[derive(Debug)]
-enum Kind<'a> {
+enum SourceKind<'a> {
     Null,
     Boolean(&'a BooleanArray),
     Int8(&'a [i8]),
@@ -180,40 +180,40 @@ impl<'a> Source<'a> {
         };
         let uuid = ColumnType::from_arrow_field(field) == Some(ColumnType::Uuid);
         let kind = match array.data_type() {
-            DataType::Null => Kind::Null,
-            DataType::Boolean => Kind::Boolean(array.as_boolean()),
-            DataType::Int8 => Kind::Int8(array.as_primitive::<Int8Type>().values()),
-            DataType::Int16 => Kind::Int16(array.as_primitive::<Int16Type>().values()),
-            DataType::Int32 => Kind::Int32(array.as_primitive::<Int32Type>().values()),
-            DataType::Int64 => Kind::Int64(array.as_primitive::<Int64Type>().values()),
-            DataType::UInt8 => Kind::UInt8(array.as_primitive::<UInt8Type>().values()),
-            DataType::UInt16 => Kind::UInt16(array.as_primitive::<UInt16Type>().values()),
-            DataType::UInt32 => Kind::UInt32(array.as_primitive::<UInt32Type>().values()),
-            DataType::UInt64 => Kind::UInt64(array.as_primitive::<UInt64Type>().values()),
-            DataType::Float16 => Kind::Float16(array.as_primitive::<Float16Type>()),
-            DataType::Float32 => Kind::Float32(array.as_primitive::<Float32Type>().values()),
-            DataType::Float64 => Kind::Float64(array.as_primitive::<Float64Type>().values()),
+            DataType::Null => SourceKind::Null,
+            DataType::Boolean => SourceKind::Boolean(array.as_boolean()),
+            DataType::Int8 => SourceKind::Int8(array.as_primitive::<Int8Type>().values()),
+            DataType::Int16 => SourceKind::Int16(array.as_primitive::<Int16Type>().values()),
+            DataType::Int32 => SourceKind::Int32(array.as_primitive::<Int32Type>().values()),
+            DataType::Int64 => SourceKind::Int64(array.as_primitive::<Int64Type>().values()),
+            DataType::UInt8 => SourceKind::UInt8(array.as_primitive::<UInt8Type>().values()),
+            DataType::UInt16 => SourceKind::UInt16(array.as_primitive::<UInt16Type>().values()),
+            DataType::UInt32 => SourceKind::UInt32(array.as_primitive::<UInt32Type>().values()),
+            DataType::UInt64 => SourceKind::UInt64(array.as_primitive::<UInt64Type>().values()),
+            DataType::Float16 => SourceKind::Float16(array.as_primitive::<Float16Type>()),
+            DataType::Float32 => SourceKind::Float32(array.as_primitive::<Float32Type>().values()),
+            DataType::Float64 => SourceKind::Float64(array.as_primitive::<Float64Type>().values()),
             DataType::Decimal32(_, scale) => {
-                Kind::Decimal32(array.as_primitive::<Decimal32Type>().values(), *scale)
+                SourceKind::Decimal32(array.as_primitive::<Decimal32Type>().values(), *scale)
             }
             DataType::Decimal64(_, scale) => {
-                Kind::Decimal64(array.as_primitive::<Decimal64Type>().values(), *scale)
+                SourceKind::Decimal64(array.as_primitive::<Decimal64Type>().values(), *scale)
             }
             DataType::Decimal128(_, scale) => {
-                Kind::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
+                SourceKind::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
             }
             DataType::Decimal256(_, scale) => {
-                Kind::Decimal256(array.as_primitive::<Decimal256Type>(), *scale)
+                SourceKind::Decimal256(array.as_primitive::<Decimal256Type>(), *scale)
             }
-            DataType::Utf8 => Kind::Utf8(array.as_string()),
-            DataType::LargeUtf8 => Kind::LargeUtf8(array.as_string()),
-            DataType::Utf8View => Kind::Utf8View(array.as_string_view()),
-            DataType::Binary => Kind::Binary(array.as_binary()),
-            DataType::LargeBinary => Kind::LargeBinary(array.as_binary()),
-            DataType::BinaryView => Kind::BinaryView(array.as_binary_view()),
-            DataType::FixedSizeBinary(_) if uuid => Kind::Uuid(array.as_fixed_size_binary()),
-            DataType::FixedSizeBinary(_) => Kind::FixedBinary(array.as_fixed_size_binary()),
-            DataType::Timestamp(unit, zone) => Kind::Timestamp {
+            DataType::Utf8 => SourceKind::Utf8(array.as_string()),
+            DataType::LargeUtf8 => SourceKind::LargeUtf8(array.as_string()),
+            DataType::Utf8View => SourceKind::Utf8View(array.as_string_view()),
+            DataType::Binary => SourceKind::Binary(array.as_binary()),
+            DataType::LargeBinary => SourceKind::LargeBinary(array.as_binary()),
+            DataType::BinaryView => SourceKind::BinaryView(array.as_binary_view()),
+            DataType::FixedSizeBinary(_) if uuid => SourceKind::Uuid(array.as_fixed_size_binary()),
+            DataType::FixedSizeBinary(_) => SourceKind::FixedBinary(array.as_fixed_size_binary()),
+            DataType::Timestamp(unit, zone) => SourceKind::Timestamp {
                 values: match unit {
                     TimeUnit::Second => array.as_primitive::<TimestampSecondType>().values(),
                     TimeUnit::Millisecond => {
@@ -229,16 +229,16 @@ impl<'a> Source<'a> {
                 per_second: per_second(*unit),
                 zoned: zone.is_some(),
             },
-            DataType::Date32 => Kind::Date32(array.as_primitive::<Date32Type>().values()),
-            DataType::Date64 => Kind::Date64(array.as_primitive::<Date64Type>().values()),
-            DataType::Time32(unit) => Kind::Time32 {
+            DataType::Date32 => SourceKind::Date32(array.as_primitive::<Date32Type>().values()),
+            DataType::Date64 => SourceKind::Date64(array.as_primitive::<Date64Type>().values()),
+            DataType::Time32(unit) => SourceKind::Time32 {
                 values: match unit {
                     TimeUnit::Second => array.as_primitive::<Time32SecondType>().values(),
                     _ => array.as_primitive::<Time32MillisecondType>().values(),
                 },
                 per_second: per_second(*unit),
             },
-            DataType::Time64(unit) => Kind::Time64 {
+            DataType::Time64(unit) => SourceKind::Time64 {
                 values: match unit {
                     TimeUnit::Microsecond => array.as_primitive::<Time64MicrosecondType>().values(),
                     _ => array.as_primitive::<Time64NanosecondType>().values(),
@@ -246,13 +246,13 @@ impl<'a> Source<'a> {
                 per_second: per_second(*unit),
             },
             DataType::Interval(IntervalUnit::YearMonth) => {
-                Kind::YearMonth(array.as_primitive::<IntervalYearMonthType>().values())
+                SourceKind::YearMonth(array.as_primitive::<IntervalYearMonthType>().values())
             }
-            DataType::Interval(IntervalUnit::DayTime) => Kind::DayTime(array.as_primitive()),
+            DataType::Interval(IntervalUnit::DayTime) => SourceKind::DayTime(array.as_primitive()),
             DataType::Interval(IntervalUnit::MonthDayNano) => {
-                Kind::MonthDayNano(array.as_primitive())
+                SourceKind::MonthDayNano(array.as_primitive())
             }
-            DataType::Duration(unit) => Kind::Duration {
+            DataType::Duration(unit) => SourceKind::Duration {
                 values: match unit {
                     TimeUnit::Second => array.as_primitive::<DurationSecondType>().values(),
                     TimeUnit::Millisecond => {
@@ -270,34 +270,34 @@ impl<'a> Source<'a> {
                 let extents = Extents::Offsets32(list.value_offsets());
                 let child = Box::new(Self::new(list.values(), item)?);
                 match field.metadata().get(PG_TYPE_METADATA).map(String::as_str) {
-                    Some("int2vector" | "oidvector") => Kind::Vector { extents, child },
-                    _ => Kind::List { extents, child },
+                    Some("int2vector" | "oidvector") => SourceKind::Vector { extents, child },
+                    _ => SourceKind::List { extents, child },
                 }
             }
             DataType::LargeList(item) => {
                 let list = array.as_list::<i64>();
-                Kind::List {
+                SourceKind::List {
                     extents: Extents::Offsets64(list.value_offsets()),
                     child: Box::new(Self::new(list.values(), item)?),
                 }
             }
             DataType::ListView(item) => {
                 let list = array.as_list_view::<i32>();
-                Kind::List {
+                SourceKind::List {
                     extents: Extents::Views32(list.value_offsets(), list.value_sizes()),
                     child: Box::new(Self::new(list.values(), item)?),
                 }
             }
             DataType::LargeListView(item) => {
                 let list = array.as_list_view::<i64>();
-                Kind::List {
+                SourceKind::List {
                     extents: Extents::Views64(list.value_offsets(), list.value_sizes()),
                     child: Box::new(Self::new(list.values(), item)?),
                 }
             }
             DataType::FixedSizeList(item, size) => {
                 let list = array.as_fixed_size_list();
-                Kind::List {
+                SourceKind::List {
                     extents: Extents::Fixed(usize::try_from(*size).unwrap_or(0)),
                     child: Box::new(Self::new(list.values(), item)?),
                 }
@@ -307,7 +307,7 @@ impl<'a> Source<'a> {
                     .with_metadata(field.metadata().clone());
                 let dictionary = array.as_any_dictionary();
                 let keys = dictionary.keys();
-                Kind::Mapped {
+                SourceKind::Mapped {
                     keys: match key.as_ref() {
                         DataType::Int8 => Keys::Int8(native::<Int8Type>(keys)),
                         DataType::Int16 => Keys::Int16(native::<Int16Type>(keys)),
@@ -332,7 +332,7 @@ impl<'a> Source<'a> {
                 } else {
                     return Err(unsupported());
                 };
-                Kind::Mapped {
+                SourceKind::Mapped {
                     keys: Keys::Runs(array),
                     values: Box::new(Self::new(values.as_ref(), value)?),
                 }
@@ -348,8 +348,8 @@ impl<'a> Source<'a> {
             return true;
         }
         match &self.kind {
-            Kind::Null => true,
-            Kind::Mapped { keys, values } => values.is_null(keys.of(row)),
+            SourceKind::Null => true,
+            SourceKind::Mapped { keys, values } => values.is_null(keys.of(row)),
             _ => false,
         }
     }
@@ -366,40 +366,48 @@ impl<'a> Source<'a> {
             };
         }
         match &self.kind {
-            Kind::Null => {}
-            Kind::Boolean(array) => out.push(if array.value(row) { b't' } else { b'f' }),
-            Kind::Int8(values) => integer!(values),
-            Kind::Int16(values) => integer!(values),
-            Kind::Int32(values) => integer!(values),
-            Kind::Int64(values) => integer!(values),
-            Kind::UInt8(values) => integer!(values),
-            Kind::UInt16(values) => integer!(values),
-            Kind::UInt32(values) => integer!(values),
-            Kind::UInt64(values) => integer!(values),
-            Kind::Float16(array) => {
+            SourceKind::Null => {}
+            SourceKind::Boolean(array) => out.push(if array.value(row) { b't' } else { b'f' }),
+            SourceKind::Int8(values) => integer!(values),
+            SourceKind::Int16(values) => integer!(values),
+            SourceKind::Int32(values) => integer!(values),
+            SourceKind::Int64(values) => integer!(values),
+            SourceKind::UInt8(values) => integer!(values),
+            SourceKind::UInt16(values) => integer!(values),
+            SourceKind::UInt32(values) => integer!(values),
+            SourceKind::UInt64(values) => integer!(values),
+            SourceKind::Float16(array) => {
                 write_real(array.value(row).to_f32(), style.extra_float_digits, out);
             }
-            Kind::Float32(values) => write_real(value!(values), style.extra_float_digits, out),
-            Kind::Float64(values) => write_double(value!(values), style.extra_float_digits, out),
-            Kind::Decimal32(values, scale) => {
+            SourceKind::Float32(values) => {
+                write_real(value!(values), style.extra_float_digits, out)
+            }
+            SourceKind::Float64(values) => {
+                write_double(value!(values), style.extra_float_digits, out)
+            }
+            SourceKind::Decimal32(values, scale) => {
                 write_decimal(i128::from(value!(values)), *scale, out);
             }
-            Kind::Decimal64(values, scale) => {
+            SourceKind::Decimal64(values, scale) => {
                 write_decimal(i128::from(value!(values)), *scale, out);
             }
-            Kind::Decimal128(values, scale) => write_decimal(value!(values), *scale, out),
-            Kind::Decimal256(array, scale) => {
+            SourceKind::Decimal128(values, scale) => write_decimal(value!(values), *scale, out),
+            SourceKind::Decimal256(array, scale) => {
                 write_decimal_text(&array.value(row).to_string(), *scale, out);
             }
-            Kind::Utf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
-            Kind::LargeUtf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
-            Kind::Utf8View(array) => out.extend_from_slice(array.value(row).as_bytes()),
-            Kind::Binary(array) => write_bytea(array.value(row), style.bytea_output, out),
-            Kind::LargeBinary(array) => write_bytea(array.value(row), style.bytea_output, out),
-            Kind::BinaryView(array) => write_bytea(array.value(row), style.bytea_output, out),
-            Kind::FixedBinary(array) => write_bytea(array.value(row), style.bytea_output, out),
-            Kind::Uuid(array) => write_uuid(array.value(row), out),
-            Kind::Timestamp { values, per_second, zoned } => {
+            SourceKind::Utf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            SourceKind::LargeUtf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            SourceKind::Utf8View(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            SourceKind::Binary(array) => write_bytea(array.value(row), style.bytea_output, out),
+            SourceKind::LargeBinary(array) => {
+                write_bytea(array.value(row), style.bytea_output, out)
+            }
+            SourceKind::BinaryView(array) => write_bytea(array.value(row), style.bytea_output, out),
+            SourceKind::FixedBinary(array) => {
+                write_bytea(array.value(row), style.bytea_output, out)
+            }
+            SourceKind::Uuid(array) => write_uuid(array.value(row), out),
+            SourceKind::Timestamp { values, per_second, zoned } => {
                 let (seconds, nanos) = split(value!(values), *per_second);
                 let nanos = style.fraction(nanos);
                 if *zoned {
@@ -410,35 +418,35 @@ impl<'a> Source<'a> {
                     write_timestamp(seconds, nanos, None, out);
                 }
             }
-            Kind::Date32(values) => write_date(i64::from(value!(values)), out),
-            Kind::Date64(values) => {
+            SourceKind::Date32(values) => write_date(i64::from(value!(values)), out),
+            SourceKind::Date64(values) => {
                 write_date(value!(values).div_euclid(DAY_SECONDS * 1_000), out);
             }
-            Kind::Time32 { values, per_second } => {
+            SourceKind::Time32 { values, per_second } => {
                 let (seconds, nanos) = split(i64::from(value!(values)), *per_second);
                 write_time(seconds, style.fraction(nanos), out);
             }
-            Kind::Time64 { values, per_second } => {
+            SourceKind::Time64 { values, per_second } => {
                 let (seconds, nanos) = split(value!(values), *per_second);
                 write_time(seconds, style.fraction(nanos), out);
             }
-            Kind::YearMonth(values) => {
+            SourceKind::YearMonth(values) => {
                 let interval = Interval { months: value!(values), ..Interval::default() };
                 write_interval(interval, style.interval_style, out);
             }
-            Kind::DayTime(array) => {
+            SourceKind::DayTime(array) => {
                 let value = array.value(row);
                 let nanos = i128::from(value.milliseconds) * 1_000_000;
                 let interval = Interval { months: 0, days: value.days, nanos };
                 write_interval(interval, style.interval_style, out);
             }
-            Kind::MonthDayNano(array) => {
+            SourceKind::MonthDayNano(array) => {
                 let value = array.value(row);
                 let nanos = style.interval_fraction(i128::from(value.nanoseconds));
                 let interval = Interval { months: value.months, days: value.days, nanos };
                 write_interval(interval, style.interval_style, out);
             }
-            Kind::Duration { values, per_second } => {
+            SourceKind::Duration { values, per_second } => {
                 let value = value!(values);
                 let per_day = per_second * 86_400;
                 // The number of days fits, because the number is smaller than the seconds of an
@@ -448,8 +456,8 @@ impl<'a> Source<'a> {
                 let nanos = style.interval_fraction(rest * i128::from(SECOND_NS / per_second));
                 write_interval(Interval { months: 0, days, nanos }, style.interval_style, out);
             }
-            Kind::List { extents, child } => child.write_list(extents.of(row), style, out),
-            Kind::Vector { extents, child } => {
+            SourceKind::List { extents, child } => child.write_list(extents.of(row), style, out),
+            SourceKind::Vector { extents, child } => {
                 for (at, row) in extents.of(row).enumerate() {
                     if at > 0 {
                         out.push(b' ');
@@ -457,12 +465,12 @@ impl<'a> Source<'a> {
                     child.write(row, style, out);
                 }
             }
-            Kind::Mapped { keys, values } => values.write(keys.of(row), style, out),
+            SourceKind::Mapped { keys, values } => values.write(keys.of(row), style, out),
         }
     }
 
     fn write_list(&self, rows: std::ops::Range<usize>, style: &TextStyle, out: &mut Vec<u8>) {
-        let nested = matches!(self.kind, Kind::List { .. });
+        let nested = matches!(self.kind, SourceKind::List { .. });
         let mut element = Vec::new();
         out.push(b'{');
         let first = rows.start;

@@ -12,7 +12,7 @@ use stratalog_engine::{
 };
 use stratalog_journal::Scope;
 use stratalog_model::{Disk, Error, ErrorKind, Log, Lsn, Result};
-use stratalog_query::{Inspected, Inspector};
+use stratalog_query::{InspectionResult, Inspector};
 use stratalog_visor_core::Catalog;
 
 use super::parts::{Folders, Parts, definitions};
@@ -71,7 +71,7 @@ impl Online {
 }
 
 impl Inspector for Online {
-    fn inspect(&self) -> BoxFuture<'static, Result<Vec<Inspected>>> {
+    fn inspect(&self) -> BoxFuture<'static, Result<Vec<InspectionResult>>> {
         let online = self.clone();
         Box::pin(async move {
             let _turn = Arc::clone(&online.turn).lock_owned().await;
@@ -82,13 +82,13 @@ impl Inspector for Online {
                 .await
                 .map_err(|error| Error::internal(format!("the check failed: {error}")))??;
             let unlisted = report.unlisted;
-            let mut rows: Vec<Inspected> = report.lines.into_iter().map(row).collect();
+            let mut rows: Vec<InspectionResult> = report.lines.into_iter().map(row).collect();
             if unlisted > 0 {
-                rows.push(Inspected {
+                rows.push(InspectionResult {
                     part: "files".to_string(),
                     state: State::Damaged.to_string(),
                     detail: format!("{unlisted} more findings are not listed"),
-                    ..Inspected::default()
+                    ..InspectionResult::default()
                 });
             }
             Ok(rows)
@@ -105,12 +105,12 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn row(line: Line) -> Inspected {
+fn row(line: Line) -> InspectionResult {
     let detail = match line.hint {
         Some(hint) => format!("{}; {hint}", line.detail),
         None => line.detail,
     };
-    Inspected {
+    InspectionResult {
         part: line.part.to_string(),
         path: line.path,
         table_name: line.table,

@@ -18,7 +18,7 @@ fn width(months: i32, days: i32, nanoseconds: i64) -> IntervalMonthDayNano {
 fn start(width: IntervalMonthDayNano, time: &str) -> String {
     let windows = Windows::new(width, US).unwrap();
     let start = windows.start(us(time)).unwrap();
-    if let Some(fast) = windows.fast() {
+    if let Some(fast) = windows.in_whole_units() {
         assert!(fast.covers(&[us(time)]));
         assert_eq!(fast.start(us(time)), start, "fast path at {time}");
     }
@@ -79,7 +79,7 @@ fn ends_follow_starts() {
 #[test]
 fn widths_finer_than_the_stored_unit() {
     let half = Windows::new(width(0, 0, 1_500), US).unwrap();
-    assert!(half.fast().is_none());
+    assert!(half.in_whole_units().is_none());
     assert_eq!(half.start(4).unwrap(), 3);
     assert_eq!(half.start(5).unwrap(), 4);
 }
@@ -96,7 +96,7 @@ fn bad_widths_are_refused() {
 #[test]
 fn the_ends_of_the_range_overflow_instead_of_wrapping() {
     let day = Windows::new(width(0, 1, 0), US).unwrap();
-    assert!(!day.fast().unwrap().covers(&[i64::MIN]));
+    assert!(!day.in_whole_units().unwrap().covers(&[i64::MIN]));
     assert_eq!(day.start(i64::MIN).unwrap_err().kind(), ErrorKind::DatetimeOverflow);
     assert!(day.start(i64::MAX).is_ok());
 }

@@ -1,15 +1,15 @@
 use super::*;
 use crate::rules::calls::signatures;
 
-fn text(text: &str) -> Given {
-    Given::Text(text.to_string())
+fn text(text: &str) -> ValueType {
+    ValueType::Text(text.to_string())
 }
 
-fn typed(column_type: ColumnType) -> Given {
-    Given::Typed(column_type, true)
+fn typed(column_type: ColumnType) -> ValueType {
+    ValueType::Typed(column_type, true)
 }
 
-fn wanted(name: &str, given: &[Given]) -> Option<Vec<Option<ColumnType>>> {
+fn wanted(name: &str, given: &[ValueType]) -> Option<Vec<Option<ColumnType>>> {
     choose(signatures::of(name), given).map(|choice| choice.wanted)
 }
 
@@ -18,9 +18,9 @@ fn what_has_no_type_takes_that_of_the_function() {
     use ColumnType as T;
     let integer = typed(T::Integer);
     assert_eq!(wanted("sqrt", &[text("4")]), Some(vec![Some(T::Double)]));
-    assert_eq!(wanted("repeat", &[text("a"), Given::Null]), Some(vec![None, Some(T::Integer)]));
+    assert_eq!(wanted("repeat", &[text("a"), ValueType::Null]), Some(vec![None, Some(T::Integer)]));
     assert_eq!(
-        wanted("series_list", &[integer.clone(), Given::Null]),
+        wanted("series_list", &[integer.clone(), ValueType::Null]),
         Some(vec![Some(T::Integer), Some(T::Integer)])
     );
     assert_eq!(
@@ -45,5 +45,5 @@ fn types_are_exact_or_cast_to_those_preferred() {
     );
     assert_eq!(wanted("sqrt", &[typed(T::Text)]), None);
     assert_eq!(wanted("sqrt", &[]), None);
-    assert_eq!(wanted("sqrt", &[Given::Other]), None);
+    assert_eq!(wanted("sqrt", &[ValueType::Other]), None);
 }

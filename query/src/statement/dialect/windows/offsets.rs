@@ -44,7 +44,7 @@ pub fn write_out(window: &mut WindowSpec) -> Result<()> {
                 check_constant(offset, units)?;
                 let zero = Expr::value(Value::Number("0".to_string(), false));
                 let offset = std::mem::replace(offset.as_mut(), zero);
-                window.partition_by.extend(computed(offset, at, units));
+                window.partition_by.extend(offset_call(offset, at, units));
             }
         }
     }
@@ -80,7 +80,7 @@ fn is_call(key: &Expr) -> bool {
 }
 
 /// A call in place of an offset.
-fn computed(offset: Expr, at: usize, units: WindowFrameUnits) -> Option<Expr> {
+fn offset_call(offset: Expr, at: usize, units: WindowFrameUnits) -> Option<Expr> {
     let offset = match offset {
         Expr::Interval(Interval { value, .. }) => *value,
         other => other,

@@ -49,8 +49,8 @@ pub fn cells(
                 }
                 continue;
             }
-            Leaf::Unit { zone, unit } => (zone, Begins::Each(*unit)),
-            Leaf::Clock { zone, at } => (zone, Begins::At(at)),
+            Leaf::Unit { zone, unit } => (zone, CellStarts::Each(*unit)),
+            Leaf::Clock { zone, at } => (zone, CellStarts::At(at)),
         };
         for stretch in stretches(zone, first, last)? {
             cut(axis.first_at_or_after(stretch.from))?;
@@ -65,18 +65,18 @@ pub fn cells(
 }
 
 /// Instants `from..=to`, in nanoseconds since 1970, at which local time is `east` ahead.
-struct Stretch {
+struct ZoneStretch {
     from: i128,
     to: i128,
     east: i128,
 }
 
-fn stretches(zone: &TimeZone, first: i128, last: i128) -> Option<Vec<Stretch>> {
+fn stretches(zone: &TimeZone, first: i128, last: i128) -> Option<Vec<ZoneStretch>> {
     let from = i64::try_from(first.div_euclid(SECOND)).ok()?;
     let to = i64::try_from(last.div_euclid(SECOND)).ok()?.checked_add(1)?;
     let spans = spans(zone, from, to)?;
     let ends = spans.iter().skip(1).map(|next| i128::from(next.start) * SECOND - 1);
-    let stretch = |(span, end): (&Span, i128)| Stretch {
+    let stretch = |(span, end): (&Span, i128)| ZoneStretch {
         from: first.max(i128::from(span.start) * SECOND),
         to: end,
         east: i128::from(span.east) * SECOND,
@@ -85,14 +85,14 @@ fn stretches(zone: &TimeZone, first: i128, last: i128) -> Option<Vec<Stretch>> {
 }
 
 /// The starts of cells, in local time.
-enum Begins<'a> {
+enum CellStarts<'a> {
     Each(CalendarUnit),
     At(&'a [i128]),
 }
 
-impl Begins<'_> {
+impl CellStarts<'_> {
     /// The starts of cells in a stretch after the stretch's first instant.
-    fn within(&self, stretch: &Stretch) -> Box<dyn Iterator<Item = i128> + '_> {
+    fn within(&self, stretch: &ZoneStretch) -> Box<dyn Iterator<Item = i128> + '_> {
         let (from, to, east) = (stretch.from, stretch.to, stretch.east);
         match self {
             Self::Each(unit) => {

@@ -51,16 +51,16 @@ pub fn leaves(definition: &ChronicleDefinition, predicate: &Expr) -> Option<Vec<
         return None;
     }
     let mut leaves = Vec::new();
-    Reading { definition, leaves: &mut leaves }.read(predicate)?;
+    LeafReader { definition, leaves: &mut leaves }.read(predicate)?;
     leaves.iter().any(Leaf::is_calendar).then_some(leaves)
 }
 
-struct Reading<'a> {
+struct LeafReader<'a> {
     definition: &'a ChronicleDefinition,
     leaves: &'a mut Vec<Leaf>,
 }
 
-impl Reading<'_> {
+impl LeafReader<'_> {
     /// Collects the leaves of an expression; `None` if the expression has another input.
     fn read(&mut self, expr: &Expr) -> Option<()> {
         if let Some(leaf) = self.leaf(expr) {

@@ -3,8 +3,8 @@
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{
-    DATE_YEAR_MAX, Place, Reading, TIMESTAMP_YEAR_MAX, bad_format, field_overflow, fraction_nanos,
-    out_of_range,
+    DATE_YEAR_MAX, ParsedDatetime, TIMESTAMP_YEAR_MAX, ZonePart, bad_format, field_overflow,
+    fraction_nanos, out_of_range,
 };
 use crate::{
     TextStyle, TimeZone,
@@ -29,11 +29,11 @@ struct Scanner<'a> {
     clock: Option<(i64, bool)>,
     afternoon: Option<bool>,
     before_christ: bool,
-    place: Option<Place>,
+    place: Option<ZonePart>,
 }
 
 /// Reads any form of date, time or timestamp.
-pub(super) fn scan(text: &str, type_name: &str, style: &TextStyle) -> Result<Reading> {
+pub(super) fn scan(text: &str, type_name: &str, style: &TextStyle) -> Result<ParsedDatetime> {
     let mut scanner = Scanner {
         text,
         type_name,
@@ -257,7 +257,7 @@ impl<'a> Scanner<'a> {
         {
             return Err(self.infinite());
         }
-        if !anchored || matches!(self.place, Some(Place::East(_))) {
+        if !anchored || matches!(self.place, Some(ZonePart::East(_))) {
             return Err(self.bad());
         }
         let negative = self.take(1) == b"-";
@@ -287,7 +287,7 @@ impl<'a> Scanner<'a> {
             ));
         }
         let east = i32::try_from(hours * 3600 + minutes * 60 + seconds).unwrap_or(0);
-        self.place = Some(Place::East(if negative { -east } else { east }));
+        self.place = Some(ZonePart::East(if negative { -east } else { east }));
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl<'a> Scanner<'a> {
         let plausible = self.clock.is_some() || self.has_date();
         match zone {
             Some(zone) if plausible && self.place.is_none() => {
-                self.place = Some(Place::Zone(zone));
+                self.place = Some(ZonePart::Zone(zone));
                 Ok(())
             }
             None if plausible && name.contains('/') => Err(Error::new(
@@ -372,12 +372,12 @@ impl<'a> Scanner<'a> {
             "epoch" => {
                 self.days = Some(0);
                 self.clock = Some((0, false));
-                self.place = Some(Place::East(0));
+                self.place = Some(ZonePart::East(0));
             }
             "now" | "today" | "tomorrow" | "yesterday" => self.relative(word)?,
             "allballs" => {
                 self.clock = Some((0, false));
-                self.place = Some(Place::East(0));
+                self.place = Some(ZonePart::East(0));
             }
             "infinity" if self.type_name != "time" => return Err(self.infinite()),
             _ => {
@@ -389,8 +389,8 @@ impl<'a> Scanner<'a> {
                 {
                     // "UTC+3" is a POSIX zone: the sign follows directly.
                     self.place = Some(match zone {
-                        TimeZone::Fixed { east_seconds } => Place::East(east_seconds),
-                        named => Place::Zone(named),
+                        TimeZone::Fixed { east_seconds } => ZonePart::East(east_seconds),
+                        named => ZonePart::Zone(named),
                     });
                     if matches!(next, Some(b'+' | b'-')) {
                         self.place = None;
@@ -416,7 +416,7 @@ impl<'a> Scanner<'a> {
             "now" => {
                 self.days = Some(days);
                 self.clock = Some((local.rem_euclid(DAY_NS), false));
-                self.place = Some(Place::East(offset));
+                self.place = Some(ZonePart::East(offset));
             }
             "today" => self.days = Some(days),
             "tomorrow" => self.days = Some(days + 1),
@@ -425,7 +425,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Reading> {
+    fn finish(self) -> Result<ParsedDatetime> {
         let days = match (self.days, self.year, self.month, self.day) {
             (Some(days), None, None, None) => Some(days),
             (None, Some((year, length)), Some(month), Some(day)) => {
@@ -446,7 +446,13 @@ impl<'a> Scanner<'a> {
             let half_day = DAY_NS / 2;
             nanos = nanos % half_day + if afternoon { half_day } else { 0 };
         }
-        Ok(Reading { days, nanos, round_up, has_time: self.clock.is_some(), place: self.place })
+        Ok(ParsedDatetime {
+            days,
+            nanos,
+            round_up,
+            has_time: self.clock.is_some(),
+            place: self.place,
+        })
     }
 
     fn days_of(&self, year: i64, year_length: usize, month: i64, day: i64) -> Result<i64> {

@@ -1,0 +1,379 @@
+//! Writes numbers with a pattern.
+
+use super::{Locale, Pattern, Piece};
+
+/// A number with `scale` digits behind the point.
+pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> String {
+    if let Some(upper) = pattern.roman {
+        let whole = rounded(value, scale, 0);
+        let text = i64::try_from(whole).ok().and_then(|whole| roman(whole, upper));
+        return with_roman(pattern, text);
+    }
+    if pattern.exponent {
+        return scientific(&digits(value, scale), value < 0, pattern.behind);
+    }
+    let scale = scale - i32::try_from(pattern.multiplied).unwrap_or(0);
+    let text = fixed(value, scale, pattern.behind);
+    number(&widened(pattern), &text, value < 0)
+}
+
+/// A float with `digits` significant digits.
+pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
+    if let Some(upper) = pattern.roman {
+        #[expect(clippy::cast_possible_truncation, reason = "saturates, and is checked for range")]
+        let whole = value.round_ties_even() as i64;
+        return with_roman(pattern, roman(whole, upper));
+    }
+    if pattern.exponent {
+        if !value.is_finite() {
+            let mut text = vec!['#'; pattern.before + pattern.behind + 6];
+            if let Some(point) = text.get_mut(pattern.before + 1) {
+                *point = '.';
+            }
+            if let Some(first) = text.first_mut() {
+                *first = ' ';
+            }
+            return text.into_iter().collect();
+        }
+        let text = format!("{:.*e}", pattern.behind, value.abs());
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let sign = if value < 0.0 { '-' } else { ' ' };
+        return format!("{sign}{mantissa}{}", exponent_of(exponent.parse().unwrap_or(0)));
+    }
+    let mut value = value;
+    for _ in 0..pattern.multiplied {
+        value *= 10.0;
+    }
+    if !value.is_finite() {
+        let text = if value.is_nan() { "NaN" } else { "Infinity" };
+        return number(pattern, text, value < 0.0);
+    }
+    let whole = format!("{:.0}", value.abs()).len();
+    let behind = pattern.behind.min(digits.saturating_sub(whole));
+    let text = format!("{:.*}", behind, value.abs());
+    let pattern = Pattern { behind, ..widened(pattern) };
+    number(&pattern, &text, value < 0.0)
+}
+
+/// The pattern with additional places for the digits of the multiplication.
+fn widened(pattern: &Pattern) -> Pattern {
+    Pattern { before: pattern.before + pattern.multiplied, ..pattern.clone() }
+}
+
+/// The digits of a number without its sign: before and behind the point.
+fn digits(value: i128, scale: i32) -> (String, String) {
+    let all = value.unsigned_abs().to_string();
+    let Ok(scale) = usize::try_from(scale) else {
+        let zeros = usize::try_from(-scale).unwrap_or(0);
+        return (all + &"0".repeat(zeros), String::new());
+    };
+    let all = format!("{all:0>width$}", width = scale + 1);
+    let (whole, fraction) = all.split_at(all.len() - scale);
+    (whole.to_string(), fraction.to_string())
+}
+
+/// Rounds a number of `scale` digits to `wanted` digits.
+fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
+    let Ok(fewer) = u32::try_from(scale - wanted) else { return value };
+    match 10_i128.checked_pow(fewer) {
+        Some(unit) => {
+            let half = unit / 2;
+            if value < 0 { (value - half) / unit } else { (value + half) / unit }
+        }
+        None => 0,
+    }
+}
+
+/// A number without its sign, with `wanted` digits behind the point.
+fn fixed(value: i128, scale: i32, wanted: usize) -> String {
+    let behind = i32::try_from(wanted).unwrap_or(i32::MAX);
+    let (value, scale) = match scale > behind {
+        true => (rounded(value, scale, behind), behind),
+        false => (value, scale),
+    };
+    let (whole, mut fraction) = digits(value, scale);
+    while fraction.len() < wanted {
+        fraction.push('0');
+    }
+    if fraction.is_empty() { whole } else { format!("{whole}.{fraction}") }
+}
+
+fn scientific((whole, fraction): &(String, String), negative: bool, behind: usize) -> String {
+    let all = format!("{whole}{fraction}");
+    let sign = if negative { '-' } else { ' ' };
+    let Some(first) = all.find(|digit: char| digit != '0') else {
+        let zeros = fixed(0, 0, behind);
+        return format!("{sign}{zeros}{}", exponent_of(0));
+    };
+    let significant = all.get(first..).unwrap_or("0");
+    let mut exponent =
+        i64::try_from(whole.len()).unwrap_or(0) - i64::try_from(first).unwrap_or(0) - 1;
+    let value: i128 = significant.parse().unwrap_or(0);
+    let scale = i32::try_from(significant.len()).unwrap_or(1) - 1;
+    let mut mantissa = fixed(value, scale, behind);
+    // 9.99 may have become 10.0.
+    if mantissa.starts_with("10")
+        && (mantissa.len() == 2 || mantissa.as_bytes().get(2) == Some(&b'.'))
+    {
+        exponent += 1;
+        mantissa = fixed(1, 0, behind);
+    }
+    format!("{sign}{mantissa}{}", exponent_of(exponent))
+}
+
+fn exponent_of(exponent: i64) -> String {
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("e{sign}{:02}", exponent.abs())
+}
+
+fn roman(value: i64, upper: bool) -> Option<String> {
+    const PARTS: [(i64, &str); 13] = [
+        (1000, "M"),
+        (900, "CM"),
+        (500, "D"),
+        (400, "CD"),
+        (100, "C"),
+        (90, "XC"),
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ];
+    if !(1..=3999).contains(&value) {
+        return None;
+    }
+    let mut rest = value;
+    let mut text = String::new();
+    for (part, letters) in PARTS {
+        while rest >= part {
+            text.push_str(letters);
+            rest -= part;
+        }
+    }
+    Some(if upper { text } else { text.to_lowercase() })
+}
+
+fn with_roman(pattern: &Pattern, roman: Option<String>) -> String {
+    let roman = roman.unwrap_or_else(|| "#".repeat(15));
+    let mut text = String::new();
+    for piece in &pattern.pieces {
+        match piece {
+            Piece::Roman { .. } if pattern.filled => text.push_str(&roman),
+            Piece::Roman { .. } => text.push_str(&format!("{roman:>15}")),
+            Piece::Letter(letter) => text.push(*letter),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Puts the digits and the point of a number into the places of a pattern.
+fn number(pattern: &Pattern, text: &str, negative: bool) -> String {
+    let whole = text.split('.').next().unwrap_or("").len();
+    let mut number_text: Vec<u8> = text.bytes().collect();
+    let blanks = pattern.before.saturating_sub(whole);
+    // The number has more digits than the pattern has places.
+    if whole > pattern.before {
+        number_text = vec![b'#'; pattern.before];
+        number_text.push(b'.');
+        number_text.resize(pattern.before + pattern.behind + 1, b'#');
+    }
+    let negative = negative && number_text.iter().any(|byte| !matches!(byte, b'0' | b'.'));
+    Writer::new(pattern, number_text, blanks, negative).write()
+}
+
+struct Writer<'a> {
+    pattern: &'a Pattern,
+    number_text: Vec<u8>,
+    negative: bool,
+    /// Places before the first digit.
+    blanks: usize,
+    brackets: bool,
+    sign: Locale,
+    sign_written: bool,
+    /// The number of places up to the last place.
+    count: usize,
+    /// The last shown digit behind the point without padding spaces; the point itself if no digit
+    /// is shown.
+    last: Option<usize>,
+    /// The next digit.
+    next: usize,
+    /// The next place.
+    place: usize,
+    /// True after the first digit was written.
+    within: bool,
+    out: String,
+}
+
+impl<'a> Writer<'a> {
+    fn new(pattern: &'a Pattern, number_text: Vec<u8>, blanks: usize, negative: bool) -> Self {
+        let (mut brackets, mut sign) = (pattern.brackets, pattern.sign);
+        let sign_written = if pattern.plus || pattern.minus {
+            !pattern.plus || pattern.minus
+        } else {
+            brackets &= negative || !pattern.filled;
+            if sign == Locale::Before && pattern.before == pattern.before_sign {
+                sign = Locale::Behind;
+            }
+            !negative && pattern.filled && pattern.sign == Locale::None
+        };
+        let mut count = (pattern.behind + pattern.before).saturating_sub(1);
+        if !sign_written && blanks == 0 {
+            count += 1;
+        }
+        let last =
+            (pattern.filled && pattern.point).then(|| last_shown(pattern, &number_text, blanks));
+        Self {
+            pattern,
+            number_text,
+            negative,
+            blanks,
+            brackets,
+            sign,
+            sign_written,
+            count,
+            last: last.flatten(),
+            next: 0,
+            place: 0,
+            within: false,
+            out: String::new(),
+        }
+    }
+
+    fn write(mut self) -> String {
+        for piece in &self.pattern.pieces {
+            match piece {
+                Piece::Nine | Piece::Zero | Piece::Point => self.place(*piece),
+                Piece::Comma | Piece::Group if self.within => self.out.push(','),
+                Piece::Comma | Piece::Group | Piece::Currency
+                    if self.pattern.filled && *piece != Piece::Currency => {}
+                Piece::Comma | Piece::Group | Piece::Currency => self.out.push(' '),
+                Piece::Minus | Piece::Plus => match (*piece == Piece::Minus) == self.negative {
+                    true => self.out.push(if self.negative { '-' } else { '+' }),
+                    false if self.pattern.filled => {}
+                    false => self.out.push(' '),
+                },
+                Piece::Sign => self.out.push(if self.negative { '-' } else { '+' }),
+                Piece::Ordinal { upper } => self.ordinal(*upper),
+                Piece::Roman { .. } => {}
+                Piece::Letter(letter) => self.out.push(*letter),
+            }
+        }
+        self.out
+    }
+
+    fn ordinal(&mut self, upper: bool) {
+        if self.number_text.first() == Some(&b'#') || self.negative || self.pattern.point {
+            return;
+        }
+        let mut digits = self.number_text.iter().rev();
+        let (one, ten) = (digits.next(), digits.next());
+        let suffix = match (ten, one) {
+            (Some(b'1'), _) => "th",
+            (_, Some(b'1')) => "st",
+            (_, Some(b'2')) => "nd",
+            (_, Some(b'3')) => "rd",
+            _ => "th",
+        };
+        self.out.push_str(&if upper { suffix.to_uppercase() } else { suffix.to_string() });
+    }
+
+    /// True if the zero before the point is hidden: `9.9` shows `.1`.
+    fn hides_zero(&self) -> bool {
+        self.pattern.zeros.is_none()
+            && self.next == 0
+            && self.number_text.first() == Some(&b'0')
+            && self.pattern.behind != 0
+    }
+
+    fn ends_at_point(&self) -> bool {
+        self.last.is_some_and(|last| self.number_text.get(last) == Some(&b'.'))
+    }
+
+    fn place(&mut self, piece: Piece) {
+        let pattern = self.pattern;
+        let first_zero = pattern.zeros.map(|(first, _)| first);
+        self.within = false;
+        if !self.sign_written
+            && (self.place >= self.blanks || first_zero == Some(self.place))
+            && (!self.hides_zero() || self.ends_at_point())
+        {
+            self.write_sign();
+        }
+        if self.place < self.blanks {
+            if first_zero.is_some_and(|first| first <= self.place) {
+                self.out.push('0');
+                self.within = true;
+            } else if !pattern.filled {
+                self.out.push(' ');
+            }
+        } else {
+            self.digit(piece);
+        }
+        let mut end = self.count + usize::from(self.blanks > 0) + usize::from(pattern.point);
+        if self.last == Some(self.next) {
+            end = self.place;
+        }
+        if self.place + 1 == end {
+            if self.sign_written && self.brackets {
+                self.out.push(if self.negative { '>' } else { ' ' });
+            } else if self.sign == Locale::Behind {
+                self.out.push(if self.negative { '-' } else { '+' });
+            }
+        }
+        self.place += 1;
+    }
+
+    fn write_sign(&mut self) {
+        match self.sign {
+            Locale::Before => self.out.push(if self.negative { '-' } else { '+' }),
+            Locale::Behind => return,
+            Locale::None if self.brackets => self.out.push(if self.negative { '<' } else { ' ' }),
+            Locale::None if self.negative => self.out.push('-'),
+            Locale::None if !self.pattern.filled => self.out.push(' '),
+            Locale::None => {}
+        }
+        self.sign_written = true;
+    }
+
+    fn digit(&mut self, piece: Piece) {
+        let Some(digit) = self.number_text.get(self.next).copied() else { return };
+        let behind_last = self.last.is_some_and(|last| self.next > last) && piece != Piece::Zero;
+        if digit == b'.' {
+            if !self.ends_at_point() || self.pattern.filled {
+                self.out.push('.');
+            }
+        } else if behind_last {
+        } else if self.hides_zero() {
+            if !self.pattern.filled {
+                self.out.push(' ');
+            } else if self.ends_at_point() {
+                self.out.push('0');
+            }
+        } else {
+            self.out.push(char::from(digit));
+            self.within = true;
+        }
+        self.next += 1;
+    }
+}
+
+/// The last nonzero digit behind the point, or the last digit forced by a `0`.
+fn last_shown(pattern: &Pattern, number_text: &[u8], blanks: usize) -> Option<usize> {
+    let point = number_text.iter().position(|byte| *byte == b'.')?;
+    let mut last = point;
+    for (at, digit) in number_text.iter().enumerate().skip(point + 1) {
+        if *digit != b'0' {
+            last = at;
+        }
+    }
+    if let Some((_, end)) = pattern.zeros
+        && end > blanks
+    {
+        last = last.max((end - blanks).min(number_text.len().saturating_sub(1)));
+    }
+    Some(last)
+}

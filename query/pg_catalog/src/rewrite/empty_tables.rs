@@ -1,0 +1,401 @@
+//! Answers queries over always-empty tables without a plan.
+//!
+//! Clients send many queries about features that Stratalog does not have: policies, publications,
+//! inherited tables, foreign servers. A SELECT that joins such a table has no rows in any case.
+//! This module rewrites the SELECT to `SELECT NULL … WHERE false` with the same column names.
+
+use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
+
+use datafusion::execution::SessionStateDefaults;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+};
+
+use super::{build, called, replace};
+use crate::{fill::is_always_empty, spec::system_table};
+
+mod types;
+
+/// Empties a query if its SELECT, or a branch of its UNION, reads an always-empty table. Returns
+/// true if the query now has no rows at all.
+pub(super) fn fold(query: &mut Query) -> bool {
+    if query.with.is_some() {
+        return false;
+    }
+    match query.body.as_mut() {
+        SetExpr::Select(select) => {
+            let emptied = fold_select(select);
+            if emptied {
+                query.order_by = None;
+                query.limit_clause = None;
+                query.fetch = None;
+            }
+            emptied
+        }
+        body => {
+            fold_branches(body);
+            false
+        }
+    }
+}
+
+/// Empties such branches of a UNION ALL, and removes them after the first branch.
+pub(super) fn without_branches(body: &mut SetExpr) {
+    fold_branches(body);
+    if let SetExpr::SetOperation {
+        op: SetOperator::Union,
+        set_quantifier: SetQuantifier::All,
+        left,
+        right,
+    } = body
+        && has_no_rows(right)
+    {
+        let kept = left.as_ref().clone();
+        *body = kept;
+    }
+}
+
+/// True if a SELECT was emptied.
+fn has_no_rows(body: &SetExpr) -> bool {
+    matches!(body, SetExpr::Select(select)
+        if select.from.is_empty() && select.selection == Some(build::no()))
+}
+
+fn fold_branches(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let emptied = fold_select(select);
+            for item in select.projection.iter_mut().filter(|_| emptied) {
+                types::among_others(item);
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            fold_branches(left);
+            fold_branches(right);
+        }
+        _ => {}
+    }
+}
+
+/// The value of a scalar subquery that aggregates over an always-empty table: counts are 0, other
+/// aggregates NULL.
+pub(super) fn aggregated(query: &Query) -> Option<Expr> {
+    struct AggregatesOfNoRows;
+    impl VisitorMut for AggregatesOfNoRows {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Some(name) = called(expr)
+                && AGGREGATES.contains(&name)
+            {
+                let data_type = types::of(expr, &[]);
+                let value = match name.as_str() {
+                    "count" => Expr::Value(Value::Number("0".to_string(), false).into()),
+                    _ => build::null(),
+                };
+                replace(expr, |_| build::cast(value, data_type));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_slice()
+    else {
+        return None;
+    };
+    let aggregates = !is_grouped(select)
+        && select.having.is_none()
+        && select.projection.iter().any(is_aggregate);
+    if query.with.is_some() || !aggregates || !select.from.iter().any(joins_empty) {
+        return None;
+    }
+    let mut value = item.clone();
+    let _ = value.visit(&mut AggregatesOfNoRows);
+    Some(Expr::Nested(Box::new(value)))
+}
+
+fn is_grouped(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::Expressions(by, _) => !by.is_empty(),
+        GroupByExpr::All(_) => true,
+    }
+}
+
+/// Schema and name of a system table.
+pub(super) fn system_name(name: &ObjectName) -> Option<(&'static str, &'static str)> {
+    let mut parts = name.0.iter().rev().map(|part| part.as_ident());
+    let table = parts.next()??.value.to_ascii_lowercase();
+    let schema = match parts.next() {
+        Some(schema) => schema?.value.to_ascii_lowercase(),
+        None => "pg_catalog".to_string(),
+    };
+    system_table(&schema, &table).map(|table| (table.schema, table.name))
+}
+
+fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
+    match factor {
+        TableFactor::Table { name, args: None, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// Catalog columns that are NULL in every row.
+const ALWAYS_NULL: &[&str] = &[
+    "attacl",
+    "attfdwoptions",
+    "attmissingval",
+    "attoptions",
+    "conexclop",
+    "conffeqop",
+    "confkey",
+    "conpfeqop",
+    "conppeqop",
+    "datacl",
+    "evttags",
+    "extcondition",
+    "extconfig",
+    "nspacl",
+    "proacl",
+    "proconfig",
+    "relacl",
+    "rolconfig",
+    "spcacl",
+    "spcoptions",
+    "typacl",
+];
+
+fn is_empty(factor: &TableFactor) -> bool {
+    if let TableFactor::Derived { subquery, .. } = factor {
+        return match subquery.body.as_ref() {
+            SetExpr::Select(select) => gives_no_rows(select),
+            _ => false,
+        };
+    }
+    let empty_table = table_name(factor)
+        .and_then(system_name)
+        .is_some_and(|(schema, name)| is_always_empty(schema, name));
+    empty_table || unnest_argument(factor).is_some_and(is_always_null)
+}
+
+/// True if an expression is NULL in every row: a column of [`ALWAYS_NULL`], or the options of a
+/// TOAST table, which psql and pg_dump call `tc`. No table has a TOAST table.
+fn is_always_null(expr: &Expr) -> bool {
+    if let Expr::CompoundIdentifier(parts) = expr
+        && let [table, column] = parts.as_slice()
+        && (table.value.as_str(), column.value.as_str()) == ("tc", "reloptions")
+    {
+        return true;
+    }
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| ALWAYS_NULL.contains(&name.value.as_str()))
+}
+
+/// True if a SELECT has no row in any state.
+fn gives_no_rows(select: &Select) -> bool {
+    let may_aggregate = !is_grouped(select)
+        && (select.having.is_some() || select.projection.iter().any(is_aggregate));
+    let of_nothing = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            matches!(expr, Expr::Function(function) if is_of_nothing(function))
+        }
+        _ => false,
+    });
+    !may_aggregate
+        && (of_nothing || select.from.iter().any(joins_empty) || asks_foreign_keys(select))
+}
+
+/// True if a SELECT asks only for constraints other than primary keys; no other constraints exist.
+fn asks_foreign_keys(select: &Select) -> bool {
+    let factors = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let mut tables = factors.filter_map(table_name).filter_map(system_name);
+    let reads = tables.any(|table| table == ("pg_catalog", "pg_constraint"));
+    reads && select.selection.as_ref().is_some_and(wants_another_kind)
+}
+
+fn wants_another_kind(condition: &Expr) -> bool {
+    match condition {
+        Expr::Nested(inner) => wants_another_kind(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            wants_another_kind(left) || wants_another_kind(right)
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            let column = match left.as_ref() {
+                Expr::Identifier(name) => Some(name),
+                Expr::CompoundIdentifier(parts) => parts.last(),
+                _ => None,
+            };
+            let kind = match right.as_ref() {
+                Expr::Cast { expr, .. } => build::string_of(expr),
+                other => build::string_of(other),
+            };
+            column.is_some_and(|name| name.value == "contype")
+                && kind.is_some_and(|kind| kind != "p")
+        }
+        _ => false,
+    }
+}
+
+/// Functions with one row for each element of their argument.
+const ELEMENTS: [&str; 3] = ["aclexplode", "pg_options_to_table", "unnest"];
+
+/// True if a function gives rows for the elements of an always-NULL value.
+fn is_of_nothing(function: &Function) -> bool {
+    let named = function.name.0.last().and_then(|part| part.as_ident());
+    let FunctionArguments::List(list) = &function.args else { return false };
+    match (named, list.args.as_slice()) {
+        (Some(name), [FunctionArg::Unnamed(FunctionArgExpr::Expr(only))]) => {
+            ELEMENTS.contains(&name.value.to_ascii_lowercase().as_str()) && is_always_null(only)
+        }
+        _ => false,
+    }
+}
+
+/// The single argument of `unnest` or a similar function in a FROM clause.
+fn unnest_argument(factor: &TableFactor) -> Option<&Expr> {
+    let (name, args) = match factor {
+        TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
+        TableFactor::Function { name, args, .. } => (name, args.as_slice()),
+        TableFactor::UNNEST { array_exprs, .. } => return array_exprs.first(),
+        _ => return None,
+    };
+    let name = name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    let is_unnest = ELEMENTS.contains(&name.as_str());
+    match args {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(only))] if is_unnest => Some(only),
+        _ => None,
+    }
+}
+
+fn joins_empty(from: &TableWithJoins) -> bool {
+    let mut empty = is_empty(&from.relation);
+    for join in &from.joins {
+        let other = is_empty(&join.relation);
+        empty = match join.join_operator {
+            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                empty || other
+            }
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => empty,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => other,
+            JoinOperator::FullOuter(_) => empty && other,
+            _ => return false,
+        };
+    }
+    empty
+}
+
+static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let known = SessionStateDefaults::default_aggregate_functions();
+    let known = known.iter().flat_map(|function| {
+        std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str))
+    });
+    let own = ["every", "first", "json_agg", "jsonb_agg", "last", "mode", "percentile_disc"];
+    known.chain(own).map(str::to_string).collect()
+});
+
+/// True if a result column is an aggregate.
+pub(super) fn is_aggregate(item: &SelectItem) -> bool {
+    use datafusion::sql::sqlparser::ast::{Visit, Visitor};
+    struct Aggregates {
+        depth: usize,
+    }
+    impl Visitor for Aggregates {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let over = matches!(expr, Expr::Function(Function { over: Some(_), .. }));
+            match called(expr) {
+                Some(name) if self.depth == 0 && !over && AGGREGATES.contains(&name) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    item.visit(&mut Aggregates { depth: 0 }).is_break()
+}
+
+/// Empties a SELECT if possible; returns true if the SELECT was emptied.
+fn fold_select(select: &mut Select) -> bool {
+    if !gives_no_rows(select) || select.into.is_some() {
+        return false;
+    }
+    if !is_grouped(select)
+        && (select.having.is_some() || select.projection.iter().any(is_aggregate))
+    {
+        return false;
+    }
+    let tables: Vec<(&str, &str)> = select
+        .from
+        .iter()
+        .flat_map(|from| {
+            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+        })
+        .filter_map(table_name)
+        .filter_map(system_name)
+        .collect();
+    let mut names: Vec<String> = Vec::new();
+    let mut projection = Vec::with_capacity(select.projection.len());
+    for item in &select.projection {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
+            _ => return false,
+        };
+        let mut alias = alias.unwrap_or_else(|| Ident::with_quote('"', result_name(expr)));
+        while names.contains(&alias.value) {
+            // Names must differ; no client reads the second of two equal names by name.
+            alias.value.push(' ');
+            alias.quote_style = Some('"');
+        }
+        names.push(alias.value.clone());
+        projection.push(SelectItem::ExprWithAlias {
+            expr: build::cast(build::null(), types::of(expr, &tables)),
+            alias,
+        });
+    }
+    select.projection = projection;
+    select.from.clear();
+    select.selection = Some(build::no());
+    select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
+    select.having = None;
+    if let Some(Distinct::On(_)) = select.distinct {
+        select.distinct = None;
+    }
+    true
+}
+
+/// The name of a result column by PostgreSQL's rules.
+fn result_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => {
+            parts.last().map_or_else(|| "?column?".to_string(), folded)
+        }
+        Expr::Function(function) => {
+            let last = function.name.0.last().and_then(|part| part.as_ident());
+            last.map_or_else(|| "?column?".to_string(), folded)
+        }
+        Expr::Case { .. } => "case".to_string(),
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => result_name(expr),
+        _ => "?column?".to_string(),
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
+}

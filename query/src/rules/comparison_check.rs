@@ -1,0 +1,164 @@
+//! Comparisons without an operator in PostgreSQL. DataFusion compares text with any other type by
+//! the text, and `'10' < 9` is true; DataFusion also takes numbers for conditions.
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{
+        DFSchema, Result,
+        config::ConfigOptions,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, expr::AggregateFunction,
+        utils::merge_schema,
+    },
+    optimizer::AnalyzerRule,
+};
+use stratalog_functions::{function::sql_name, literal::compares};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::errors::to_datafusion;
+
+/// Refuses comparisons of text with other types, and conditions of other types than boolean. Runs
+/// before type coercion, while constants without a type are still text literals.
+#[derive(Debug)]
+pub struct ComparisonCheck;
+
+impl AnalyzerRule for ComparisonCheck {
+    fn name(&self) -> &str {
+        "compared"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            let schema = merge_schema(&node.inputs());
+            if let LogicalPlan::Join(join) = node {
+                for (left, right) in &join.on {
+                    same_kind(left, right, "=", &schema)?;
+                }
+            }
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| check(expr, &schema).map(|()| TreeNodeRecursion::Continue))
+            })
+        })?;
+        Ok(plan)
+    }
+}
+
+fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
+            same_kind(left, right, &op.to_string(), schema)
+        }
+        Expr::Between(between) => {
+            same_kind(&between.expr, &between.low, ">=", schema)?;
+            same_kind(&between.expr, &between.high, "<=", schema)
+        }
+        Expr::InList(list) => {
+            list.list.iter().try_for_each(|value| same_kind(&list.expr, value, "=", schema))
+        }
+        Expr::InSubquery(set) => match set.subquery.subquery.schema().fields().first() {
+            Some(field) => mixes(&kind(&set.expr, schema), field.data_type(), "="),
+            None => Ok(()),
+        },
+        Expr::SetComparison(set) => match set.subquery.subquery.schema().fields().first() {
+            Some(field) => mixes(&kind(&set.expr, schema), field.data_type(), &set.op.to_string()),
+            None => Ok(()),
+        },
+        Expr::Case(Case { expr: None, when_then_expr, .. }) => {
+            when_then_expr.iter().try_for_each(|(when, _)| is_condition(when, "CASE/WHEN", schema))
+        }
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            has_extremes(func.name(), &params.args, schema)?;
+            joins_text(func.name(), &params.args, schema)?;
+            match &params.filter {
+                Some(filter) => is_condition(filter, "FILTER", schema),
+                None => Ok(()),
+            }
+        }
+        Expr::WindowFunction(call) => {
+            has_extremes(call.fun.name(), &call.params.args, schema)?;
+            joins_text(call.fun.name(), &call.params.args, schema)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// In PostgreSQL, uuids have no least and no greatest value; the planner would compare the bytes.
+fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
+    let of_uuids = arguments
+        .iter()
+        .any(|argument| matches!(kind(argument, schema), DataType::FixedSizeBinary(_)));
+    if !matches!(name, "min" | "max") || !of_uuids {
+        return Ok(());
+    }
+    let message = format!("function {name}(uuid) does not exist");
+    Err(to_datafusion(
+        Error::new(ErrorKind::UndefinedFunction, message).with_hint("cast the uuid to text"),
+    ))
+}
+
+/// Refuses `string_agg` of bytes: the planner would join the text of the bytes.
+fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
+    let of_bytes = arguments.first().is_some_and(|argument| {
+        matches!(
+            kind(argument, schema),
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+        )
+    });
+    if name != "string_agg" || !of_bytes {
+        return Ok(());
+    }
+    Err(to_datafusion(
+        Error::not_yet("string_agg() of bytea")
+            .with_hint("join the text: decode(string_agg(encode(v, 'hex'), ''), 'hex')"),
+    ))
+}
+
+/// The type of an expression; `Null` for an unknown type, or for an expression that may take any
+/// type.
+fn kind(expr: &Expr, schema: &DFSchema) -> DataType {
+    match expr {
+        Expr::Literal(value, _) if value.try_as_str().is_some() => DataType::Null,
+        Expr::Placeholder(_) => DataType::Null,
+        Expr::Alias(alias) => kind(&alias.expr, schema),
+        other => other.get_type(schema).unwrap_or(DataType::Null),
+    }
+}
+
+fn same_kind(left: &Expr, right: &Expr, operator: &str, schema: &DFSchema) -> Result<()> {
+    mixes(&kind(left, schema), &kind(right, schema), operator)
+}
+
+/// Refuses text beside another type. Object ids have names, and may stand beside text.
+fn mixes(left: &DataType, right: &DataType, operator: &str) -> Result<()> {
+    let other = |data_type: &DataType| {
+        data_type.is_signed_integer()
+            || data_type.is_floating()
+            || data_type.is_decimal()
+            || data_type.is_temporal()
+            || *data_type == DataType::Boolean
+            || *data_type == DataType::FixedSizeBinary(16)
+    };
+    if left.is_string() && other(right) || other(left) && right.is_string() {
+        let (left, right) = (sql_name(left), sql_name(right));
+        return Err(to_datafusion(
+            Error::new(
+                ErrorKind::UndefinedFunction,
+                format!("operator does not exist: {left} {operator} {right}"),
+            )
+            .with_hint("cast one side to the type of the other"),
+        ));
+    }
+    Ok(())
+}
+
+fn is_condition(expr: &Expr, place: &str, schema: &DFSchema) -> Result<()> {
+    match kind(expr, schema) {
+        DataType::Boolean | DataType::Null => Ok(()),
+        given => Err(to_datafusion(Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!("argument of {place} must be type boolean, not type {}", sql_name(&given)),
+        ))),
+    }
+}

@@ -1,0 +1,535 @@
+//! The chronicles acquired by a session, and used by its statements (F8–F13).
+
+use std::{
+    pin::pin,
+    sync::{Arc, Weak, atomic::Ordering},
+};
+
+use stratalog_model::{
+    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, Subject,
+    TickRange,
+};
+use stratalog_pg_catalog::CatalogView as _;
+use stratalog_visor_core::{
+    Acquisitions,
+    acquisition::{
+        Acquisition, Claim, Door, HolderId, Moment, Pause, Refusal, Standing, Use, Using, Waiting,
+    },
+};
+
+use super::Session;
+use crate::{
+    errors::times::shown_time,
+    statement::{as_of_sealed, parse::DropMode},
+    table::projection::confined,
+};
+
+/// Maximum number of other holders described in an error.
+const OTHERS_SHOWN_MAX: usize = 5;
+
+/// Waits for a change, or until the pause is over.
+pub async fn wait_out(pause: Pause) {
+    let Pause { at_most, changed } = pause;
+    // A dropped sender also counts as a change.
+    match at_most {
+        Some(at_most) => {
+            let _ = tokio::time::timeout(at_most, changed).await;
+        }
+        None => {
+            let _ = changed.await;
+        }
+    }
+}
+
+/// The behaviour of an ACQUIRE with other holders in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Fails at once.
+    Not,
+    /// Waits in the queue for the other holders.
+    InTurn,
+}
+
+/// A chronicle in use by a statement.
+#[derive(Debug)]
+pub struct EnteredChronicle {
+    /// The ticks that the statement sees and may write.
+    pub ticks: TickRange,
+    /// The acquisition time of the session: nanoseconds since 1970; `None` without an ACQUIRE.
+    since_ns: Option<i64>,
+    /// The use, until the statement drops it; `None` for a use until the end of the block.
+    pub using: Option<Using>,
+}
+
+impl EnteredChronicle {
+    /// Tells an append, before any events, the start of the accepted events.
+    pub fn announce(&self, append: &mut dyn Append, chronicle: &ChronicleDefinition) {
+        if chronicle.time_source.is_clocked() {
+            append.acquired(chronicle.id, self.since_ns);
+        }
+    }
+}
+
+/// The snapshot of a statement, and the uses of chronicles during the read.
+#[derive(Debug, Clone)]
+pub struct PinnedSnapshot {
+    /// The events. A chronicle acquired in part shows only this part, and a chronicle read AS OF
+    /// SEALED shows only events that can no longer change.
+    pub snapshot: Arc<dyn Snapshot>,
+    uses: Option<Arc<[Using]>>,
+}
+
+/// The chronicles that a statement reads, and the parts visible to the statement.
+struct ReadAccess {
+    uses: Option<Arc<[Using]>>,
+    within: Vec<(ChronicleId, TickRange)>,
+}
+
+impl ReadAccess {
+    fn of(self, snapshot: Arc<dyn Snapshot>) -> PinnedSnapshot {
+        PinnedSnapshot { snapshot: confined(snapshot, self.within), uses: self.uses }
+    }
+}
+
+impl PinnedSnapshot {
+    /// The uses to hold while rows are read.
+    pub fn uses(&self) -> Option<Arc<[Using]>> {
+        self.uses.clone()
+    }
+}
+
+/// A chronicle followed without an end: in use until the drop, even after the end of the block in
+/// which the statement began.
+#[derive(Debug)]
+pub struct FollowedChronicle {
+    /// A weak reference: the session's cursors keep results, and a result must not keep its
+    /// session.
+    session: Weak<Session>,
+    using: Using,
+}
+
+impl FollowedChronicle {
+    /// The visible events: the acquired ticks at the start.
+    pub fn ticks(&self) -> TickRange {
+        self.using.ticks()
+    }
+
+    /// Checks that the session may still read. Call before each look at the next events.
+    ///
+    /// # Errors
+    /// `LeaseLost` if the session's lease has run out.
+    pub fn check(&self) -> Result<()> {
+        self.using.check().map_err(|refusal| match self.session.upgrade() {
+            Some(session) => session.refusal_error(self.using.chronicle(), refusal),
+            None => closed(),
+        })
+    }
+}
+
+impl Session {
+    pub(crate) fn acquisitions(&self) -> &Arc<Acquisitions> {
+        &self.parts().acquisitions
+    }
+
+    /// The holder of the chronicles that this session acquires.
+    pub fn holder(&self) -> HolderId {
+        self.holder
+    }
+
+    /// Pins the data of a statement that reads the chronicles `reads`. Chronicles in `sealed` show
+    /// only events that can no longer change.
+    ///
+    /// # Errors
+    /// The errors of [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
+    pub(crate) async fn pin(
+        &self,
+        reads: &[ChronicleId],
+        sealed: &[Arc<ChronicleDefinition>],
+    ) -> Result<PinnedSnapshot> {
+        let store = self.store().as_ref();
+        // Check the leases first: data read through an expired lease must not be used.
+        let mut reading = self.enter_all(reads)?;
+        sealed.iter().for_each(|chronicle| self.drop_lost_writes(chronicle.id));
+        as_of_sealed::seal(store, sealed)?;
+        let snapshot = self.transaction.snapshot(store, reads).await?;
+        reading.within.extend(as_of_sealed::parts(snapshot.as_ref(), sealed));
+        Ok(reading.of(snapshot))
+    }
+
+    /// Like [`Self::pin`], on an existing snapshot of the statement.
+    ///
+    /// # Errors
+    /// The errors of [`Self::enter`].
+    pub(crate) fn pin_over(
+        &self,
+        snapshot: Arc<dyn Snapshot>,
+        reads: &[ChronicleId],
+    ) -> Result<PinnedSnapshot> {
+        Ok(self.enter_all(reads)?.of(snapshot))
+    }
+
+    fn enter_all(&self, reads: &[ChronicleId]) -> Result<ReadAccess> {
+        let (mut uses, mut within) = (Vec::new(), Vec::new());
+        for (at, chronicle) in reads.iter().enumerate() {
+            if reads.iter().take(at).any(|before| before == chronicle) {
+                continue;
+            }
+            let entered = self.enter(*chronicle, Use::Read)?;
+            uses.extend(entered.using);
+            if entered.ticks != TickRange::ALL {
+                within.push((*chronicle, entered.ticks));
+            }
+        }
+        Ok(ReadAccess { uses: (!uses.is_empty()).then(|| uses.into()), within })
+    }
+
+    /// Begins to follow a chronicle.
+    ///
+    /// # Errors
+    /// The errors of [`Self::enter`] for a read.
+    pub(crate) fn follow(&self, chronicle: ChronicleId) -> Result<FollowedChronicle> {
+        let using = self.enter_outside_block(chronicle)?;
+        Ok(FollowedChronicle { session: Weak::clone(&self.itself), using })
+    }
+
+    /// Begins to read chronicles, for a reader that outlives the block.
+    ///
+    /// # Errors
+    /// The errors of [`Self::enter`] for a read.
+    pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[Using]>> {
+        reads.iter().map(|chronicle| self.enter_outside_block(*chronicle)).collect()
+    }
+
+    fn enter_outside_block(&self, chronicle: ChronicleId) -> Result<Using> {
+        let entered = self.acquisitions().enter(chronicle, self.holder, Use::Read);
+        entered.map_err(|refusal| self.refusal_error(chronicle, refusal))
+    }
+
+    /// Begins to use a chronicle, until the end of the statement or of its block.
+    ///
+    /// # Errors
+    /// `LeaseLost` if the session's lease on the chronicle has run out. For a write:
+    /// `ObjectNotInPrerequisiteState` during a drop of the chronicle, and `LockNotAvailable` if
+    /// another session has acquired the chronicle EXCLUSIVE, or waits for an EXCLUSIVE acquisition.
+    pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<EnteredChronicle> {
+        let what = match what {
+            Use::Write if self.transaction.is_writing(chronicle) => Use::WriteOn,
+            other => other,
+        };
+        let entered = self.acquisitions().enter(chronicle, self.holder, what);
+        let using = entered.map_err(|refusal| self.refusal_error(chronicle, refusal))?;
+        if what.writes() {
+            self.drop_lost_writes(chronicle);
+        }
+        let (ticks, since_ns) = (using.ticks(), using.since_ns());
+        Ok(EnteredChronicle { ticks, since_ns, using: self.transaction.hold(using) })
+    }
+
+    /// Removes writes of other, still open blocks to a chronicle, if their leases have run out. The
+    /// writes can never be committed, and no session may wait for their keys and times.
+    pub(super) fn drop_lost_writes(&self, chronicle: ChronicleId) {
+        let holders = self.acquisitions().void(chronicle);
+        if holders.is_empty() {
+            return;
+        }
+        let open = self.service.sessions().open();
+        let others = open.iter().filter(|session| session.process_id() != self.process_id());
+        // The block may belong to a twin.
+        for other in others.filter(|session| holders.contains(&session.holder)) {
+            if let Some((lost, refusal)) = other.transaction.void() {
+                other.transaction.lose(other.refusal_error(lost, refusal));
+            }
+        }
+    }
+
+    /// Runs work that may wait for other writers of a chronicle. Writers whose leases run out
+    /// meanwhile are no longer in the way.
+    pub(crate) async fn with_lost_writes_dropped<T>(
+        &self,
+        chronicle: ChronicleId,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        while let Some(end) = self.acquisitions().next_end(chronicle) {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(end) => self.drop_lost_writes(chronicle),
+            }
+        }
+        work.await
+    }
+
+    /// Acquires a chronicle. With other holders in the way, returns a place in the queue.
+    ///
+    /// # Errors
+    /// The errors of ACQUIRE.
+    pub(crate) fn acquire(
+        &self,
+        chronicle: &ChronicleDefinition,
+        claim: Claim,
+        wait: Wait,
+    ) -> Result<Option<Waiting>> {
+        let acquired = match wait {
+            Wait::Not => {
+                let acquired = self.acquisitions().acquire(chronicle.id, self.holder, claim);
+                acquired.map(|()| None)
+            }
+            Wait::InTurn => self.acquisitions().ask(chronicle.id, self.holder, claim),
+        };
+        acquired.map_err(|refusal| self.refusal_error(chronicle.id, refusal))
+    }
+
+    /// Checks, after an ACQUIRE, that the holder still exists: a session closed in the meantime has
+    /// already released its chronicles. From here on, no writes through expired leases are in the
+    /// way.
+    ///
+    /// # Errors
+    /// `ConnectionFailure`, `UndefinedTable`.
+    pub(crate) fn keep_acquired(&self, chronicle: &ChronicleDefinition) -> Result<()> {
+        if self.is_left() {
+            self.acquisitions().release(chronicle.id, self.holder);
+            return Err(closed());
+        }
+        if let Some(gone) = self.missing_error(chronicle) {
+            self.acquisitions().forget(chronicle.id);
+            return Err(gone);
+        }
+        self.drop_lost_writes(chronicle.id);
+        Ok(())
+    }
+
+    /// Whether no open session remains to release the acquired chronicles: this session is closed,
+    /// or the original session of this twin.
+    fn is_left(&self) -> bool {
+        let is_closed = |session: &Session| session.closed.load(Ordering::Acquire);
+        if self.holder.0 == self.process_id() {
+            return is_closed(self);
+        }
+        let first = self.service.sessions().get(self.holder.0);
+        is_closed(self) || first.is_none_or(|first| is_closed(&first))
+    }
+
+    /// The error for a missing chronicle. A chronicle that exists only for the block that made it
+    /// is also missing.
+    pub(crate) fn missing_error(&self, chronicle: &ChronicleDefinition) -> Option<Error> {
+        if self.parts().catalog.state().chronicle_by_id(chronicle.id).is_some() {
+            return None;
+        }
+        let message = format!("relation \"{}\" does not exist", chronicle.name);
+        let error = Error::new(ErrorKind::UndefinedTable, message);
+        Some(error.with_detail("The relation was dropped in the meantime."))
+    }
+
+    /// Begins to drop a chronicle. During the lifetime of the returned value, no session acquires
+    /// the chronicle or begins to write to it.
+    ///
+    /// # Errors
+    /// `ObjectInUse` if other sessions have acquired the chronicle, `LeaseLost` if the session's
+    /// lease on the chronicle has run out. No errors with FORCE.
+    pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: DropMode) -> Result<Door> {
+        if dropping == DropMode::Force {
+            return Ok(self.acquisitions().close(chronicle, self.holder));
+        }
+        self.check_lease(chronicle)?;
+        let door = self.acquisitions().close_if_free(chronicle, self.holder);
+        door.map_err(|others| self.in_use(chronicle, &others))
+    }
+
+    /// Checks that the session's lease on a chronicle has not run out.
+    ///
+    /// # Errors
+    /// `LeaseLost`.
+    pub(crate) fn check_lease(&self, chronicle: ChronicleId) -> Result<()> {
+        let checked = self.acquisitions().check(chronicle, self.holder);
+        checked.map_err(|refusal| self.refusal_error(chronicle, refusal))
+    }
+
+    /// Releases a chronicle.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` if the session has not acquired the chronicle.
+    pub(crate) fn release(&self, chronicle: &ChronicleDefinition) -> Result<()> {
+        if self.acquisitions().release(chronicle.id, self.holder) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            format!("chronicle \"{}\" is not acquired by this session", chronicle.name),
+        )
+        .with_subject(chronicle.subject()))
+    }
+
+    /// Releases all chronicles acquired by the session.
+    pub(crate) fn release_all(&self) {
+        self.acquisitions().leave(self.holder);
+    }
+
+    /// The error for a refusal.
+    pub(crate) fn refusal_error(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
+        let (name, subject) = self.name_and_subject(chronicle);
+        let error = match refusal {
+            Refusal::Taken(others) => not_available(
+                format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
+                self.all(&others),
+            )
+            .with_hint("omit NOWAIT to wait for the chronicle, or acquire a free part"),
+            Refusal::LockedOut(other) if other.standing == Standing::Waiting => not_available(
+                format!(
+                    "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",
+                    other.holder.session()
+                ),
+                self.all(&[other]),
+            )
+            .with_hint("send the statement again a little later: the ACQUIRE waits for running writers"),
+            Refusal::LockedOut(other) => not_available(
+                format!("chronicle \"{name}\" cannot be written to: {}", self.first(&[other])),
+                self.all(&[other]),
+            )
+            .with_hint("send the statement again after the release of the chronicle; stratalog.acquisitions shows the holders"),
+            Refusal::Lost(lost) => Error::new(
+                ErrorKind::LeaseLost,
+                format!("the lease on chronicle \"{name}\" ran out{}", self.at(lost.until)),
+            )
+            .with_hint(format!(
+                "ACQUIRE CHRONICLE {name} again, or RELEASE CHRONICLE {name} to continue without the acquisition"
+            )),
+            Refusal::Closing => Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                format!("chronicle \"{name}\" is being dropped"),
+            )
+            .with_detail("The chronicle accepts no more events, and stays readable until it is dropped."),
+            Refusal::Deadlock(others) => {
+                Error::new(ErrorKind::DeadlockDetected, "deadlock detected")
+                    .with_detail(format!(
+                        "ACQUIRE CHRONICLE {name} waits for sessions that wait for this session. {}",
+                        self.all(&others)
+                    ))
+                    .with_hint("acquire chronicles in the same order everywhere")
+            }
+            Refusal::TooMany(most) => {
+                limit(format!("a session acquires at most {most} chronicles"))
+                    .with_hint("RELEASE unneeded chronicles")
+            }
+            Refusal::Crowded(most) => {
+                limit(format!("{most} sessions already wait to acquire chronicle \"{name}\""))
+                    .with_hint("try again later")
+            }
+        };
+        error.with_subject(subject)
+    }
+
+    /// The name of a chronicle, and the subject of its errors for programs.
+    fn name_and_subject(&self, chronicle: ChronicleId) -> (String, Subject) {
+        match self.seen.state().chronicle_by_id(chronicle) {
+            Some(known) => (known.name.clone(), known.subject()),
+            None => (chronicle.to_string(), Subject::default()),
+        }
+    }
+
+    /// The error of an ACQUIRE after a wait of `lock_timeout`.
+    pub(crate) fn timed_out(
+        &self,
+        chronicle: &ChronicleDefinition,
+        others: &[Acquisition],
+    ) -> Error {
+        not_available("canceling statement due to lock timeout".to_string(), self.all(others))
+            .with_hint("raise lock_timeout, or try again later")
+            .with_subject(chronicle.subject())
+    }
+
+    /// The error of a DROP of a chronicle acquired by other sessions.
+    fn in_use(&self, chronicle: ChronicleId, others: &[Acquisition]) -> Error {
+        let (name, subject) = self.name_and_subject(chronicle);
+        Error::new(
+            ErrorKind::ObjectInUse,
+            format!("cannot drop table \"{name}\": {}", self.first(others)),
+        )
+        .with_detail(self.all(others))
+        .with_hint(format!(
+            "DROP TABLE {name} ASYNC drops the table after the last release, DROP TABLE {name} FORCE at once"
+        ))
+        .with_subject(subject)
+    }
+
+    /// The sessions in the way, in a few words.
+    fn first(&self, others: &[Acquisition]) -> String {
+        let Some(first) = others.first() else {
+            return "other sessions use the chronicle".to_string();
+        };
+        let does = match first.standing {
+            Standing::Held => {
+                format!("has acquired the chronicle {}{}", first.mode, self.until(first.until))
+            }
+            Standing::Lost => "had acquired the chronicle".to_string(),
+            Standing::Waiting => format!("waits to acquire the chronicle {}", first.mode),
+            Standing::Reading => "reads the chronicle".to_string(),
+            Standing::Writing => "writes to the chronicle".to_string(),
+        };
+        let more = match others.len() {
+            0 | 1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        format!("session {} {does}{more}", first.holder.session())
+    }
+
+    /// The sessions in the way, by name.
+    fn all(&self, others: &[Acquisition]) -> String {
+        let open = self.service.sessions().open();
+        let lines = others.iter().take(OTHERS_SHOWN_MAX).map(|other| {
+            let session =
+                open.iter().find(|session| session.process_id() == other.holder.session());
+            let who = session.map_or_else(String::new, |session| {
+                let (login, application) = (session.login(), session.setting("application_name"));
+                let from = login.client_address.as_deref();
+                let parts = [
+                    Some(format!("user \"{}\"", login.user)),
+                    application.filter(|name| !name.is_empty()).map(|name| format!("\"{name}\"")),
+                    from.map(|from| format!("from {from}")),
+                ];
+                format!(" ({})", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+            });
+            let mode = match other.standing {
+                Standing::Held | Standing::Lost | Standing::Waiting => format!(" {}", other.mode),
+                Standing::Reading | Standing::Writing => String::new(),
+            };
+            let ticks = match other.ticks {
+                TickRange::ALL => String::new(),
+                ticks => format!(" ticks {ticks}"),
+            };
+            format!(
+                "Session {}{who}: {}{mode}{ticks} since {}{}.",
+                other.holder.session(),
+                other.standing,
+                self.time(other.since),
+                self.until(other.until)
+            )
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn until(&self, until: Option<Moment>) -> String {
+        until.map_or_else(String::new, |until| format!(" until {}", self.time(until)))
+    }
+
+    fn at(&self, until: Option<Moment>) -> String {
+        until.map_or_else(String::new, |until| format!(" at {}", self.time(until)))
+    }
+
+    fn time(&self, moment: Moment) -> String {
+        shown_time(self.acquisitions().wall_ns(moment), &self.text_style())
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::ConnectionFailure, "the session is closed")
+}
+
+/// The error for a chronicle acquired by other sessions.
+fn not_available(message: String, others: String) -> Error {
+    Error::new(ErrorKind::LockNotAvailable, message).with_detail(others)
+}
+
+fn limit(message: String) -> Error {
+    Error::new(ErrorKind::LimitExceeded, message)
+}

@@ -1,0 +1,33 @@
+//! Long work that keeps a thread busy: parsing and planning.
+
+use std::pin::pin;
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
+
+/// A multi-threaded runtime: another thread can take over its other tasks, and sockets.
+fn runtime() -> Option<Handle> {
+    let runtime = Handle::try_current().ok()?;
+    (runtime.runtime_flavor() == RuntimeFlavor::MultiThread).then_some(runtime)
+}
+
+/// Runs `work` without blocking other tasks, for any duration of `work`.
+pub fn busy<T>(work: impl FnOnce() -> T) -> T {
+    match runtime() {
+        Some(_) => block_in_place(work),
+        None => work(),
+    }
+}
+
+/// Runs `future` to its end, like [`busy`].
+pub async fn block_on<T>(future: impl Future<Output = T>) -> T {
+    match runtime() {
+        Some(runtime) => {
+            let future = pin!(future);
+            block_in_place(|| runtime.block_on(future))
+        }
+        None => future.await,
+    }
+}
