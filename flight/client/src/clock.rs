@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::clock::{ClockRates, ClockReading, Estimator, RoundTrip, Told};
+use stratalog_model::clock::{ClockRates, ClockReading, EstimatedTime, Estimator, RoundTrip};
 
 use crate::{
     client::{Care, Client},
@@ -73,7 +73,7 @@ impl ServerClock {
 #[non_exhaustive]
 pub struct ClockSync {
     /// The server's time now, and the maximal error of the estimate.
-    pub told: Told,
+    pub told: EstimatedTime,
     /// The advance of this machine's monotonic clock per unit of the server's clock.
     pub drift: f64,
     /// The server's time is this machine's monotonic time divided by `drift`, plus this offset.
@@ -123,7 +123,7 @@ impl Client {
     /// a later time than the call before. The only exception: if the clock turns out to have jumped
     /// more than a minute ahead, so that the server accepted none of the times returned since, the
     /// next time may be earlier. `None` before the first [`Self::sync_clock`].
-    pub fn time(&self) -> Option<Told> {
+    pub fn time(&self) -> Option<EstimatedTime> {
         let clock = &self.pool.clock;
         let mut estimator = clock.estimator.lock();
         estimator.tell(clock.monotonic_ns())

@@ -56,7 +56,7 @@ mod transaction;
 mod writer;
 
 pub use arrow;
-pub use stratalog_model::{Collision, Durability, Granularity, TickSource, clock::Told};
+pub use stratalog_model::{Collision, Durability, Granularity, TickSource, clock::EstimatedTime};
 pub use uuid::Uuid;
 
 pub use self::{

@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use stratalog_line::{TableRows, Tables};
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
-    store::{AppendOptions, Appended},
+    store::{AppendOptions, CommittedAppend},
 };
 use stratalog_query::{Command, NewChronicle, NewColumn, Session};
 
@@ -80,7 +80,7 @@ pub(crate) async fn store(
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
-) -> Result<Option<Appended>> {
+) -> Result<Option<CommittedAppend>> {
     if tables.is_empty() {
         return Ok(None);
     }
@@ -99,7 +99,7 @@ async fn append_all(
     bringer: Bringer,
     batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
     options: AppendOptions,
-) -> Result<Appended> {
+) -> Result<CommittedAppend> {
     let mut append = session.append(bringer.protocol, options)?;
     for (definition, batch) in batches {
         let bytes = batch.get_array_memory_size();

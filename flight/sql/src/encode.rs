@@ -14,8 +14,8 @@ use futures::{
 };
 use stratalog_model::{
     Error, Result,
+    batch_results::BatchResults,
     ipc::{IpcEncoder, batch_bytes},
-    made_once::MadeOnce,
 };
 use tonic::Status;
 
@@ -29,7 +29,7 @@ pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 const MESSAGE_BYTES: usize = 512 << 10;
 
 /// Encoded messages of the last commits, for subscribers.
-pub(crate) type Encoded = MadeOnce<Vec<FlightData>>;
+pub(crate) type Encoded = BatchResults<Vec<FlightData>>;
 
 /// Encodes batches with a schema made by [`outgoing`](crate::wire_types::outgoing) as messages.
 /// Messages of batches for several subscribers are in `shared`.

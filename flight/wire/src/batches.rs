@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use stratalog_model::{
     Error, ErrorKind, Result,
-    ipc::{Decoded, IpcDecoder},
+    ipc::{DecodedMessage, IpcDecoder},
 };
 use tonic::{Code, Status};
 
@@ -119,15 +119,15 @@ impl Batches {
             Ok(Ok(decoded)) => decoded,
         };
         match decoded {
-            Decoded::Nothing => Some(Ok(None)),
-            Decoded::Schema(schema) => {
+            DecodedMessage::Nothing => Some(Ok(None)),
+            DecodedMessage::Schema(schema) => {
                 if self.schema.as_ref().is_some_and(|before| *before != schema) {
                     return Some(Err(self.unreadable("the schema changes midway")));
                 }
                 self.schema = Some(schema);
                 Some(Ok(None))
             }
-            Decoded::Rows(batch) => {
+            DecodedMessage::Rows(batch) => {
                 self.number += 1;
                 Some(Ok(Some(Arrived { number: self.number, batch, metadata })))
             }

@@ -15,7 +15,8 @@ use datafusion::sql::sqlparser::ast::{
     ObjectType, Owner, RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{
-    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result, store::Appended,
+    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result,
+    store::CommittedAppend,
 };
 use stratalog_visor_core::{
     Acquisitions,
@@ -216,7 +217,7 @@ pub async fn commit(
     definition: Definition,
     append: Option<Box<dyn Append>>,
     uses: Vec<Using>,
-) -> Result<Option<Appended>> {
+) -> Result<Option<CommittedAppend>> {
     let uses = committed(session, uses)?;
     let (catalog, forgetting) = (Arc::clone(&session.parts().catalog), Forgetting::of(session));
     to_its_end(async move {

@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use stratalog_engine::Held;
+use stratalog_engine::BackupHold;
 use stratalog_journal::Extent;
 use stratalog_model::{Disk, Error, ErrorKind, Log as _, Lsn, Result};
 
@@ -24,7 +24,7 @@ const TRIES: usize = 1000;
 /// The parts of a database to copy.
 #[derive(Debug)]
 pub struct Captured {
-    pub held: Held,
+    pub held: BackupHold,
     pub manifest: Bytes,
     pub events: Vec<Extent>,
     pub commands: Vec<Extent>,
@@ -53,7 +53,7 @@ pub async fn capture(source: &Source) -> Result<Captured> {
     Ok(Captured { held, manifest, events, commands, clock, format })
 }
 
-async fn extents(source: &Source, held: &Held) -> Result<(Vec<Extent>, Vec<Extent>)> {
+async fn extents(source: &Source, held: &BackupHold) -> Result<(Vec<Extent>, Vec<Extent>)> {
     let mut tries = 0;
     loop {
         let before = source.commands.status().written;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat};
 use sha2::{Digest as _, Sha256};
-use stratalog_engine::{Held, HeldPiece};
+use stratalog_engine::{BackupHold, HeldPiece};
 use stratalog_journal::{Extent, Journal};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_story::Content;
@@ -230,7 +230,7 @@ impl Store<'_> {
 
     /// Adds a piece. The name of the object is a hash of the manifest's description, which includes
     /// the checksum of the piece's checksums.
-    async fn add_piece(&mut self, held: &Held, piece: &HeldPiece) -> Result<()> {
+    async fn add_piece(&mut self, held: &BackupHold, piece: &HeldPiece) -> Result<()> {
         let hash = hash(&piece.described()?);
         let (path, object, content): (_, _, Box<dyn Content>) = match piece.story() {
             Some(built) => {

@@ -21,12 +21,12 @@ use crate::{
 
 /// Blocks of a tablet in memory, by number, until the drop.
 #[derive(Debug)]
-pub struct Kept {
+pub struct BlockCache {
     blocks: BTreeMap<u32, Block>,
     claim: Claim,
 }
 
-impl Kept {
+impl BlockCache {
     /// A block.
     pub fn block(&self, number: u32) -> Option<&Block> {
         self.blocks.get(&number)
@@ -85,7 +85,7 @@ impl Backlog {
             }
         };
         kept.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
-        piece.keep(Some(Arc::new(Kept { blocks, claim })));
+        piece.keep(Some(Arc::new(BlockCache { blocks, claim })));
     }
 }
 

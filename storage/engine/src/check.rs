@@ -27,10 +27,10 @@ use stratalog_model::{
 };
 
 pub use rebuild::Rebuild;
-pub use report::{Cure, Line, PartKind, Report, State};
-pub use subject::{Known, Subject};
+pub use report::{Line, PartKind, Repair, Report, Severity};
+pub use subject::{CatalogEntry, Subject};
 
-use journal::Journaled;
+use journal::JournalContent;
 
 /// Called with the number of bytes read since the last call; an error ends the check.
 pub type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
@@ -40,13 +40,13 @@ pub struct Check<'a> {
     subject: &'a Subject,
     progress: &'a mut Progress<'a>,
     report: Report,
-    journaled: Journaled,
+    journaled: JournalContent,
 }
 
 impl<'a> Check<'a> {
     /// A check of `subject`.
     pub fn new(subject: &'a Subject, progress: &'a mut Progress<'a>) -> Self {
-        let journaled = Journaled::new(&subject.state.floor, subject.decision.as_ref());
+        let journaled = JournalContent::new(&subject.state.floor, subject.decision.as_ref());
         Self { subject, progress, report: Report::default(), journaled }
     }
 
@@ -131,7 +131,7 @@ fn told(error: &Error) -> String {
 
 /// Rows and bytes of the parts of one kind.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+struct PartTally {
     files: u64,
     rows: u64,
     bytes: u64,
@@ -139,4 +139,4 @@ struct Tally {
 }
 
 /// Tallies by chronicle.
-type Tallies = BTreeMap<ChronicleId, Tally>;
+type Tallies = BTreeMap<ChronicleId, PartTally>;

@@ -25,8 +25,8 @@ use crate::{
     memtable::{batch::MemoryBatch, compact},
     version::{
         Fence, Version,
-        published::Pinned,
-        survey::{Area, Found},
+        published::PinnedVersion,
+        survey::{SurveyArea, VisibleEvents},
     },
 };
 
@@ -62,12 +62,12 @@ pub async fn delete(
         .with_detail(format!("{before} events lie before the range and {after} behind it"))
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
-    let there = if range.is_empty() { Found::NOTHING } else { found(range).await? };
+    let there = if range.is_empty() { VisibleEvents::NOTHING } else { found(range).await? };
     if there.rows == 0 {
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
-    let known = Known { through: published.gsn, gsns: there.gsns };
+    let known = SurveyedPositions { through: published.gsn, gsns: there.gsns };
     drop(published);
 
     let kind = (FrameKind::Delete, definition.schema_version);
@@ -82,8 +82,8 @@ pub async fn delete(
     Ok(found.unwrap_or(there).rows)
 }
 
-async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<Found> {
-    version.survey(Area { ticks, gsns: GsnRange::ALL }, visible).await
+async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<VisibleEvents> {
+    version.survey(SurveyArea { ticks, gsns: GsnRange::ALL }, visible).await
 }
 
 /// Writes the frame of a delete, and carries out the delete after the frame is durable.
@@ -111,13 +111,13 @@ async fn submit<T: Send + 'static>(
 
 /// The positions of the events of a DELETE, in the form of its frame.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub struct SurveyedPositions {
     /// Highest gsn of the survey: later events were not counted.
     through: Gsn,
     gsns: GsnRange,
 }
 
-impl Known {
+impl SurveyedPositions {
     /// The positions of the visible events of `ticks`.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Known {
 }
 
 /// The version before a delete, and the fence of the delete.
-struct Deleted {
+struct DeletedVersion {
     version: Arc<Version>,
     fence: Fence,
 }
@@ -172,8 +172,8 @@ fn raise_fence(
     core: &Core,
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
-    known: Option<Known>,
-) -> Deleted {
+    known: Option<SurveyedPositions>,
+) -> DeletedVersion {
     core.change(|gsn| {
         let (pinned, deleted) = fence_off(chronicle, ticks, known, gsn);
         (Some(pinned), deleted)
@@ -185,21 +185,21 @@ fn raise_fence(
 fn fence_off(
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
-    known: Option<Known>,
+    known: Option<SurveyedPositions>,
     gsn: Gsn,
-) -> (Pinned, Deleted) {
+) -> (PinnedVersion, DeletedVersion) {
     let fence = Fence { ticks, gsn, raised: None };
     let (before, version) = chronicle.delete(fence, |version| gone(version, fence, known));
-    let pinned = Pinned { chronicle: Arc::clone(chronicle), version };
-    (pinned, Deleted { version: before, fence })
+    let pinned = PinnedVersion { chronicle: Arc::clone(chronicle), version };
+    (pinned, DeletedVersion { version: before, fence })
 }
 
 /// The positions of the events deleted by a fence: the known positions, the positions in memory,
 /// and the later positions of the pieces that overlap the fence.
-fn gone(version: &Version, fence: Fence, known: Option<Known>) -> GsnRange {
+fn gone(version: &Version, fence: Fence, known: Option<SurveyedPositions>) -> GsnRange {
     let looked_at = known.map_or(Gsn(0), |known| known.through);
     let in_memory =
-        version.survey_memory(Area { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
+        version.survey_memory(SurveyArea { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
     let later = GsnRange::between(Gsn(looked_at.0 + 1), fence.gsn);
     let filed = version.pieces().iter().filter(|piece| fence.ticks.overlaps(&piece.record().ticks));
     let filed = filed.map(|piece| piece.gsns().intersect(&later));
@@ -212,7 +212,7 @@ fn gone(version: &Version, fence: Fence, known: Option<Known>) -> GsnRange {
 /// # Errors
 /// `DataCorrupted`.
 pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
-    raise_fence(core, chronicle, frame.ticks, Known::of(frame)?);
+    raise_fence(core, chronicle, frame.ticks, SurveyedPositions::of(frame)?);
     Ok(())
 }
 

@@ -35,13 +35,13 @@ const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Manifest {
     log: Arc<dyn Log>,
-    current: Arc<Mutex<Current>>,
+    current: Arc<Mutex<CurrentState>>,
     /// Held from the decision on an edit until the edit is durable.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentState {
     state: Arc<ManifestState>,
     /// Edits since the last snapshot.
     edits: usize,
@@ -60,7 +60,7 @@ impl Manifest {
         log.replay(&mut |lsn, frame| replay.frame(lsn, frame))?;
         let (edits, snapshots) = (replay.edits, replay.snapshots);
         let state = replay.finish()?;
-        let current = Current { state: Arc::new(state), edits, snapshots };
+        let current = CurrentState { state: Arc::new(state), edits, snapshots };
         Ok(Self { log, current: Arc::new(Mutex::new(current)), turn: Arc::default() })
     }
 

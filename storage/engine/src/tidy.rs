@@ -12,7 +12,7 @@ use crate::{
     keeper::chronicle::Chronicle,
     memtable::{batch::MemoryBatch, compact},
     settings::EngineSettings,
-    version::{Version, published::Pinned},
+    version::{Version, published::PinnedVersion},
 };
 
 impl Core {
@@ -23,7 +23,7 @@ impl Core {
             return;
         }
         // The drop resets the mark, also after a panic: the next run may succeed.
-        let _turn = TidyTurn(&self.tidying);
+        let _turn = TidyGuard(&self.tidying);
         let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
         for id in ids {
             if let Some(chronicle) = self.known(id)
@@ -88,16 +88,18 @@ impl Core {
         merged: Option<MemoryBatch>,
     ) -> bool {
         self.change(|_| match chronicle.replace(old, merged) {
-            Some(version) => (Some(Pinned { chronicle: Arc::clone(chronicle), version }), true),
+            Some(version) => {
+                (Some(PinnedVersion { chronicle: Arc::clone(chronicle), version }), true)
+            }
             None => (None, false),
         })
     }
 }
 
 /// The running merge. The drop resets the mark.
-struct TidyTurn<'a>(&'a AtomicBool);
+struct TidyGuard<'a>(&'a AtomicBool);
 
-impl Drop for TidyTurn<'_> {
+impl Drop for TidyGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -92,14 +92,14 @@ fn sum_type(of: &DataType) -> Option<DataType> {
 
 /// A statistic of a column. For a statistic of the events ([`Statistic::Rows`]) any column will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct ColumnStatistic {
     /// The column, by position in the definition.
     pub column: usize,
     /// The statistic.
     pub statistic: Statistic,
 }
 
-impl Wanted {
+impl ColumnStatistic {
     /// Whether storage can compute the statistic for a column of the type.
     pub fn of_type(statistic: Statistic, data_type: &DataType) -> bool {
         match statistic {
@@ -129,7 +129,7 @@ pub struct AggregateRequest {
     /// Windows to group by.
     pub windows: Option<Windows>,
     /// The statistics of each group.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<ColumnStatistic>,
 }
 
 impl AggregateRequest {

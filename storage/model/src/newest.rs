@@ -49,34 +49,35 @@ pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> T
 #[derive(Debug)]
 pub struct GroupNumbers {
     id: u64,
-    known: Mutex<Known>,
+    known: Mutex<GroupTable>,
 }
 
 /// One buffer holds the keys of all groups, without an allocation for each key.
 #[derive(Debug, Default)]
-struct Known {
+struct GroupTable {
     /// The key bytes of group 0, of group 1, …
     keys: Vec<u8>,
     /// The end of the key of each group in `keys`.
     ends: Vec<usize>,
-    by_key: HashTable<Numbered>,
+    by_key: HashTable<HashedGroup>,
     hasher: RandomState,
 }
 
-impl Known {
+impl GroupTable {
     /// The number of a group; a new group gets the next number.
     fn number(&mut self, key: &[u8]) -> u32 {
         let Self { keys, ends, by_key, hasher } = self;
         let hash = hasher.hash_one(key);
         let short = (hash >> 32) as u32;
-        let is = |known: &Numbered| known.hash == short && key_of(keys, ends, known.number) == key;
+        let is =
+            |known: &HashedGroup| known.hash == short && key_of(keys, ends, known.number) == key;
         if let Some(known) = by_key.find(spread(short), is) {
             return known.number;
         }
         let number = ends.len() as u32;
         keys.extend_from_slice(key);
         ends.push(keys.len());
-        by_key.insert_unique(spread(short), Numbered { hash: short, number }, |known| {
+        by_key.insert_unique(spread(short), HashedGroup { hash: short, number }, |known| {
             spread(known.hash)
         });
         number
@@ -85,7 +86,7 @@ impl Known {
 
 /// A group number, with the hash of the key. A growing table does not read the keys.
 #[derive(Debug, Clone, Copy)]
-struct Numbered {
+struct HashedGroup {
     hash: u32,
     number: u32,
 }
@@ -133,14 +134,14 @@ impl GroupNumbers {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.keys.capacity()
             + known.ends.capacity() * size_of::<usize>()
-            + known.by_key.capacity() * (size_of::<Numbered>() + 1)
+            + known.by_key.capacity() * (size_of::<HashedGroup>() + 1)
     }
 }
 
 /// Locked group numbers. See [`GroupNumbers::lookup`].
 #[derive(Debug)]
 pub struct Lookup<'a> {
-    known: MutexGuard<'a, Known>,
+    known: MutexGuard<'a, GroupTable>,
     last: Option<u32>,
 }
 
@@ -174,12 +175,12 @@ impl Default for GroupNumbers {
 pub struct Best {
     of: NewestOf,
     numbers: Arc<GroupNumbers>,
-    found: Mutex<Found>,
+    found: Mutex<BestEvents>,
 }
 
 /// The best events so far.
 #[derive(Debug, Default)]
-struct Found {
+struct BestEvents {
     /// By number of the group: the position of the group in `ticks` plus 1; 0 without an event.
     places: Vec<u32>,
     /// The ticks of the best events.
@@ -207,7 +208,7 @@ impl Best {
     /// counted from 0, and records the event. For other events returns `None`.
     pub fn improved(&self, events: impl Iterator<Item = (u32, i64)>) -> Vec<Option<u32>> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let Found { places, ticks } = &mut *found;
+        let BestEvents { places, ticks } = &mut *found;
         let mut improved = Vec::with_capacity(events.size_hint().0);
         for (number, tick) in events {
             let number = number as usize;

@@ -17,7 +17,7 @@ use arrow::{
 use stratalog_model::{
     ColumnId, Error, ErrorKind, IndexKind, Result,
     index::{self, WordPart},
-    values::Wanted,
+    values::ValuePredicate,
 };
 
 use crate::{
@@ -143,9 +143,9 @@ impl Story {
         let mut selection = selection;
         for values in wanted {
             let asked = match &values.wanted {
-                Wanted::Among(texts) => among(texts),
-                Wanted::Words(parts) => Some(vec![parts.clone()]),
-                Wanted::Null | Wanted::Between(..) => None,
+                ValuePredicate::Among(texts) => among(texts),
+                ValuePredicate::Words(parts) => Some(vec![parts.clone()]),
+                ValuePredicate::Null | ValuePredicate::Between(..) => None,
             };
             let Some(asked) = asked else { continue };
             let Some(words) = self.words(group, values.column).await? else { continue };

@@ -32,9 +32,9 @@ use futures::{
 };
 use parking_lot::RwLock;
 use stratalog_model::{
-    Appended, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Durability, Error, ErrorKind,
-    Frame, FrameKind, Log, Lsn, PartitionId, PreparedAppend, Result, SchemaVersion, StatementId,
-    TickRange,
+    BoxFuture, ChronicleDefinition, ChronicleId, Clock, CommittedAppend, Durability, Error,
+    ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, PreparedAppend, Result, SchemaVersion,
+    StatementId, TickRange,
 };
 
 use record::Change;
@@ -185,7 +185,7 @@ impl Catalog {
         &self,
         commands: Vec<Command>,
         events: Option<Box<dyn PreparedAppend>>,
-    ) -> BoxFuture<'_, Result<(Outcome, Option<Appended>)>> {
+    ) -> BoxFuture<'_, Result<(Outcome, Option<CommittedAppend>)>> {
         Box::pin(async move {
             let turn = self.turn().await?;
             let before = self.state();
@@ -216,7 +216,7 @@ impl Catalog {
         before: Arc<CatalogState>,
         change: Option<Change>,
         events: Box<dyn PreparedAppend>,
-    ) -> Result<(Arc<CatalogState>, Appended)> {
+    ) -> Result<(Arc<CatalogState>, CommittedAppend)> {
         let change = match (change, events.decision().map(Change::Decide)) {
             (Some(change), Some(decision)) => Change::Several(vec![change, decision]),
             (Some(change), None) | (None, Some(change)) => change,

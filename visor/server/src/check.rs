@@ -15,7 +15,7 @@ mod repair;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use stratalog_engine::check::{Report, State};
+use stratalog_engine::check::{Report, Severity};
 use stratalog_journal::LocalDisk;
 use stratalog_model::{Disk, Result};
 
@@ -63,9 +63,9 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     // Open connections to an object store need a single runtime.
     let _entered = runtime.enter();
     match check(arguments) {
-        Ok(State::Damaged) => ExitCode::from(DAMAGED),
-        Ok(State::Unchecked) => ExitCode::from(UNCHECKED),
-        Ok(State::Sound | State::Warning) => ExitCode::SUCCESS,
+        Ok(Severity::Damaged) => ExitCode::from(DAMAGED),
+        Ok(Severity::Unchecked) => ExitCode::from(UNCHECKED),
+        Ok(Severity::Sound | Severity::Warning) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ERROR:  {error}");
             if matches!(error, StartError::DirectoryLocked { .. }) {
@@ -104,7 +104,7 @@ fn settings(arguments: &CheckArguments) -> std::result::Result<Settings, StartEr
     Ok(layers.load()?.0)
 }
 
-fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
+fn check(arguments: &CheckArguments) -> std::result::Result<Severity, StartError> {
     let settings = settings(arguments)?;
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let path = PathBuf::from(&settings.data_dir);
@@ -122,7 +122,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
     };
     let found = look()?;
     print::report(&path, &found.report);
-    if !arguments.repair || found.report.state() == State::Sound {
+    if !arguments.repair || found.report.state() == Severity::Sound {
         return Ok(found.report.state());
     }
     let done = repair::repair(&disk, &directory, &found)?;
@@ -141,5 +141,5 @@ fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
 
 /// Waits for a future on a thread that may block.
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    stratalog_engine::Waiting::new()?.block_on(future)
+    stratalog_engine::BlockingPool::new()?.block_on(future)
 }

@@ -8,7 +8,9 @@ use std::{
 };
 
 use stratalog_backup::Source;
-use stratalog_engine::{Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting};
+use stratalog_engine::{
+    BlockingPool, ChronicleLookup, Engine, EngineSettings, Grapher, Manifest, Shelves,
+};
 use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Acquirers, ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Backups, Parts, QueryService, QuerySettings};
@@ -121,8 +123,8 @@ impl Embedded {
         let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
         let catalog = Catalog::open(commands_log, Arc::clone(&clock) as Arc<dyn Clock>)?;
         let now = Arc::clone(&catalog);
-        let definitions = Definitions::new(move |id| now.definition(id));
-        let owned = stratalog_engine::Files { shelves, manifest, definitions };
+        let definitions = ChronicleLookup::new(move |id| now.definition(id));
+        let owned = stratalog_engine::EngineFiles { shelves, manifest, definitions };
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             journal_bytes_high: settings.journal_bytes_high.0,
@@ -328,7 +330,7 @@ fn open_stories(
         )
     };
     let disk = Arc::clone(disk);
-    Waiting::new()?.block_on(Stories::open(
+    BlockingPool::new()?.block_on(Stories::open(
         shelf,
         disk,
         &directory.spool(),

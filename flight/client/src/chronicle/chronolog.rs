@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::{Granularity, clock::Told};
+use stratalog_model::{Granularity, clock::EstimatedTime};
 
 use super::{
     acquire::{Acquire, Wait},
@@ -126,7 +126,7 @@ impl Chronolog {
 
     /// The server's time without a round trip, and its maximal error. Each call returns a later
     /// time than the call before; for the exception see [`Client::time`].
-    pub fn time(&self) -> Option<Told> {
+    pub fn time(&self) -> Option<EstimatedTime> {
         self.shared.client.time()
     }
 

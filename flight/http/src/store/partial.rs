@@ -16,7 +16,7 @@ use arrow::{
 use stratalog_line::{LineError, TableRows};
 use stratalog_model::{
     ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
-    store::{Admitted, AppendOptions, Appended, OnConflict},
+    store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
 use stratalog_query::{Appending, Session};
 
@@ -74,7 +74,7 @@ pub(crate) async fn store(
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
-) -> Result<(Option<Appended>, Refusals)> {
+) -> Result<(Option<CommittedAppend>, Refusals)> {
     let producer = options.producer;
     let mut refusals = Refusals::default();
     let (mut batches, mut lines) = (Vec::new(), Vec::new());
@@ -119,9 +119,9 @@ pub(crate) async fn store(
 fn answered(
     state: &State,
     producer: Option<(ProducerId, u64)>,
-    appended: Appended,
+    appended: CommittedAppend,
     refusals: Refusals,
-) -> (Option<Appended>, Refusals) {
+) -> (Option<CommittedAppend>, Refusals) {
     let refusals = match producer {
         None => refusals,
         Some(request) if appended.duplicate => state.refused.of_retry(request).unwrap_or(refusals),
@@ -214,7 +214,7 @@ fn taken(definition: &ChronicleDefinition) -> Error {
 
 /// The positions of rows not admitted: of rows with the same key and time, only the first can be
 /// admitted.
-fn skipped(part: &Part, pushed: &RecordBatch, admitted: &Admitted) -> Result<Vec<usize>> {
+fn skipped(part: &Part, pushed: &RecordBatch, admitted: &PushResult) -> Result<Vec<usize>> {
     let definition = &part.definition;
     let (pushed_keys, pushed_ticks) =
         (Keys::of(definition, pushed)?, ticks_of(definition, pushed)?);

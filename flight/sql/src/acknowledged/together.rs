@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use stratalog_model::{
     Error, Result,
-    store::{AppendOptions, Appended},
+    store::{AppendOptions, CommittedAppend},
 };
 
 use super::{Table, Waiting};
@@ -115,7 +115,7 @@ async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
 fn acknowledged(
     batch: &Waiting,
     rows: u64,
-    appended: &Appended,
+    appended: &CommittedAppend,
     next_gsn: &mut Option<u64>,
 ) -> Acknowledged {
     let rows = if appended.duplicate { 0 } else { rows };

@@ -13,7 +13,7 @@ use arrow::{
 use futures::StreamExt;
 use parking_lot::Mutex;
 use stratalog_backup::{Place, Restored, Saved, Source, Target, Watch, restore, save};
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId, ColumnType,
@@ -177,10 +177,10 @@ impl Database {
             let there = known.iter().find(|known| known.id == id);
             there.filter(|_| !gone.lock().contains(&id)).cloned()
         };
-        let files = Files {
+        let files = EngineFiles {
             shelves: Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) },
             manifest: Arc::new(manifest),
-            definitions: Definitions::new(find.clone()),
+            definitions: ChronicleLookup::new(find.clone()),
         };
         let log: Arc<dyn Log> = events.clone();
         let engine =

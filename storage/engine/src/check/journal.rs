@@ -10,9 +10,9 @@ use stratalog_model::{
 };
 
 use super::{
-    Cure, Line, PartKind, Report, State, Tallies, Tally, is_finding, name,
+    Line, PartKind, PartTally, Repair, Report, Severity, Tallies, is_finding, name,
     seqs::Ranges,
-    subject::{Known, Subject},
+    subject::{CatalogEntry, Subject},
     times, told,
 };
 use crate::{
@@ -20,13 +20,13 @@ use crate::{
     manifest::Floor,
     memtable::{
         column::Column,
-        encode::{self, Decoded},
+        encode::{self, DecodedPayload},
         shape::Shape,
     },
 };
 
 /// The journal's content read so far.
-pub struct Journaled {
+pub struct JournalContent {
     /// The beginning of the journal.
     floor: Floor,
     /// True after the first needed frame, or a later frame.
@@ -34,7 +34,7 @@ pub struct Journaled {
     /// Highest gsn so far; `None` after a gap in the frames: then the gsn is unknown.
     gsn: Option<u64>,
     /// Frames of statements without a commit frame so far.
-    open: HashMap<StatementId, Vec<Held>, RandomState>,
+    open: HashMap<StatementId, Vec<FrameHead>, RandomState>,
     /// Statements of the catalog's last decision, for the next start to commit.
     decided: HashSet<StatementId, RandomState>,
     /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer exist.
@@ -50,7 +50,7 @@ pub struct Journaled {
 
 /// A frame without its payload.
 #[derive(Clone, Copy)]
-struct Held {
+struct FrameHead {
     chronicle: ChronicleId,
     count: u32,
     first_seq: u64,
@@ -81,7 +81,7 @@ impl Shapes {
     }
 }
 
-impl Journaled {
+impl JournalContent {
     pub fn new(floor: &Floor, decision: Option<&Decision>) -> Self {
         let decided = decision.into_iter().flat_map(|decision| decision.statements.iter().copied());
         Self {
@@ -116,7 +116,7 @@ impl Journaled {
             FrameKind::Events | FrameKind::Delete | FrameKind::StatementDelete | FrameKind::Trim
         ) {
             match (subject.definitions)(id) {
-                Known::Chronicle(definition) => {
+                CatalogEntry::Chronicle(definition) => {
                     if let Err(error) = self.decode(&definition, &frame) {
                         let line = undecodable(&definition, path, offset, lsn, &frame, &error);
                         let uncommitted = frame.kind == FrameKind::Events && !frame.commits();
@@ -126,11 +126,11 @@ impl Journaled {
                         }
                     }
                 }
-                Known::Dropped => {}
-                Known::Never if subject.known && self.strangers.insert(id) => {
+                CatalogEntry::Dropped => {}
+                CatalogEntry::Never if subject.known && self.strangers.insert(id) => {
                     report.push(stranger(path, offset, id));
                 }
-                Known::Never => {}
+                CatalogEntry::Never => {}
             }
         }
         if let Err(error) = frame.completes() {
@@ -172,7 +172,7 @@ impl Journaled {
         offset: u64,
         frame: &Frame,
     ) {
-        let held = Held {
+        let held = FrameHead {
             chronicle: frame.chronicle,
             count: frame.count,
             first_seq: frame.first_seq,
@@ -278,8 +278,8 @@ impl Journaled {
 
     /// Reports the content of the journal, and compares its end with the pieces.
     pub fn finish(&self, subject: &Subject, torn: bool, report: &mut Report) {
-        for (id, Tally { files, rows, bytes, .. }) in &self.tallies {
-            let line = Line::new(PartKind::Journal, "journal", State::Sound)
+        for (id, PartTally { files, rows, bytes, .. }) in &self.tallies {
+            let line = Line::new(PartKind::Journal, "journal", Severity::Sound)
                 .with_table(name(subject.definition(*id).as_ref(), *id))
                 .with_rows(*rows)
                 .with_bytes(*bytes);
@@ -295,12 +295,12 @@ impl Journaled {
         }
         if decided > 0 {
             let what = "events of a transaction that the catalog has decided: the next start commits them if all are here";
-            let line = Line::new(PartKind::Journal, "journal", State::Sound);
+            let line = Line::new(PartKind::Journal, "journal", Severity::Sound);
             report.push(line.with_rows(decided).with_detail(what));
         }
         if uncommitted > 0 {
             let what = "events of statements that were rolled back or under way: they do not count";
-            let line = Line::new(PartKind::Journal, "journal", State::Sound);
+            let line = Line::new(PartKind::Journal, "journal", Severity::Sound);
             report.push(line.with_rows(uncommitted).with_detail(what));
         }
         let Some(gsn) = self.gsn else { return };
@@ -308,7 +308,7 @@ impl Journaled {
         let ahead: Vec<_> = last.filter(|(_, last)| *last > gsn).collect();
         let Some(last) = ahead.iter().map(|(_, last)| *last).max() else {
             if !report.is_damaged(PartKind::Ownership) {
-                let line = Line::new(PartKind::Ownership, "manifest", State::Sound);
+                let line = Line::new(PartKind::Ownership, "manifest", Severity::Sound);
                 let floor = self.floor.gsn;
                 report.push(line.with_detail(format!(
                     "pieces own events as the manifest says, the journal those behind; \
@@ -326,7 +326,7 @@ impl Journaled {
         } else {
             "it has lost its last frames"
         };
-        let line = Line::new(PartKind::Journal, "journal", State::Damaged).with_detail(format!(
+        let line = Line::new(PartKind::Journal, "journal", Severity::Damaged).with_detail(format!(
             "the journal ends at gsn {gsn}, and pieces go on to {last}: {why}. Events of {tables} \
              up to that gsn are safe in their pieces; those of other tables from gsn {} on are \
              lost. A start is refused, and changes nothing",
@@ -345,7 +345,7 @@ pub fn events(
     shape: &Shape,
     frame: &Frame,
 ) -> Result<(Vec<Column>, Vec<i64>)> {
-    let Decoded { columns, ticks } =
+    let DecodedPayload { columns, ticks } =
         encode::decode(&frame.payload, &shape.schema, frame.count as usize)?;
     if let Some(ticks) = ticks {
         return Ok((columns, ticks.to_vec()));
@@ -366,7 +366,7 @@ fn undecodable(
     error: &Error,
 ) -> Line {
     debug_assert!(is_finding(error), "{error}");
-    Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Journal, path.to_string_lossy(), Severity::Damaged)
         .with_table(definition.qualified_name())
         .with_rows(u64::from(frame.count))
         .with_bytes(frame.payload.len() as u64)
@@ -383,7 +383,7 @@ fn undecodable(
 
 /// The finding for a transaction's frame with an unreadable list of statements.
 fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
-    Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Journal, path.to_string_lossy(), Severity::Damaged)
         .with_detail(format!(
             "frame {lsn} at offset {offset} has a sound checksum, and commits statements that \
              cannot be read: {}",
@@ -395,7 +395,7 @@ fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
 }
 
 fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {
-    Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Ownership, path.to_string_lossy(), Severity::Damaged)
         .with_detail(format!(
             "the frame at offset {offset} holds events of table number {id}, which the catalog \
              has never made: it has lost records, or is that of another data directory"
@@ -410,9 +410,9 @@ fn astride(
     id: ChronicleId,
     (first, last): (u64, u64),
 ) -> Line {
-    Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Ownership, path.to_string_lossy(), Severity::Damaged)
         .with_table(name(subject.definition(id).as_ref(), id))
-        .with_cure(Cure::None)
+        .with_cure(Repair::None)
         .with_detail(format!(
             "the events of gsn {first} to {last}, whose statement ends at offset {offset}, are \
              owned by pieces up to gsn {} and by the journal from there on: some are seen twice",

@@ -9,23 +9,23 @@ use stratalog_story::Source;
 use stratalog_tablet::TabletId;
 
 use super::{
-    Cure, Line, PartKind, Progress, Report, State, Tally,
-    compare::{OfPiece, Summary},
-    journal::{Journaled, Shapes},
+    Line, PartKind, PartTally, Progress, Repair, Report, Severity,
+    compare::{PieceComparison, StoredSummary},
+    journal::{JournalContent, Shapes},
     name,
     seqs::Seqs,
-    subject::{Known, Subject},
+    subject::{CatalogEntry, Subject},
     times, told,
 };
 use crate::{
+    blocking_pool::BlockingPool,
     manifest::{Owned, PieceRecord},
     memtable::shape::Shape,
     pieces::{
         block::Block,
-        events::{Events, Wanted},
+        events::{ColumnSelection, PartEvents},
         statistics,
     },
-    waiting::Waiting,
 };
 
 /// Rows of a story decoded at once.
@@ -37,18 +37,18 @@ const BATCH_ROWS: usize = 8192;
 /// The errors of `progress`; `ConnectionFailure`.
 pub fn check(
     subject: &Subject,
-    journaled: &Journaled,
+    journaled: &JournalContent,
     progress: &mut Progress<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let mut shapes = Shapes::default();
-    let waiting = Waiting::new()?;
+    let blocking_pool = BlockingPool::new()?;
     let (mut tablets, mut unknown) = (0_u64, 0_u64);
     for (id, owned) in subject.chronicles() {
         let definition = match (subject.definitions)(*id) {
-            Known::Chronicle(definition) => Some(definition),
-            Known::Dropped => None,
-            Known::Never => {
+            CatalogEntry::Chronicle(definition) => Some(definition),
+            CatalogEntry::Dropped => None,
+            CatalogEntry::Never => {
                 if subject.known && !owned.pieces.is_empty() {
                     report.push(stranger(*id, owned));
                 }
@@ -59,26 +59,26 @@ pub fn check(
         for seq in journaled.seqs(*id) {
             seqs.insert(seq);
         }
-        let mut of_chronicle = OfChronicle {
+        let mut of_chronicle = ChroniclePieces {
             subject,
             id: *id,
             table: name(definition.as_ref(), *id),
             definition,
             owned,
-            waiting: &waiting,
+            blocking_pool: &blocking_pool,
             progress: &mut *progress,
             report: &mut *report,
             seqs,
         };
         of_chronicle.check_border();
-        let (mut of_tablets, mut of_stories) = (Tally::default(), Tally::default());
+        let (mut of_tablets, mut of_stories) = (PartTally::default(), PartTally::default());
         for record in owned.pieces.values() {
             let tally = match record.tier() {
                 TierName::Story => &mut of_stories,
                 _ => &mut of_tablets,
             };
             let shape = of_chronicle.shape(&mut shapes, record);
-            let mut piece = OfPiece::new(record, shape);
+            let mut piece = PieceComparison::new(record, shape);
             let found = of_chronicle.report.lines.len();
             if record.tier() == TierName::Story {
                 of_chronicle.story(&mut piece)?;
@@ -106,20 +106,21 @@ pub fn check(
 fn index(tablets: u64, unknown: u64) -> Line {
     let line = |state| Line::new(PartKind::Index, "index", state);
     if unknown == 0 {
-        return line(State::Sound).with_detail(format!("it knows the blocks of {tablets} tablets"));
+        return line(Severity::Sound)
+            .with_detail(format!("it knows the blocks of {tablets} tablets"));
     }
-    line(State::Warning)
+    line(Severity::Warning)
         .with_detail(format!(
             "of {unknown} of {tablets} tablets it says nothing, or something else than their \
              files: it is damaged, or behind. Nothing is lost: what it does not know is read from \
              the files"
         ))
         .with_hint("it is put right when these tablets are read; --repair has it made anew")
-        .with_cure(Cure::Index)
+        .with_cure(Repair::Index)
 }
 
 fn stranger(id: ChronicleId, owned: &Owned) -> Line {
-    Line::new(PartKind::Ownership, "manifest", State::Damaged)
+    Line::new(PartKind::Ownership, "manifest", Severity::Damaged)
         .with_rows(owned.pieces.values().map(|piece| piece.rows).sum())
         .with_detail(format!(
             "the manifest names {} pieces of table number {id}, which the catalog has never made: \
@@ -130,21 +131,21 @@ fn stranger(id: ChronicleId, owned: &Owned) -> Line {
 }
 
 /// The pieces of one chronicle.
-struct OfChronicle<'a, 'p> {
+struct ChroniclePieces<'a, 'p> {
     subject: &'a Subject,
     id: ChronicleId,
     table: String,
     definition: Option<Arc<ChronicleDefinition>>,
     owned: &'a Owned,
-    waiting: &'a Waiting,
+    blocking_pool: &'a BlockingPool,
     progress: &'a mut Progress<'p>,
     report: &'a mut Report,
     seqs: Seqs,
 }
 
-impl OfChronicle<'_, '_> {
+impl ChroniclePieces<'_, '_> {
     fn line(&self, part: PartKind, path: String) -> Line {
-        Line::new(part, path, State::Damaged).with_table(self.table.clone())
+        Line::new(part, path, Severity::Damaged).with_table(self.table.clone())
     }
 
     fn shape(&self, shapes: &mut Shapes, record: &PieceRecord) -> Option<Arc<Shape>> {
@@ -163,7 +164,10 @@ impl OfChronicle<'_, '_> {
                 ));
             }
             if ticks_end.is_none_or(|end| piece.ticks.end > end) {
-                wrong.push(format!("piece {} has later ticks than `sealed` in the manifest", piece.id));
+                wrong.push(format!(
+                    "piece {} has later ticks than `sealed` in the manifest",
+                    piece.id
+                ));
             }
             if piece.id > self.subject.state.last_piece {
                 wrong.push(format!("piece {} has a number that was never given", piece.id));
@@ -190,12 +194,12 @@ impl OfChronicle<'_, '_> {
     }
 
     /// Checks a tablet. Returns true if the index knows the tablet.
-    fn tablet(&mut self, piece: &mut OfPiece<'_>) -> Result<bool> {
+    fn tablet(&mut self, piece: &mut PieceComparison<'_>) -> Result<bool> {
         let record = piece.record;
         let tablets = &self.subject.shelves.tablets;
         let path = tablets.file_name(TabletId(record.id));
         let built = record.tablet(self.id);
-        let cure = Cure::Tablet(self.id, record.id);
+        let cure = Repair::Tablet(self.id, record.id);
         let tablet = match tablets.tablet(&built) {
             Ok(tablet) => tablet,
             Err(error) => {
@@ -229,11 +233,12 @@ impl OfChronicle<'_, '_> {
             let read = tablet.read_all(head).and_then(|sections| match &piece.shape {
                 None => Ok(None),
                 Some(shape) => {
-                    let events = Block::decode(&sections, &Wanted::all(shape), shape, rows)?;
+                    let events =
+                        Block::decode(&sections, &ColumnSelection::all(shape), shape, rows)?;
                     events.into_block().map(Some)
                 }
             });
-            let said = Summary {
+            let said = StoredSummary {
                 rows: u64::from(summary.rows),
                 ticks: summary.ticks,
                 gsns: summary.gsns,
@@ -244,8 +249,11 @@ impl OfChronicle<'_, '_> {
                     piece.believe(&said);
                     Ok(())
                 }
-                Some(block) => statistics::check(&block.columns, &summary.statistics)
-                    .and_then(|()| piece.part(&[Events::of_block(block)], &said, &mut self.seqs)),
+                Some(block) => {
+                    statistics::check(&block.columns, &summary.statistics).and_then(|()| {
+                        piece.part(&[PartEvents::of_block(block)], &said, &mut self.seqs)
+                    })
+                }
             });
             if let Err(error) = checked {
                 let place = format!("block {} at offset {}", head.number, head.offset);
@@ -269,20 +277,20 @@ impl OfChronicle<'_, '_> {
     }
 
     /// Checks a story.
-    fn story(&mut self, piece: &mut OfPiece<'_>) -> Result<()> {
+    fn story(&mut self, piece: &mut PieceComparison<'_>) -> Result<()> {
         let Some(built) = piece.record.story(self.id) else { return Ok(()) };
         let stories = &self.subject.shelves.stories;
-        let (waiting, path) = (self.waiting, stories.place(built.name()));
-        let story = match waiting.block_on(stories.open_anew(&built)) {
+        let (blocking_pool, path) = (self.blocking_pool, stories.place(built.name()));
+        let story = match blocking_pool.block_on(stories.open_anew(&built)) {
             Ok(story) => story,
             Err(error) if error.kind() == ErrorKind::ConnectionFailure => return Err(error),
             Err(error) => {
-                self.unreadable(PartKind::Stories, path, piece.record, &error, Cure::None);
+                self.unreadable(PartKind::Stories, path, piece.record, &error, Repair::None);
                 return Ok(());
             }
         };
         let sources = match &piece.shape {
-            Some(shape) => Wanted::all(shape).sources(shape)?,
+            Some(shape) => ColumnSelection::all(shape).sources(shape)?,
             None => {
                 let columns = story.schema().columns.iter();
                 let columns = columns.map(|column| Source::Column(column.id));
@@ -293,13 +301,13 @@ impl OfChronicle<'_, '_> {
         for group in story.groups() {
             (self.progress)(group.bytes)?;
             let summary = &group.summary;
-            let said = Summary {
+            let said = StoredSummary {
                 rows: summary.rows,
                 ticks: summary.ticks,
                 gsns: summary.gsns,
                 keys: (&summary.keys.0, &summary.keys.1),
             };
-            let read = waiting.block_on(story.fetch(group.number, &sources, None));
+            let read = blocking_pool.block_on(story.fetch(group.number, &sources, None));
             let rows = read.and_then(|fetched| fetched.decode(BATCH_ROWS));
             let checked = rows.and_then(|mut rows| match &piece.shape {
                 None => {
@@ -308,8 +316,8 @@ impl OfChronicle<'_, '_> {
                 }
                 Some(shape) => {
                     let shape = Arc::clone(shape);
-                    let wanted = Wanted::all(&shape);
-                    let events = rows.map(|batch| Events::of_batch(&batch?, &wanted, &shape));
+                    let wanted = ColumnSelection::all(&shape);
+                    let events = rows.map(|batch| PartEvents::of_batch(&batch?, &wanted, &shape));
                     let events = events.collect::<Result<Vec<_>>>()?;
                     piece.part(&events, &said, &mut self.seqs)
                 }
@@ -322,13 +330,21 @@ impl OfChronicle<'_, '_> {
                 }
                 let place = format!("row group {}", group.number);
                 let hull = summary.hull();
-                self.part(PartKind::Stories, &path, &place, said.rows, &hull, &error, Cure::None)?;
+                self.part(
+                    PartKind::Stories,
+                    &path,
+                    &place,
+                    said.rows,
+                    &hull,
+                    &error,
+                    Repair::None,
+                )?;
                 piece.believe(&said);
             }
         }
         // Filters, and all other bytes between the values.
         if self.report.lines.len() == before
-            && let Err(error) = waiting.block_on(story.verify_blocks())
+            && let Err(error) = blocking_pool.block_on(story.verify_blocks())
         {
             if error.kind() == ErrorKind::ConnectionFailure {
                 return Err(error);
@@ -340,7 +356,7 @@ impl OfChronicle<'_, '_> {
             let hint = self.mends(&path);
             self.report.push(line.with_rows(0).with_hint(hint));
         }
-        self.whole(PartKind::Stories, &path, piece, Cure::None);
+        self.whole(PartKind::Stories, &path, piece, Repair::None);
         Ok(())
     }
 
@@ -351,7 +367,7 @@ impl OfChronicle<'_, '_> {
         path: String,
         record: &PieceRecord,
         error: &Error,
-        cure: Cure,
+        cure: Repair,
     ) {
         let hint = self.mends(&path);
         let ticks = self.times(&record.ticks);
@@ -371,7 +387,7 @@ impl OfChronicle<'_, '_> {
         rows: u64,
         hull: &TickRange,
         error: &Error,
-        cure: Cure,
+        cure: Repair,
     ) -> Result<()> {
         let what = format!("{place}: {}: its {rows} events, {}", told(error), self.times(hull));
         let line = self.line(part, path.to_string()).with_rows(rows).with_detail(what);
@@ -381,7 +397,7 @@ impl OfChronicle<'_, '_> {
     }
 
     /// Compares all events read from a piece with the record.
-    fn whole(&mut self, part: PartKind, path: &str, piece: &OfPiece<'_>, cure: Cure) {
+    fn whole(&mut self, part: PartKind, path: &str, piece: &PieceComparison<'_>, cure: Repair) {
         let record = piece.record;
         let gsns = (record.gsns.0.0, record.gsns.1.0);
         let same = piece.rows == record.rows && piece.hull == record.ticks && piece.gsns == gsns;
@@ -414,7 +430,7 @@ impl OfChronicle<'_, '_> {
         }
     }
 
-    fn sum_up(&mut self, part: PartKind, tally: Tally) {
+    fn sum_up(&mut self, part: PartKind, tally: PartTally) {
         if tally.files == 0 {
             return;
         }
@@ -433,7 +449,7 @@ impl OfChronicle<'_, '_> {
         };
         let files = tally.files;
         let mut line = self.line(part, folder.to_string());
-        line.state = State::Sound;
+        line.state = Severity::Sound;
         let line = line.with_rows(tally.rows).with_bytes(tally.bytes);
         self.report.push(line.with_detail(format!("{files}{of} files{dropped}{compared}")));
     }

@@ -20,7 +20,7 @@ pub struct Subject {
     /// The folders and stores of the files.
     pub(crate) shelves: Shelves,
     /// The existing chronicles, by number.
-    pub(crate) definitions: Arc<Definitions>,
+    pub(crate) definitions: Arc<CatalogLookup>,
     /// True if the catalog is known: otherwise an unknown chronicle is no finding.
     pub(crate) known: bool,
     /// The last decision of the catalog, completed by a start.
@@ -32,11 +32,11 @@ pub struct Subject {
 }
 
 /// The catalog's answer for a chronicle's number.
-pub(crate) type Definitions = dyn Fn(ChronicleId) -> Known + Send + Sync;
+pub(crate) type CatalogLookup = dyn Fn(ChronicleId) -> CatalogEntry + Send + Sync;
 
 /// The catalog's answer for a chronicle's number.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum CatalogEntry {
     /// An existing chronicle.
     Chronicle(Arc<ChronicleDefinition>),
     /// A dropped chronicle.
@@ -57,14 +57,14 @@ impl Subject {
     pub fn of_directory(
         manifest: ManifestReplay,
         shelves: Shelves,
-        definitions: Option<Arc<Definitions>>,
+        definitions: Option<Arc<CatalogLookup>>,
         decision: Option<Decision>,
     ) -> stratalog_model::Result<Self> {
         let known = definitions.is_some();
         Ok(Self {
             state: Arc::new(manifest.finish()?),
             shelves,
-            definitions: definitions.unwrap_or_else(|| Arc::new(|_| Known::Never)),
+            definitions: definitions.unwrap_or_else(|| Arc::new(|_| CatalogEntry::Never)),
             known,
             decision,
             manifest: None,
@@ -104,8 +104,8 @@ impl Subject {
     /// The definition of an existing chronicle.
     pub(crate) fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         match (self.definitions)(id) {
-            Known::Chronicle(definition) => Some(definition),
-            Known::Dropped | Known::Never => None,
+            CatalogEntry::Chronicle(definition) => Some(definition),
+            CatalogEntry::Dropped | CatalogEntry::Never => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl Engine {
     ///
     /// # Errors
     /// `FeatureNotSupported` for an engine without files.
-    pub fn subject(&self, definitions: Arc<Definitions>) -> stratalog_model::Result<Subject> {
+    pub fn subject(&self, definitions: Arc<CatalogLookup>) -> stratalog_model::Result<Subject> {
         let core = self.core();
         let files = crate::collect::files_of(core)?;
         // Read first: the journal holds every event after the floor and outside the pinned pieces.

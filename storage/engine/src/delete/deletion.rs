@@ -12,8 +12,8 @@ use stratalog_model::{
     ChronicleDefinition, Frame, FrameKind, Gsn, Result, SchemaVersion, StatementId, TickRange,
 };
 
-use super::{Known, fence_off, frame};
-use crate::{engine::Core, keeper::chronicle::Chronicle, version::published::Pinned};
+use super::{SurveyedPositions, fence_off, frame};
+use crate::{engine::Core, keeper::chronicle::Chronicle, version::published::PinnedVersion};
 
 /// A range of a chronicle deleted by an append.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Deletion {
     /// Events of the same append with lower arrival numbers came before the DELETE.
     pub before_seq: u64,
     schema_version: SchemaVersion,
-    known: Known,
+    known: SurveyedPositions,
 }
 
 impl Deletion {
@@ -40,7 +40,7 @@ impl Deletion {
         ticks: TickRange,
     ) -> Result<Self> {
         let chronicle = core.chronicle(definition)?;
-        let known = Known::now(core, definition.id, ticks).await?;
+        let known = SurveyedPositions::now(core, definition.id, ticks).await?;
         let before_seq = chronicle.next_seq();
         let schema_version = definition.schema_version;
         Ok(Self { chronicle, ticks, before_seq, schema_version, known })
@@ -55,7 +55,7 @@ impl Deletion {
 
     /// Hides the events of the range committed at or before `gsn`, the highest committed gsn;
     /// `None` for a dropped chronicle. Only under the publisher's lock.
-    pub fn carry_out(&self, gsn: Gsn) -> Option<Pinned> {
+    pub fn carry_out(&self, gsn: Gsn) -> Option<PinnedVersion> {
         self.chronicle.version()?;
         let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.known), gsn);
         Some(pinned)

@@ -11,17 +11,17 @@ use stratalog_model::{
     acceptance::Window,
     batch::EventBatch,
     clock::ClockReading,
-    store::{Admitted, OnConflict},
+    store::{OnConflict, PushResult},
 };
 
 use super::{
     INDEX_ROW_BYTES,
-    candidates::{Candidates, Refused},
+    admission_request::{AdmissionRefusal, AdmissionRequest},
     chronicle::Chronicle,
     chunk::Chunk,
     keys::Groups,
     outcome::Outcome,
-    step::Vacated,
+    step::VacatedTicks,
     ticks, violation,
 };
 use crate::{
@@ -54,7 +54,7 @@ pub struct Push<'a> {
     /// The sender's acceptance: times and restores.
     pub acceptance: Acceptance,
     /// Ticks of earlier events deleted by the statement.
-    pub vacated: Vec<Vacated>,
+    pub vacated: Vec<VacatedTicks>,
 }
 
 /// An admitted piece of a push.
@@ -73,7 +73,7 @@ pub struct Piece {
 
 /// The sum of a push's pieces: the answer to the sender.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct PushTally {
     ticks: Vec<i64>,
     /// For each piece, the number of kept rows, and the changed values of the tick column.
     times: Vec<(usize, Option<Vec<i64>>)>,
@@ -92,7 +92,7 @@ impl<'a> Push<'a> {
         rows: RecordBatch,
         on_conflict: OnConflict,
         acceptance: Acceptance,
-        vacated: Vec<Vacated>,
+        vacated: Vec<VacatedTicks>,
     ) -> Result<Self> {
         violation::check_rows(definition, &rows)?;
         let shape = chronicle.shape(definition, definition.schema_version)?;
@@ -165,7 +165,7 @@ impl<'a> Push<'a> {
                 Some(taken) => taken,
                 None => self.chronicle.taken(&groups, &given).await?,
             };
-            let candidates = Candidates {
+            let candidates = AdmissionRequest {
                 groups: &groups,
                 first_seq,
                 on_conflict: self.on_conflict,
@@ -178,23 +178,25 @@ impl<'a> Push<'a> {
             };
             match self.chronicle.admit(&candidates, &mut piece_ticks) {
                 Ok(admission) => break admission,
-                Err(Refused::Moved) => {}
-                Err(Refused::Begun) if self.definition.time_source == TickSource::Client => {
+                Err(AdmissionRefusal::Moved) => {}
+                Err(AdmissionRefusal::Begun)
+                    if self.definition.time_source == TickSource::Client =>
+                {
                     // The acceptance window decides.
                     restores = false;
                     known = Some(taken);
                 }
-                Err(Refused::Begun) => return Err(violation::begun(self.definition)),
-                Err(Refused::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
-                Err(Refused::Taken(row)) => {
+                Err(AdmissionRefusal::Begun) => return Err(violation::begun(self.definition)),
+                Err(AdmissionRefusal::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
+                Err(AdmissionRefusal::Taken(row)) => {
                     let columns = self.rows.columns();
                     return Err(violation::duplicate_key(self.definition, columns, start + row));
                 }
-                Err(Refused::Early(row, from)) => {
+                Err(AdmissionRefusal::Early(row, from)) => {
                     let columns = self.rows.columns();
                     return Err(violation::early(self.definition, columns, start + row, from));
                 }
-                Err(Refused::Ahead(row, until)) => {
+                Err(AdmissionRefusal::Ahead(row, until)) => {
                     let columns = self.rows.columns();
                     let moved = given.get(row).is_some_and(|given| *given <= until);
                     return Err(match moved {
@@ -202,13 +204,15 @@ impl<'a> Push<'a> {
                         false => violation::ahead(self.definition, columns, start + row, until),
                     });
                 }
-                Err(Refused::Late(row, highest)) => {
+                Err(AdmissionRefusal::Late(row, highest)) => {
                     let columns = self.rows.columns();
                     return Err(violation::late(self.definition, columns, start + row, highest));
                 }
-                Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
-                Err(Refused::Pending(holder)) => {
-                    core.waits.wait(outcome.id(), &holder).await?;
+                Err(AdmissionRefusal::NoTickLeft) => {
+                    return Err(violation::no_tick_left(self.definition));
+                }
+                Err(AdmissionRefusal::Pending(holder)) => {
+                    core.wait_graph.wait(outcome.id(), &holder).await?;
                     known = Some(taken);
                 }
             }
@@ -307,7 +311,7 @@ impl<'a> Push<'a> {
     }
 
     /// The answer to the sender: the stored rows.
-    pub fn admitted(self, first_seq: u64, tally: Tally) -> Result<Admitted> {
+    pub fn admitted(self, first_seq: u64, tally: PushTally) -> Result<PushResult> {
         let given = self.rows.num_rows();
         let mut rows = self.rows;
         if tally.any_skipped {
@@ -335,11 +339,11 @@ impl<'a> Push<'a> {
             rows,
             first_seq,
         };
-        Ok(Admitted { events, skipped })
+        Ok(PushResult { events, skipped })
     }
 }
 
-impl Tally {
+impl PushTally {
     /// Adds the next piece.
     pub fn add(&mut self, piece: &mut Piece) {
         self.times.push((piece.ticks.len(), piece.times.take()));

@@ -7,7 +7,7 @@ use stratalog_model::{
     ChronicleId, Error, Gsn, Lsn, ProducerId, Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 
-use crate::version::{Fence, lost::Lost};
+use crate::version::{Fence, lost_positions::LostPositions};
 
 /// The owners of all events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Owned {
     pub replaced: BTreeMap<u64, u64>,
     /// Positions of deleted events.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
-    pub lost: Lost,
+    pub lost: LostPositions,
 }
 
 /// A file of events. The engine compares all fields with the file when the file is opened.
@@ -134,7 +134,7 @@ pub struct Move {
     pub forgotten: Vec<u64>,
     /// All positions of deleted events.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
-    pub lost: Lost,
+    pub lost: LostPositions,
     /// The highest tick ever committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Tick>,

@@ -8,7 +8,7 @@ use stratalog_model::{ErrorKind, Gsn, GsnRange, Tick};
 use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use super::*;
-use crate::version::{Fence, lost::Lost};
+use crate::version::{Fence, lost_positions::LostPositions};
 
 fn settings() -> JournalSettings {
     JournalSettings {
@@ -62,7 +62,7 @@ fn next_move(state: &ManifestState, chronicle: ChronicleId) -> Edit {
         fences: vec![Fence { ticks, gsn: through, raised: None }],
         replaced: vec![(through.0, through.0 + 1)],
         forgotten: vec![through.0.saturating_sub(20)],
-        lost: Lost::default().with(GsnRange::between(Gsn(1), through)),
+        lost: LostPositions::default().with(GsnRange::between(Gsn(1), through)),
         highest: Some(Tick(through.0 as i64 + 5)),
     })
 }

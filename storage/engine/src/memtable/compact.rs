@@ -8,7 +8,7 @@ use arrow::{array::BooleanArray, buffer::ScalarBuffer};
 use stratalog_model::{Gsn, Result, Tick};
 
 use super::{
-    batch::{MemoryBatch, Run, Superseded},
+    batch::{MemoryBatch, Run, SupersededRow},
     column::Column,
 };
 use crate::{budget::Budget, settings::EngineSettings, version::Fence};
@@ -96,13 +96,13 @@ pub fn merge(
 }
 
 /// The marks of `parts`, with row numbers of the merged batch.
-pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<Superseded> {
+pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<SupersededRow> {
     let mut marks = Vec::new();
     for part in parts {
         for mark in part.superseded().iter() {
             let gsn = part.gsn(mark.row as usize);
             marks.extend(
-                merged.row_of(gsn).map(|row| Superseded { row: row as u32, gsn: mark.gsn }),
+                merged.row_of(gsn).map(|row| SupersededRow { row: row as u32, gsn: mark.gsn }),
             );
         }
     }

@@ -6,7 +6,7 @@ use arrow::{array::UInt32Array, buffer::ScalarBuffer};
 use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
 use stratalog_tablet::{BlockHead, BlockSummary, Built, Section, TabletId, Tablets};
 
-use super::{block::Block, events::Wanted, order, rows::Rows, statistics};
+use super::{block::Block, events::ColumnSelection, order, rows::EventRows, statistics};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -43,7 +43,7 @@ impl Sizes {
 
 /// The origin of the events of new pieces.
 #[derive(Debug, Clone, Copy)]
-pub struct From {
+pub struct EventSource {
     /// Commit number of the snapshot. The new pieces hold the events in force at this commit.
     pub shown: Gsn,
     /// Commit time of the oldest events in nanoseconds since 1970, if known.
@@ -52,7 +52,7 @@ pub struct From {
 
 /// A piece after the write.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenPiece {
     /// The record for the manifest.
     pub record: PieceRecord,
     /// Further data of a tablet.
@@ -80,17 +80,17 @@ pub fn build(
     chronicle: ChronicleId,
     batches: &[Arc<MemoryBatch>],
     fences: &[Fence],
-    from: From,
+    from: EventSource,
     number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
-) -> Result<Vec<Written>> {
+) -> Result<Vec<WrittenPiece>> {
     let mut by_shape: BTreeMap<_, Vec<Arc<MemoryBatch>>> = BTreeMap::new();
     for batch in batches {
         by_shape.entry(batch.shape().version).or_default().push(Arc::clone(batch));
     }
     let mut written = Vec::new();
     for batches in by_shape.values() {
-        let Some(rows) = Rows::of_batches(batches, fences, from.shown)? else { continue };
+        let Some(rows) = EventRows::of_batches(batches, fences, from.shown)? else { continue };
         written.extend(write_windows(tablets, chronicle, &rows, from, number, sizes)?);
     }
     Ok(written)
@@ -104,11 +104,11 @@ pub fn build(
 pub fn write_windows(
     tablets: &Tablets,
     chronicle: ChronicleId,
-    rows: &Rows,
-    from: From,
+    rows: &EventRows,
+    from: EventSource,
     number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
-) -> Result<Vec<Written>> {
+) -> Result<Vec<WrittenPiece>> {
     let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
     by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
     let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
@@ -138,13 +138,13 @@ fn write(
     tablets: &Tablets,
     id: TabletId,
     chronicle: ChronicleId,
-    rows: &Rows,
+    rows: &EventRows,
     groups: &Groups,
     ranks: &[u32],
     window: &[u32],
-    from: From,
+    from: EventSource,
     sizes: Sizes,
-) -> Result<Written> {
+) -> Result<WrittenPiece> {
     let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
     let sorted = order::by_key(rows, groups, ranks, window);
     let bytes: usize = rows.columns.iter().map(Column::bytes).sum();
@@ -189,7 +189,7 @@ fn write(
         since_ns: from.since_ns,
         file: PieceFile::Tablet,
     };
-    Ok(Written { record, tablet: Some(NewTablet { built, heads, blocks }) })
+    Ok(WrittenPiece { record, tablet: Some(NewTablet { built, heads, blocks }) })
 }
 
 fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
@@ -230,7 +230,8 @@ fn check(
     for head in tablet.heads()? {
         let summary = &head.summary;
         let sections = tablet.read_all(&head)?;
-        let events = Block::decode(&sections, &Wanted::all(shape), shape, summary.rows as usize)?;
+        let events =
+            Block::decode(&sections, &ColumnSelection::all(shape), shape, summary.rows as usize)?;
         let inside = |tick: &i64| summary.hull().contains(Tick(*tick));
         if !events.ticks.iter().all(inside) {
             return Err(wrong(built, "a block has other ticks than it says"));

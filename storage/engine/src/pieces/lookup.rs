@@ -5,7 +5,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use stratalog_model::{Gsn, Result, Tick};
 
-use super::{events::Wanted, piece::is_behind};
+use super::{events::ColumnSelection, piece::is_behind};
 use crate::{
     keeper::keys::Groups,
     memtable::shape::KeyColumns,
@@ -14,12 +14,12 @@ use crate::{
 
 /// The keys and ticks of the lookup that events in pieces already have.
 #[derive(Debug)]
-pub struct Taken {
+pub struct StoredKeys {
     epoch: u64,
     seqs: HashMap<(usize, i64), u64, RandomState>,
 }
 
-impl Taken {
+impl StoredKeys {
     /// An empty result, without a lookup.
     pub fn none(version: &Version) -> Self {
         Self { epoch: version.epoch(), seqs: HashMap::default() }
@@ -87,7 +87,7 @@ impl Taken {
                     continue;
                 }
                 let shape = piece.shape();
-                let events = piece.read(part, &Wanted::keys(shape)).await?;
+                let events = piece.read(part, &ColumnSelection::keys(shape)).await?;
                 let keys = events.columns_at(&shape.keys.at)?;
                 let places = (0..keys.len()).collect();
                 let places = KeyColumns { at: places, fixed: shape.keys.fixed };

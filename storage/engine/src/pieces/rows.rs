@@ -6,7 +6,7 @@ use arrow::array::{BooleanArray, UInt32Array};
 use stratalog_model::{Error, Gsn, Result, Tick};
 
 use super::{
-    events::Wanted,
+    events::ColumnSelection,
     piece::{OpenPiece, Part, is_behind},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// Events of one shape, in any order.
 #[derive(Debug, Clone)]
-pub struct Rows {
+pub struct EventRows {
     /// The shape of the events.
     pub shape: Arc<Shape>,
     /// The columns of the shape.
@@ -30,7 +30,7 @@ pub struct Rows {
     pub gsns: Vec<i64>,
 }
 
-impl Rows {
+impl EventRows {
     /// Number of events.
     pub fn len(&self) -> usize {
         self.ticks.len()
@@ -53,7 +53,7 @@ impl Rows {
     ) -> Result<Option<Self>> {
         let Some(first) = batches.first() else { return Ok(None) };
         let shape = Arc::clone(first.shape());
-        let mut parts = Parts::new(shape, batches.len());
+        let mut parts = RowCollector::new(shape, batches.len());
         for batch in batches {
             let mask = compact::keep_mask(batch, fences, shown);
             let numbers = batch.runs_with_rows().flat_map(|(run, rows)| {
@@ -84,8 +84,8 @@ impl Rows {
         let fences = piece.fences_among(version.fences());
         let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= shown).collect();
         let shape = piece.shape();
-        let mut parts = Parts::new(Arc::clone(shape), 1);
-        let events = piece.read(part, &Wanted::all(shape)).await?;
+        let mut parts = RowCollector::new(Arc::clone(shape), 1);
+        let events = piece.read(part, &ColumnSelection::all(shape)).await?;
         let mut mask = vec![true; events.rows];
         let numbers = events.seqs.iter().zip(events.gsns.iter());
         let rows = mask.iter_mut().zip(events.ticks.iter()).zip(numbers);
@@ -111,7 +111,7 @@ impl Rows {
     /// `Internal`.
     pub fn concat(all: Vec<Self>) -> Result<Option<Self>> {
         let Some(first) = all.first() else { return Ok(None) };
-        let mut parts = Parts::new(Arc::clone(&first.shape), all.len());
+        let mut parts = RowCollector::new(Arc::clone(&first.shape), all.len());
         for rows in all {
             parts.columns(&rows.columns, None)?;
             parts.ticks.extend(rows.ticks);
@@ -145,7 +145,7 @@ impl Rows {
 }
 
 /// Events collected from several sources.
-struct Parts {
+struct RowCollector {
     shape: Arc<Shape>,
     stored: Vec<Vec<Column>>,
     ticks: Vec<i64>,
@@ -153,7 +153,7 @@ struct Parts {
     gsns: Vec<i64>,
 }
 
-impl Parts {
+impl RowCollector {
     fn new(shape: Arc<Shape>, parts: usize) -> Self {
         let stored = vec![Vec::with_capacity(parts); shape.columns.len()];
         Self { shape, stored, ticks: Vec::new(), seqs: Vec::new(), gsns: Vec::new() }
@@ -177,13 +177,13 @@ impl Parts {
         Ok(())
     }
 
-    fn rows(self) -> Result<Option<Rows>> {
+    fn rows(self) -> Result<Option<EventRows>> {
         if self.ticks.is_empty() {
             return Ok(None);
         }
         let columns = self.stored.iter().map(|parts| Column::concat(parts));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let Self { shape, ticks, seqs, gsns, .. } = self;
-        Ok(Some(Rows { shape, columns, ticks, seqs, gsns }))
+        Ok(Some(EventRows { shape, columns, ticks, seqs, gsns }))
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use stratalog_model::{Error, Gsn, Result};
 use stratalog_story::{Builder, GroupSummary, Stories, StoryId, StorySchema, StorySettings};
 
-use super::{build::ranks, order, rows::Rows};
+use super::{build::ranks, order, rows::EventRows};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -50,7 +50,7 @@ impl StoryWriter {
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
-    pub fn push(&mut self, rows: &Rows) -> Result<()> {
+    pub fn push(&mut self, rows: &EventRows) -> Result<()> {
         let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
         let ranks = ranks(&groups);
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();

@@ -24,7 +24,7 @@ use crate::{
     keeper::keys::{Groups, KeyBytes},
     memtable::{column::Column, shape::KeyColumns},
     pieces::runs::compacted,
-    version::numberings::Lent,
+    version::numberings::LentNumbers,
 };
 
 /// Number of pieces read before the task yields.
@@ -38,14 +38,14 @@ const BEATEN_MAX: usize = 1 << 16;
 
 /// Rows that improve on the best so far.
 #[derive(Debug, Default)]
-pub struct Candidates {
+pub struct EdgeCandidates {
     /// The row numbers.
     pub rows: Vec<u32>,
     ticks: Vec<i64>,
     groups: Vec<u32>,
 }
 
-impl Candidates {
+impl EdgeCandidates {
     /// The best row of each group, if the row improves on `best`.
     pub fn among(
         best: &Best,
@@ -152,14 +152,14 @@ pub fn scan(
     mut pieces: Vec<Box<dyn Piece>>,
     request: &Arc<ScanRequest>,
     of: &NewestOf,
-    lent: Lent,
+    lent: LentNumbers,
 ) -> BatchStream {
     sort_from_end(&mut pieces, of.oldest, |piece| piece.ticks());
     let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent.numbers)));
     let request = Arc::clone(request);
     let found = async move {
         let _lent = lent;
-        let mut found = Found::new(request.schema(), best.of().clone());
+        let mut found = NewestRows::new(request.schema(), best.of().clone());
         found.memory = request.memory.clone();
         for (number, piece) in pieces.into_iter().enumerate() {
             if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {
@@ -192,7 +192,7 @@ fn apart(column: &ArrayRef) -> ArrayRef {
 }
 
 /// The candidates of all pieces until now.
-struct Found {
+struct NewestRows {
     of: NewestOf,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -206,7 +206,7 @@ struct Found {
     memory: Option<Arc<dyn ScanMemory>>,
 }
 
-impl Found {
+impl NewestRows {
     fn new(schema: SchemaRef, of: NewestOf) -> Self {
         Self {
             of,

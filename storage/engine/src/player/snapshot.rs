@@ -17,11 +17,10 @@ use stratalog_model::{
 
 use super::{
     merge::Merge,
-    newest,
-    own::{self, Own},
-    stream,
-    stream::Chained,
+    newest, stream,
+    stream::PieceChain,
     tier::JournalTier,
+    transaction_version::{self, TransactionVersion},
 };
 use crate::{
     budget::Budget,
@@ -29,7 +28,7 @@ use crate::{
     keeper::{chunk::Chunk, step::Step},
     memtable::batch::MemoryBatch,
     pieces::{piece::OpenPiece, read::FiledTier},
-    version::published::{Pinned, Published},
+    version::published::{PinnedVersion, PublishedVersions},
 };
 
 /// System columns with values that only a commit assigns.
@@ -38,13 +37,13 @@ const GIVEN_BY_COMMIT: [&str; 2] = ["_gsn", "_toid"];
 /// All events committed at one instant, plus the uncommitted events of a transaction.
 #[derive(Debug)]
 pub struct PinnedSnapshot {
-    published: Arc<Published>,
-    own: HashMap<ChronicleId, Own, RandomState>,
+    published: Arc<PublishedVersions>,
+    own: HashMap<ChronicleId, TransactionVersion, RandomState>,
 }
 
 impl PinnedSnapshot {
     /// Pins the published versions.
-    pub fn new(published: Arc<Published>) -> Self {
+    pub fn new(published: Arc<PublishedVersions>) -> Self {
         Self { published, own: HashMap::default() }
     }
 
@@ -64,14 +63,14 @@ impl PinnedSnapshot {
         let mut own = HashMap::default();
         for (id, steps) in by_chronicle {
             let below = self.published.versions.get(&id);
-            let over = own::over(below, self.published.gsn, &steps, budget).await?;
+            let over = transaction_version::over(below, self.published.gsn, &steps, budget).await?;
             own.extend(over.map(|over| (id, over)));
         }
         Ok(Self { published: Arc::clone(&self.published), own })
     }
 
     /// The version of a chronicle, and the visible gsn.
-    fn pinned(&self, id: ChronicleId) -> Option<(&Pinned, Gsn)> {
+    fn pinned(&self, id: ChronicleId) -> Option<(&PinnedVersion, Gsn)> {
         match self.own.get(&id) {
             Some(own) => Some((&own.pinned, own.visible)),
             None => Some((self.published.versions.get(&id)?, self.published.gsn)),
@@ -238,14 +237,14 @@ impl Snapshot for PinnedSnapshot {
         if streams.is_empty() {
             return Ok(vec![stream::of_iterator(std::iter::empty::<Result<RecordBatch>>())]);
         }
-        let chained = |pieces| -> BatchStream { Box::pin(Chained::new(pieces, request.limit)) };
+        let chained = |pieces| -> BatchStream { Box::pin(PieceChain::new(pieces, request.limit)) };
         Ok(streams.into_iter().map(chained).collect())
     }
 }
 
 /// The batches and pieces that may have events with ticks in the hull of `ranges`.
 fn within<'a>(
-    pinned: &'a Pinned,
+    pinned: &'a PinnedVersion,
     ranges: &TickRanges,
 ) -> (impl Iterator<Item = &'a Arc<MemoryBatch>>, impl Iterator<Item = &'a Arc<OpenPiece>>) {
     let hull = ranges.hull();

@@ -8,10 +8,12 @@ use stratalog_model::{
 };
 
 use super::{
-    keyed,
+    key_lookup,
     piece::{JournalPiece, Shared},
 };
-use crate::{memtable::batch::MemoryBatch, pieces::reader::seqs_of, version::published::Pinned};
+use crate::{
+    memtable::batch::MemoryBatch, pieces::reader::seqs_of, version::published::PinnedVersion,
+};
 
 /// True if a batch may have an arrival number in the inclusive range.
 fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
@@ -24,12 +26,12 @@ fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
 /// The in-memory batches of a version of a chronicle.
 #[derive(Debug)]
 pub struct JournalTier {
-    pinned: Pinned,
+    pinned: PinnedVersion,
 }
 
 impl JournalTier {
     /// The journal tier of a pinned version.
-    pub fn new(pinned: Pinned) -> Self {
+    pub fn new(pinned: PinnedVersion) -> Self {
         Self { pinned }
     }
 }
@@ -59,7 +61,7 @@ impl Tier for JournalTier {
         let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
             None
         } else {
-            keyed::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
+            key_lookup::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
         };
         let pieces: Vec<Box<dyn Piece>> = match by_key {
             Some(found) => {

@@ -9,7 +9,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-use super::{Decoded, stopped, wait};
+use super::{DecodedFrame, stopped, wait};
 use crate::{
     delete::{self, trim},
     engine::Core,
@@ -18,7 +18,7 @@ use crate::{
         batch::{MemoryBatch, Run},
         compact::batch_bytes,
     },
-    version::published::Pinned,
+    version::published::PinnedVersion,
 };
 
 /// Part of the memory budget for frames without a commit frame so far.
@@ -29,7 +29,7 @@ struct Applier<'a> {
     core: &'a Core,
     gsn: u64,
     /// Frames of statements without a commit frame so far.
-    open: HashMap<StatementId, Vec<Decoded>, RandomState>,
+    open: HashMap<StatementId, Vec<DecodedFrame>, RandomState>,
     /// Bytes of the payloads in `open`.
     open_bytes: usize,
     /// Statements with a commit frame, and statements of the decision. `None` until the second pass
@@ -47,7 +47,7 @@ struct Applier<'a> {
 /// Applies all frames. Returns the missing commit frame of a decided append.
 pub fn apply_all(
     core: &Core,
-    parcels: Receiver<Vec<Decoded>>,
+    parcels: Receiver<Vec<DecodedFrame>>,
     gsn: u64,
     decision: Option<&Decision>,
 ) -> Result<Option<Frame>> {
@@ -83,7 +83,7 @@ pub fn apply_all(
 }
 
 impl Applier<'_> {
-    fn apply(&mut self, decoded: Decoded) -> Result<()> {
+    fn apply(&mut self, decoded: DecodedFrame) -> Result<()> {
         let frame = &decoded.frame;
         self.core.seen_statement(frame.statement);
         if let Some(chronicle) = &decoded.chronicle {
@@ -159,7 +159,7 @@ impl Applier<'_> {
     }
 
     /// Keeps a frame until the commit frame of its statement.
-    fn hold(&mut self, decoded: Decoded) -> Result<()> {
+    fn hold(&mut self, decoded: DecodedFrame) -> Result<()> {
         let statement = decoded.frame.statement;
         if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
             self.dropped_rows += rows_of([&decoded]);
@@ -174,7 +174,7 @@ impl Applier<'_> {
             let decided = self.decision.into_iter().flat_map(|decision| &decision.statements);
             committed.extend(decided.copied());
             let without = self.open.extract_if(|statement, _| !committed.contains(statement));
-            let without: Vec<Decoded> = without.flat_map(|(_, frames)| frames).collect();
+            let without: Vec<DecodedFrame> = without.flat_map(|(_, frames)| frames).collect();
             self.dropped_rows += rows_of(&without);
             self.open_bytes -= without.iter().map(|d| d.frame.payload.len()).sum::<usize>();
             self.committed = Some(committed);
@@ -183,7 +183,7 @@ impl Applier<'_> {
     }
 
     /// Deletes the committed events of the frame's range.
-    fn delete(&mut self, decoded: &Decoded) -> Result<()> {
+    fn delete(&mut self, decoded: &DecodedFrame) -> Result<()> {
         self.show();
         match &decoded.chronicle {
             Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
@@ -191,11 +191,11 @@ impl Applier<'_> {
         }
     }
 
-    fn commit(&mut self, decoded: Decoded) -> Result<()> {
+    fn commit(&mut self, decoded: DecodedFrame) -> Result<()> {
         if decoded.frame.kind == FrameKind::StatementDelete {
             return self.delete(&decoded);
         }
-        let Decoded { frame, chronicle, events } = decoded;
+        let DecodedFrame { frame, chronicle, events } = decoded;
         let first_gsn = self.gsn + 1;
         self.gsn += u64::from(frame.count);
         let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
@@ -214,8 +214,8 @@ impl Applier<'_> {
             self.core.budget.claim_anyway(bytes),
         );
         let sealed = self.core.settings.compaction_rows_max;
-        let waiting = &self.core.waiting;
-        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, waiting)?;
+        let blocking_pool = &self.core.blocking_pool;
+        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, blocking_pool)?;
         if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
             self.unshown.push(chronicle);
         }
@@ -232,14 +232,14 @@ impl Applier<'_> {
         self.core.set_committed(self.gsn);
         let versions = self.unshown.drain(..).map(|chronicle| {
             let version = Arc::clone(&chronicle.state().version);
-            Pinned { chronicle, version }
+            PinnedVersion { chronicle, version }
         });
         self.core.show(self.gsn, versions.collect::<Vec<_>>());
         self.core.tidy();
     }
 }
 
-fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
+fn rows_of<'a>(frames: impl IntoIterator<Item = &'a DecodedFrame>) -> u64 {
     frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
 }
 

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, tier::Extent};
 
-use self::lost::Lost;
+use self::lost_positions::LostPositions;
 use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
-pub mod lost;
+pub mod lost_positions;
 pub mod numberings;
 pub mod published;
 pub mod survey;
@@ -56,7 +56,7 @@ pub struct Version {
     tail: Vec<Arc<MemoryBatch>>,
     fences: Arc<Vec<Fence>>,
     pieces: Arc<PieceSet>,
-    lost: Arc<Lost>,
+    lost: Arc<LostPositions>,
     epoch: u64,
     /// The first tick still open for events, at the last seal; `None` before a seal.
     open_from: Option<Tick>,
@@ -79,7 +79,7 @@ impl Version {
     }
 
     /// Positions in the log of deleted events.
-    pub fn lost(&self) -> &Lost {
+    pub fn lost(&self) -> &LostPositions {
         &self.lost
     }
 
@@ -235,7 +235,7 @@ impl Version {
 
     /// The version with the fences and with the positions of deleted events.
     #[must_use]
-    pub fn with_fences(&self, fences: Vec<Fence>, lost: Lost) -> Self {
+    pub fn with_fences(&self, fences: Vec<Fence>, lost: LostPositions) -> Self {
         Self { fences: Arc::new(fences), lost: Arc::new(lost), ..self.clone() }
     }
 

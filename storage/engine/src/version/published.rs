@@ -11,7 +11,7 @@ use crate::keeper::chronicle::Chronicle;
 
 /// A chronicle and one of its versions.
 #[derive(Debug, Clone)]
-pub struct Pinned {
+pub struct PinnedVersion {
     /// The chronicle: its tick index serves versions of the current epoch.
     pub chronicle: Arc<Chronicle>,
     /// The version.
@@ -21,9 +21,9 @@ pub struct Pinned {
 /// The head of the log and the matching versions. A snapshot clones the surrounding `Arc`; a commit
 /// changes the state in place unless a snapshot holds it.
 #[derive(Debug, Clone, Default)]
-pub struct Published {
+pub struct PublishedVersions {
     /// Highest committed gsn.
     pub gsn: Gsn,
     /// Versions by chronicle.
-    pub versions: HashMap<ChronicleId, Pinned, RandomState>,
+    pub versions: HashMap<ChronicleId, PinnedVersion, RandomState>,
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest};
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Disk, EventStore, Log, Result, Snapshot, tier::ScanOrder,
@@ -110,10 +110,10 @@ impl Life {
         let floor = manifest.state().floor.lsn;
         let events = journal("journal", &sizes.events, Beginning::At(floor))?;
         let known = definitions.to_vec();
-        let files = Files {
+        let files = EngineFiles {
             shelves: shelves(disk)?,
             manifest: Arc::new(manifest),
-            definitions: Definitions::new(move |id| known.iter().find(|d| d.id == id).cloned()),
+            definitions: ChronicleLookup::new(move |id| known.iter().find(|d| d.id == id).cloned()),
         };
         let find =
             |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();

@@ -94,7 +94,7 @@ impl RoundTrip {
 
 /// A told time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct EstimatedTime {
     /// Nanoseconds since 1970: the estimate of the master's time.
     pub time_ns: i64,
     /// The maximum distance to the master's own time.
@@ -242,7 +242,7 @@ impl Estimator {
     /// previous result, so successive events of one client have ascending times. Exception: after
     /// times too far ahead for any master, earlier times may follow and may repeat
     /// ([`Self::restarts`]). `None` before the first round trip.
-    pub fn tell(&mut self, at_ns: u64) -> Option<Told> {
+    pub fn tell(&mut self, at_ns: u64) -> Option<EstimatedTime> {
         let (least, most) = self.bounds_ns(at_ns)?;
         let middle = middle_of(least, most);
         let time_ns = match self.told_ns {
@@ -252,7 +252,7 @@ impl Estimator {
         self.note_leap(time_ns);
         self.told_ns = Some(time_ns);
         let error_ns = time_ns.abs_diff(least).max(time_ns.abs_diff(most));
-        Some(Told { time_ns, error_ns })
+        Some(EstimatedTime { time_ns, error_ns })
     }
 
     /// Records a leap of the told time.

@@ -4,7 +4,7 @@ use std::{io, path::Path, sync::Arc};
 
 use stratalog_engine::{
     Shelves,
-    check::{Line, PartKind, Report, State, Subject},
+    check::{Line, PartKind, Report, Severity, Subject},
 };
 use stratalog_journal::{Beginning, Scope};
 use stratalog_model::{Disk, Error, Result};
@@ -41,7 +41,7 @@ pub(super) fn inspect(
     let manifest = if directory.has_manifest() {
         parts.manifest(Scope::Closed(Beginning::Any))?
     } else {
-        let line = Line::new(PartKind::Manifest, "manifest", State::Sound);
+        let line = Line::new(PartKind::Manifest, "manifest", Severity::Sound);
         parts.report.push(line.with_detail("version 1 has none: the next start makes it"));
         Some(stratalog_engine::ManifestReplay::new(true))
     };
@@ -59,7 +59,7 @@ pub(super) fn inspect(
     let subject = match subject.transpose() {
         Ok(subject) => subject,
         Err(error) => {
-            let line = Line::new(PartKind::Manifest, "manifest", State::Damaged);
+            let line = Line::new(PartKind::Manifest, "manifest", Severity::Damaged);
             parts.report.push(super::parts::of_error(line, &error));
             None
         }
@@ -94,7 +94,7 @@ fn unnamed(
             lines.push(left_over(format!("tablets/{name}"), "a tablet that was never finished"));
         }
         for name in foreign {
-            let line = Line::new(PartKind::Files, format!("tablets/{name}"), State::Damaged);
+            let line = Line::new(PartKind::Files, format!("tablets/{name}"), Severity::Damaged);
             let line = line.with_detail("no file of Stratalog: a start is refused");
             lines.push(line.with_hint("move the file elsewhere"));
         }
@@ -127,13 +127,13 @@ fn unnamed(
         }
     }
     if exists(&directory.format_new())? {
-        let line = Line::new(PartKind::Files, "FORMAT.new", State::Warning);
+        let line = Line::new(PartKind::Files, "FORMAT.new", Severity::Warning);
         lines.push(line.with_detail("left by a start that was interrupted; the next completes it"));
     }
     if subject.is_none() {
         // After lost edits of the manifest, needed files may look unused.
         for line in &mut lines {
-            line.cure = stratalog_engine::check::Cure::None;
+            line.cure = stratalog_engine::check::Repair::None;
             line.hint = Some("it stays as it is until the manifest is mended".to_string());
         }
     }

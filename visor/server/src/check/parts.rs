@@ -7,7 +7,7 @@ use std::{
 
 use stratalog_engine::{
     ManifestReplay,
-    check::{Check, Cure, Known, Line, PartKind, Report, State, Subject},
+    check::{CatalogEntry, Check, Line, PartKind, Repair, Report, Severity, Subject},
 };
 use stratalog_journal::{Fault, JournalSettings, Scope, Sight, Summary, check as check_journal};
 use stratalog_model::{Disk, Error, ErrorKind, Lsn, Result};
@@ -63,12 +63,12 @@ impl Parts<'_> {
         let line = match wrong {
             None => {
                 let file = self.disk.open(&self.folders.format).and_then(|file| file.len());
-                line(State::Sound).with_bytes(file.unwrap_or_default())
+                line(Severity::Sound).with_bytes(file.unwrap_or_default())
             }
             Some(error) => {
                 let text = error.to_string();
                 let what = text.split("\n  hint: ").next().unwrap_or(&text).to_string();
-                line(State::Damaged).with_detail(what).with_hint(
+                line(Severity::Damaged).with_detail(what).with_hint(
                     "copy the file FORMAT of any data directory of the same version of Stratalog: \
                      all have the same",
                 )
@@ -81,15 +81,15 @@ impl Parts<'_> {
     pub(super) fn clock(&mut self) {
         let line = |state| Line::new(PartKind::Clock, "clock/clock", state);
         let line = match MasterClock::look(self.disk.as_ref(), &self.folders.clock) {
-            Ok(found) if found.copy_damaged => line(State::Warning)
+            Ok(found) if found.copy_damaged => line(Severity::Warning)
                 .with_bytes(found.bytes)
                 .with_detail(
                     "one of the two copies of the lease is damaged; the next start goes by the \
                      other, and lets time begin two seconds behind it",
                 )
                 .with_hint("nothing is to be done: the next lease takes its place"),
-            Ok(found) => line(State::Sound).with_bytes(found.bytes),
-            Err(error) => of_error(line(State::Damaged), &error),
+            Ok(found) => line(Severity::Sound).with_bytes(found.bytes),
+            Err(error) => of_error(line(Severity::Damaged), &error),
         };
         self.report.push(line);
     }
@@ -144,7 +144,7 @@ impl Parts<'_> {
                 // Errors after a damage have no meaning of their own.
                 if sound && let Err(error) = read(lsn, frame) {
                     sound = false;
-                    let line = Line::new(part, self.shown(path), State::Damaged);
+                    let line = Line::new(part, self.shown(path), Severity::Damaged);
                     let line = of_error(line, &error);
                     let place = format!("the record at offset {offset}: {}", line.detail);
                     self.report.push(line.with_detail(place));
@@ -230,7 +230,7 @@ impl Parts<'_> {
             let what = format!("{} frames; their events were not looked at", summary.frames);
             self.sum_up(PartKind::Journal, &folder, &summary, &what);
         }
-        let line = Line::new(PartKind::Ownership, "manifest", State::Unchecked);
+        let line = Line::new(PartKind::Ownership, "manifest", Severity::Unchecked);
         self.report.push(line.with_detail(
             "tablets and stories were not looked at: only a sound manifest says what they must be",
         ));
@@ -238,25 +238,25 @@ impl Parts<'_> {
     }
 
     fn of_fault(&self, part: PartKind, fault: &Fault) -> Line {
-        of_error(Line::new(part, self.shown(&fault.path), State::Damaged), &fault.error)
+        of_error(Line::new(part, self.shown(&fault.path), Severity::Damaged), &fault.error)
     }
 
     fn sum_up(&mut self, part: PartKind, folder: &Path, summary: &Summary, what: &str) {
-        let line = Line::new(part, self.shown(folder), State::Sound).with_bytes(summary.bytes);
+        let line = Line::new(part, self.shown(folder), Severity::Sound).with_bytes(summary.bytes);
         self.report.push(line.with_detail(format!("{} segments, {what}", summary.segments)));
     }
 
     fn torn(&mut self, part: PartKind, summary: &Summary, sound: bool) {
         let Some((path, offset, bytes)) = &summary.torn else { return };
-        let line = Line::new(part, self.shown(path), State::Warning).with_bytes(*bytes);
+        let line = Line::new(part, self.shown(path), Severity::Warning).with_bytes(*bytes);
         let line = line.with_detail(format!(
             "{bytes} bytes from offset {offset} on are a torn tail, which nothing says was ever \
              durable: what a crash leaves of a write that it cut off. Where the server was closed \
              in order, or only killed, it may be damage"
         ));
         let (hint, cure) = match sound {
-            true => ("the next start cuts it, and so does --repair", Cure::Tail),
-            false => ("it stays as it is until the damage is mended", Cure::None),
+            true => ("the next start cuts it, and so does --repair", Repair::Tail),
+            false => ("it stays as it is until the damage is mended", Repair::None),
         };
         self.report.push(line.with_hint(hint).with_cure(cure));
     }
@@ -271,10 +271,10 @@ impl Parts<'_> {
 
 /// A file that the next start removes.
 pub(super) fn left_over(path: String, what: &str) -> Line {
-    Line::new(PartKind::Files, path, State::Warning)
+    Line::new(PartKind::Files, path, Severity::Warning)
         .with_detail(what)
         .with_hint("the next start removes it, and so does --repair")
-        .with_cure(Cure::Remove)
+        .with_cure(Repair::Remove)
 }
 
 /// Adds the text of an error to a line.
@@ -292,10 +292,10 @@ pub(super) fn of_error(line: Line, error: &Error) -> Line {
 /// The catalog's knowledge about the ids of chronicles.
 pub(super) fn definitions(
     state: Arc<CatalogState>,
-) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> Known + Send + Sync> {
+) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> CatalogEntry + Send + Sync> {
     Arc::new(move |id| match state.chronicle_by_id(id) {
-        Some(known) => Known::Chronicle(Arc::clone(known)),
-        None if state.has_given(id) => Known::Dropped,
-        None => Known::Never,
+        Some(known) => CatalogEntry::Chronicle(Arc::clone(known)),
+        None if state.has_given(id) => CatalogEntry::Dropped,
+        None => CatalogEntry::Never,
     })
 }

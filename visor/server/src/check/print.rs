@@ -3,7 +3,7 @@
 use std::{cell::Cell, io::IsTerminal as _, path::Path, time::Duration};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use stratalog_engine::check::{Line, Report, State};
+use stratalog_engine::check::{Line, Report, Severity};
 
 /// Prints a report.
 pub(super) fn report(path: &Path, report: &Report) {
@@ -14,7 +14,7 @@ pub(super) fn report(path: &Path, report: &Report) {
         println!("… and {} more findings", report.unlisted);
     }
     let count = |state| report.count(state);
-    let (damaged, warnings) = (count(State::Damaged), count(State::Warning));
+    let (damaged, warnings) = (count(Severity::Damaged), count(Severity::Warning));
     let warned = match warnings {
         0 => String::new(),
         1 => "; 1 warning, of no consequence for the data".to_string(),
@@ -22,10 +22,10 @@ pub(super) fn report(path: &Path, report: &Report) {
     };
     let shown = path.display();
     match (report.state(), damaged) {
-        (State::Sound | State::Warning, _) => println!("{shown} is sound{warned}"),
-        (State::Unchecked, _) => println!("{shown} could not be checked as a whole{warned}"),
-        (State::Damaged, 1) => println!("{shown} is damaged: 1 finding{warned}"),
-        (State::Damaged, _) => println!("{shown} is damaged: {damaged} findings{warned}"),
+        (Severity::Sound | Severity::Warning, _) => println!("{shown} is sound{warned}"),
+        (Severity::Unchecked, _) => println!("{shown} could not be checked as a whole{warned}"),
+        (Severity::Damaged, 1) => println!("{shown} is damaged: 1 finding{warned}"),
+        (Severity::Damaged, _) => println!("{shown} is damaged: {damaged} findings{warned}"),
     }
 }
 
@@ -39,7 +39,7 @@ fn text(line: &Line) -> String {
     let facts = facts.join(", ");
     let head = format!("{part:<10} {state:<9} {path}");
     let head = if facts.is_empty() { head } else { format!("{head}: {facts}") };
-    if line.state == State::Sound {
+    if line.state == Severity::Sound {
         return match line.detail.as_str() {
             "" => head,
             detail => format!("{head}; {detail}"),

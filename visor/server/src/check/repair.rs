@@ -9,7 +9,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use stratalog_engine::check::{Cure, PartKind, Rebuild, State, Subject};
+use stratalog_engine::check::{PartKind, Rebuild, Repair, Severity, Subject};
 use stratalog_journal::{
     Beginning, Journal, JournalSettings, Scope, Sight, check as check_journal,
 };
@@ -29,10 +29,11 @@ pub(super) fn repair(
     found: &Found,
 ) -> Result<Vec<String>> {
     let mut done = Vec::new();
-    let mut damaged = found.report.lines.iter().filter(|line| line.state == State::Damaged).count();
+    let mut damaged =
+        found.report.lines.iter().filter(|line| line.state == Severity::Damaged).count();
     let mut tablets: Vec<(ChronicleId, u64)> = Vec::new();
     for line in &found.report.lines {
-        if let Cure::Tablet(chronicle, id) = line.cure
+        if let Repair::Tablet(chronicle, id) = line.cure
             && !tablets.contains(&(chronicle, id))
         {
             tablets.push((chronicle, id));
@@ -43,17 +44,17 @@ pub(super) fn repair(
     {
         for (chronicle, id) in tablets {
             if tablet(disk, directory, subject, chronicle, id, &mut done)? {
-                let cured = |cure| cure == Cure::Tablet(chronicle, id);
+                let cured = |cure| cure == Repair::Tablet(chronicle, id);
                 damaged -= found.report.lines.iter().filter(|line| cured(line.cure)).count();
             }
         }
     }
     for line in &found.report.lines {
         match line.cure {
-            Cure::Tail => tail(disk, directory, found, line.part, &mut done)?,
-            Cure::Index if damaged == 0 => index(directory, &mut done)?,
-            Cure::Remove if damaged == 0 => remove(directory.path(), &line.path, &mut done)?,
-            Cure::Index | Cure::Remove | Cure::Tablet(..) | Cure::None => {}
+            Repair::Tail => tail(disk, directory, found, line.part, &mut done)?,
+            Repair::Index if damaged == 0 => index(directory, &mut done)?,
+            Repair::Remove if damaged == 0 => remove(directory.path(), &line.path, &mut done)?,
+            Repair::Index | Repair::Remove | Repair::Tablet(..) | Repair::None => {}
         }
     }
     Ok(done)

@@ -15,7 +15,7 @@ use stratalog_model::{
     BoxFuture, ChronicleId, Decision, Durability, Error, ErrorKind, Frame, Gsn, Lsn,
     PreparedAppend, ProducerId, Result, StatementId,
     log::Reservation,
-    store::{AppendOptions, Appended},
+    store::{AppendOptions, CommittedAppend},
 };
 use tokio::sync::oneshot;
 
@@ -23,10 +23,10 @@ use crate::{
     delete,
     engine::Core,
     keeper::{
+        append_part::AppendPart,
         chronicle::Chronicle,
         chunk::commit_frame,
-        outcome::{Ending, Outcome},
-        part::Part,
+        outcome::{Outcome, OutcomeEnd},
         step::Step,
     },
 };
@@ -49,22 +49,22 @@ pub fn streamed_at(unsynced_bytes: &mut usize, bytes: usize, durability: Durabil
 }
 
 /// An append that takes no more events.
-pub enum Closed {
+pub enum ClosedAppend {
     /// There is nothing to commit.
-    Nothing(Appended),
+    Nothing(CommittedAppend),
     /// There are events or deletes, or the number of a producer.
-    Open(Box<Closing>),
+    Open(Box<ClosedParts>),
 }
 
 /// The parts of a closed append, for the commit frame.
-pub struct Closing {
+pub struct ClosedParts {
     // Fields drop in this order: keys are freed before waiting appends wake.
     /// No part is empty.
-    pub parts: Vec<Part>,
+    pub parts: Vec<AppendPart>,
     /// Moves to the committing frame: the frame may outlive the caller.
-    pub ending: Option<Ending>,
+    pub ending: Option<OutcomeEnd>,
     /// Moves to the committing frame, too: the turn of the producer ends with the frame.
-    pub turn: Option<Turn>,
+    pub turn: Option<ProducerTurn>,
     pub core: Arc<Core>,
     /// The statement of a commit frame without parts.
     pub first: StatementId,
@@ -74,40 +74,46 @@ pub struct Closing {
 }
 
 /// A prepared append of the engine.
-pub enum Prepared {
+pub enum PreparedCommit {
     /// There is nothing to commit.
-    Nothing(Appended),
+    Nothing(CommittedAppend),
     /// All events and deletes are durable; the log has room for the commit frame.
-    Open(Box<Closing>, Frame, Reservation),
+    Open(Box<ClosedParts>, Frame, Reservation),
 }
 
 /// The work after the durable commit frame; continues without a waiting caller.
-struct Completed {
-    parts: Vec<Part>,
+struct CommitCompletion {
+    parts: Vec<AppendPart>,
     producer: Option<(ProducerId, u64)>,
-    ending: Option<Ending>,
-    _turn: Option<Turn>,
+    ending: Option<OutcomeEnd>,
+    _turn: Option<ProducerTurn>,
     core: Arc<Core>,
     durability: Durability,
 }
 
 /// A failed commit: the uncommitted parts if another attempt is possible, and the error. `None` if
 /// the log dropped the parts, or if the frame is durable and publishing failed.
-type Unwritten = (Option<Box<Completed>>, Error);
+type FailedCommit = (Option<Box<CommitCompletion>>, Error);
 
-impl Closed {
+impl ClosedAppend {
     /// An append without events. `duplicate`: an earlier append has the producer's number.
     pub fn nothing(durability: Durability, duplicate: bool) -> Self {
-        Self::Nothing(Appended { first_gsn: None, last_gsn: None, rows: 0, durability, duplicate })
+        Self::Nothing(CommittedAppend {
+            first_gsn: None,
+            last_gsn: None,
+            rows: 0,
+            durability,
+            duplicate,
+        })
     }
 
     /// Makes events and deletes durable on disk.
     ///
     /// # Errors
     /// Errors of the log; `Internal` for the number of a producer.
-    pub async fn prepare(self) -> Result<Prepared> {
+    pub async fn prepare(self) -> Result<PreparedCommit> {
         let mut closing = match self {
-            Self::Nothing(appended) => return Ok(Prepared::Nothing(appended)),
+            Self::Nothing(appended) => return Ok(PreparedCommit::Nothing(appended)),
             Self::Open(closing) => closing,
         };
         if closing.producer.is_some() {
@@ -118,16 +124,16 @@ impl Closed {
         closing.stream(last).await?;
         let frame = closing.frame();
         let reservation = closing.core.log.reserve(frame.payload.len()).await?;
-        Ok(Prepared::Open(closing, frame, reservation))
+        Ok(PreparedCommit::Open(closing, frame, reservation))
     }
 }
 
-impl Closing {
+impl ClosedParts {
     /// Commits with one frame, or with a commit frame behind several.
     ///
     /// # Errors
     /// Errors of the log; then nothing is stored.
-    pub async fn commit(mut self) -> Result<Appended> {
+    pub async fn commit(mut self) -> Result<CommittedAppend> {
         let producer = self.producer;
         let alone = match self.parts.as_mut_slice() {
             [part] => part.alone().map(|chunk| chunk.frame(StatementId(0), producer)),
@@ -149,7 +155,11 @@ impl Closing {
     ///
     /// # Errors
     /// `Io`, `Shutdown` when the log has stopped.
-    async fn commit_decided(self, frame: Frame, reservation: Reservation) -> Result<Appended> {
+    async fn commit_decided(
+        self,
+        frame: Frame,
+        reservation: Reservation,
+    ) -> Result<CommittedAppend> {
         let core = Arc::clone(&self.core);
         let mut completed = self.completed();
         // The next decision may replace this decision only after the commit frame is on disk.
@@ -178,9 +188,9 @@ impl Closing {
         }
     }
 
-    fn completed(self) -> Box<Completed> {
+    fn completed(self) -> Box<CommitCompletion> {
         let Self { parts, ending, turn, core, producer, durability, .. } = self;
-        Box::new(Completed { parts, producer, ending, _turn: turn, core, durability })
+        Box::new(CommitCompletion { parts, producer, ending, _turn: turn, core, durability })
     }
 
     /// Hands all kept chunks to the log, and waits until the log has written the frames, the last frame with the
@@ -206,7 +216,7 @@ impl Closing {
     }
 
     fn statements(&self) -> Vec<StatementId> {
-        self.parts.iter().map(Part::statement).collect()
+        self.parts.iter().map(AppendPart::statement).collect()
     }
 
     /// The commit frame of all parts.
@@ -218,7 +228,7 @@ impl Closing {
     }
 }
 
-impl PreparedAppend for Prepared {
+impl PreparedAppend for PreparedCommit {
     fn decision(&self) -> Option<Decision> {
         match self {
             Self::Nothing(_) => None,
@@ -232,14 +242,14 @@ impl PreparedAppend for Prepared {
         match self {
             Self::Nothing(_) => Vec::new(),
             Self::Open(closing, ..) => {
-                let steps = closing.parts.iter().flat_map(Part::steps);
+                let steps = closing.parts.iter().flat_map(AppendPart::steps);
                 let ids: BTreeSet<ChronicleId> = steps.map(|step| step.chronicle().id()).collect();
                 ids.into_iter().collect()
             }
         }
     }
 
-    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>> {
         Box::pin(async move {
             match *self {
                 Self::Nothing(appended) => Ok(appended),
@@ -257,15 +267,15 @@ impl PreparedAppend for Prepared {
     }
 }
 
-impl Completed {
+impl CommitCompletion {
     /// Hands the committing frame to the log; once the frame is durable, makes everything visible.
     async fn submit(
         self: Box<Self>,
         frame: Frame,
         reservation: Reservation,
-    ) -> std::result::Result<Appended, Unwritten> {
+    ) -> std::result::Result<CommittedAppend, FailedCommit> {
         let (core, durability) = (Arc::clone(&self.core), self.durability);
-        let deletes = self.parts.iter().flat_map(Part::deletes);
+        let deletes = self.parts.iter().flat_map(AppendPart::deletes);
         let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
             .map(|deletion| (deletion.chronicle.id(), Arc::clone(&deletion.chronicle)))
             .collect();
@@ -299,15 +309,15 @@ impl Completed {
     }
 
     /// Makes the parts visible. `lsn` is the position of the commit frame.
-    fn publish(self, lsn: Lsn) -> Result<Appended> {
+    fn publish(self, lsn: Lsn) -> Result<CommittedAppend> {
         let Self { mut parts, producer, ending, _turn, core, durability } = self;
-        parts.iter().for_each(Part::end);
+        parts.iter().for_each(AppendPart::end);
         let rows = rows_of(&parts);
-        let steps: Vec<Step> = parts.iter_mut().flat_map(Part::take).collect();
+        let steps: Vec<Step> = parts.iter_mut().flat_map(AppendPart::take).collect();
         let first = core.publish(steps, producer, lsn)?;
         drop((parts, ending));
         let stored = rows > 0;
-        Ok(Appended {
+        Ok(CommittedAppend {
             first_gsn: stored.then_some(Gsn(first)),
             last_gsn: stored.then_some(Gsn(first + rows.saturating_sub(1))),
             rows,
@@ -323,8 +333,8 @@ impl Completed {
     }
 }
 
-fn rows_of(parts: &[Part]) -> u64 {
-    parts.iter().flat_map(Part::chunks).map(|chunk| chunk.rows() as u64).sum()
+fn rows_of(parts: &[AppendPart]) -> u64 {
+    parts.iter().flat_map(AppendPart::chunks).map(|chunk| chunk.rows() as u64).sum()
 }
 
 /// The error for the client of a decided transaction without a commit frame.
@@ -337,7 +347,7 @@ fn unfinished(cause: Error) -> Error {
 
 /// An attempt at a producer's statement, or at several statements; ends with the drop.
 #[derive(Debug)]
-pub struct Turn {
+pub struct ProducerTurn {
     core: Arc<Core>,
     outcome: Arc<Outcome>,
     pub producer: ProducerId,
@@ -347,7 +357,7 @@ pub struct Turn {
     pub number: u64,
 }
 
-impl Turn {
+impl ProducerTurn {
     /// `None` without a producer's number.
     pub fn begin(
         core: &Arc<Core>,
@@ -362,7 +372,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ProducerTurn {
     fn drop(&mut self) {
         self.core.producers.lock().leave(self.producer, &self.outcome);
     }

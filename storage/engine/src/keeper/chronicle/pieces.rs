@@ -10,7 +10,7 @@ use crate::{
     keeper::{locator::Locator, series::SeriesTable},
     memtable::{batch::MemoryBatch, compact},
     pieces::{piece::OpenPiece, set::PieceSet},
-    version::{Fence, Version, lost::Lost},
+    version::{Fence, Version, lost_positions::LostPositions},
 };
 
 impl Chronicle {
@@ -54,7 +54,7 @@ impl Chronicle {
     pub fn adopt(
         &self,
         pieces: PieceSet,
-        (fences, lost): (Vec<Fence>, Lost),
+        (fences, lost): (Vec<Fence>, LostPositions),
         next_seq: u64,
         highest: Option<Tick>,
     ) -> Arc<Version> {

@@ -23,7 +23,7 @@ use stratalog_model::{
     clock::ClockReading,
 };
 
-use super::{Chronicle, state::State};
+use super::{Chronicle, state::ChronicleState};
 use crate::version::Version;
 
 /// A wide window counts for at least this time after its last use, and for at most twice this time.
@@ -125,7 +125,7 @@ impl Chronicle {
     ) -> Option<Arc<Version>> {
         let mut state = self.state.lock();
         let pending = state.lowest_pending().filter(|_| !crate::sabotage::active("sealed-early"));
-        let State { horizon, version, forgotten, highest, .. } = &mut *state;
+        let ChronicleState { horizon, version, forgotten, highest, .. } = &mut *state;
         if *forgotten {
             return None;
         }

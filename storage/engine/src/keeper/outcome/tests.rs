@@ -4,7 +4,7 @@ use super::*;
 async fn waiting_ends_with_the_statement() {
     let waits = Arc::new(Waits::default());
     let outcome = Outcome::new(1);
-    let ending = Ending(Arc::clone(&outcome));
+    let ending = OutcomeEnd(Arc::clone(&outcome));
     let waiter = tokio::spawn({
         let (waits, outcome) = (Arc::clone(&waits), Arc::clone(&outcome));
         async move { waits.wait(2, &outcome).await }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow::array::ArrayRef;
 use stratalog_model::{
     Error, Result,
-    aggregate::{AggregateRequest, Statistic, Wanted},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic},
 };
 
 use stratalog_story::kernel::{Column, Total};
 
-use super::tally::Tally;
+use super::tally::GroupTally;
 use crate::pieces::runs::Cells;
 
 /// The values of a column.
@@ -69,14 +69,15 @@ impl<'a> Lane<'a> {
 pub struct Counter<'a> {
     lanes: Vec<Lane<'a>>,
     /// The wanted statistics, each with the index of its lane.
-    wanted: Vec<(Wanted, Option<usize>)>,
+    wanted: Vec<(ColumnStatistic, Option<usize>)>,
 }
 
 impl<'a> Counter<'a> {
     /// `lanes` are the columns of [`AggregateRequest::columns`], in the same order.
     pub fn new(request: &AggregateRequest, lanes: Vec<Lane<'a>>) -> Self {
         let columns = request.columns();
-        let lane = |wanted: &Wanted| columns.iter().position(|column| *column == wanted.column);
+        let lane =
+            |wanted: &ColumnStatistic| columns.iter().position(|column| *column == wanted.column);
         let wanted = request.wanted.iter().map(|wanted| (*wanted, lane(wanted)));
         Self { lanes, wanted: wanted.collect() }
     }
@@ -92,12 +93,12 @@ impl<'a> Counter<'a> {
     ///
     /// # Errors
     /// `Internal` if a column is missing.
-    pub fn count(&self, rows: Range<usize>, tally: &mut Tally) -> Result<()> {
+    pub fn count(&self, rows: Range<usize>, tally: &mut GroupTally) -> Result<()> {
         (0..self.wanted.len()).try_for_each(|at| self.count_one(at, &rows, tally))
     }
 
     /// Like [`Self::count`], for the statistic at position `at` of the request.
-    fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut Tally) -> Result<()> {
+    fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut GroupTally) -> Result<()> {
         let missing = || Error::internal("rows to aggregate lack a column");
         let (wanted, lane) = self.wanted.get(at).ok_or_else(missing)?;
         let lane = || lane.and_then(|lane| self.lanes.get(lane)).ok_or_else(missing);
@@ -145,7 +146,7 @@ impl<'a> CellCounter<'a> {
     ///
     /// # Errors
     /// `Internal` if a column is missing.
-    pub fn count(&self, cells: Range<usize>, tally: &mut Tally) -> Result<()> {
+    pub fn count(&self, cells: Range<usize>, tally: &mut GroupTally) -> Result<()> {
         if cells.is_empty() {
             return Ok(());
         }

@@ -16,7 +16,7 @@ use arrow::{
 };
 use stratalog_model::{
     Error, Result,
-    aggregate::{AggregateRequest, Statistic, Wanted},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic},
 };
 use stratalog_story::{CHUNK_ROWS, CellColumn, Source, Story};
 
@@ -24,9 +24,11 @@ use super::{
     counter::{CellCounter, Counter, Lane},
     plan::{self, Span},
     rows::before_all,
-    tally::Tally,
+    tally::GroupTally,
 };
-use crate::pieces::{chosen::Chosen, piece::Part, reader::Reader, runs::Runs};
+use crate::pieces::{
+    piece::Part, reader::PieceReader, runs::Runs, series_selection::SeriesSelection,
+};
 
 /// Maximum number of groups in the tally before the tally becomes a batch.
 const GROUPS_MAX: usize = 1 << 16;
@@ -34,10 +36,10 @@ const GROUPS_MAX: usize = 1 << 16;
 /// Aggregates of the slices of a story, slice by slice.
 pub struct Slices {
     request: Arc<AggregateRequest>,
-    reader: Arc<Reader>,
+    reader: Arc<PieceReader>,
     /// Key bytes of the wanted series, ascending, if the request fixes all key columns.
     keys: Option<Arc<[Vec<u8>]>>,
-    tally: Tally,
+    tally: GroupTally,
     /// Position of the key of each group: index in `looked_at`, and series in these runs.
     places: Vec<(usize, usize)>,
     looked_at: Vec<Arc<Runs>>,
@@ -49,14 +51,14 @@ impl Slices {
     /// An empty aggregate; `reader` reads the slices.
     pub fn new(
         request: &Arc<AggregateRequest>,
-        reader: &Arc<Reader>,
+        reader: &Arc<PieceReader>,
         keys: Option<&Arc<[Vec<u8>]>>,
     ) -> Self {
         Self {
             request: Arc::clone(request),
             reader: Arc::clone(reader),
             keys: keys.cloned(),
-            tally: Tally::new(request),
+            tally: GroupTally::new(request),
             places: Vec::new(),
             looked_at: Vec::new(),
             last: Vec::new(),
@@ -68,7 +70,7 @@ impl Slices {
     /// # Errors
     /// `Internal`.
     pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
-        let tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
+        let tally = std::mem::replace(&mut self.tally, GroupTally::new(&self.request));
         let (places, looked_at) =
             (std::mem::take(&mut self.places), std::mem::take(&mut self.looked_at));
         self.last.clear();
@@ -101,8 +103,8 @@ impl Slices {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn add(&mut self, story: &Arc<Story>, part: &Part) -> Result<Option<RecordBatch>> {
-        let chosen = Chosen::find(&self.reader, story, part, self.keys.as_deref()).await?;
-        let Chosen { runs, series: chosen } = chosen;
+        let chosen = SeriesSelection::find(&self.reader, story, part, self.keys.as_deref()).await?;
+        let SeriesSelection { runs, series: chosen } = chosen;
         let metrics = &self.request.scan.metrics.story;
         if chosen.is_empty() {
             metrics.pruned(1);
@@ -148,7 +150,7 @@ impl Slices {
         let ticks = if ticks { columns.chunks(sources.len() - 1) } else { &[] };
         let mut last: Vec<Option<usize>> = vec![None; runs.len()];
         let looked_at = self.looked_at.len();
-        let mut tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
+        let mut tally = std::mem::replace(&mut self.tally, GroupTally::new(&self.request));
         let mut places = std::mem::take(&mut self.places);
         let mut scratch = Vec::new();
         let (mut run, mut known) = (None, None);
@@ -156,7 +158,7 @@ impl Slices {
             if run != Some(segment.run) {
                 (run, known) = (Some(segment.run), self.ended_with(&runs, segment.run));
             }
-            let mut begin = |window: i64, tally: &mut Tally| {
+            let mut begin = |window: i64, tally: &mut GroupTally| {
                 let group = match known.filter(|known| tally.window(*known) == Some(window)) {
                     Some(known) => {
                         tally.resume(known);
@@ -232,7 +234,7 @@ impl Slices {
 
     /// The cell column of a statistic. `None` if the statistic needs no cell column: counts of
     /// events, counts of columns without NULL, and columns that the story lacks.
-    fn cell_column(&self, wanted: &Wanted) -> Option<CellColumn> {
+    fn cell_column(&self, wanted: &ColumnStatistic) -> Option<CellColumn> {
         let Some(Source::Column(id)) = self.reader.source(wanted.column) else { return None };
         match wanted.statistic {
             Statistic::Rows => None,

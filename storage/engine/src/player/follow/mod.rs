@@ -12,9 +12,9 @@
 //! only for a moment. Files and memory are therefore freed, even if a follower is very slow.
 
 mod history;
+mod history_read;
 pub mod memory;
-mod reading;
-mod untold;
+mod pending_updates;
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ use stratalog_model::{
 };
 
 use self::{
-    reading::{Reading, Resting},
-    untold::{Position, Untold},
+    history_read::{HistoryRead, PausedSweep},
+    pending_updates::{PendingUpdates, Position},
 };
 use crate::{
     engine::Core,
-    keeper::feed::{Commit, Following, Taken},
+    keeper::feed::{Commit, FeedFollower, RingCommits},
 };
 
 /// Position of `_gsn` among the system columns.
@@ -56,9 +56,9 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
     let chronicle = core.chronicle(&request.chronicle)?;
     let (following, head) = core.follow(&chronicle)?;
     let place = match request.from {
-        SubscribeFrom::Gsn(gsn) => Place::At(gsn),
-        SubscribeFrom::Live => Place::At(Gsn(head.0 + 1)),
-        SubscribeFrom::Tick(_) => Place::Unknown,
+        SubscribeFrom::Gsn(gsn) => FollowerPlace::At(gsn),
+        SubscribeFrom::Live => FollowerPlace::At(Gsn(head.0 + 1)),
+        SubscribeFrom::Tick(_) => FollowerPlace::Unknown,
     };
     let follower = Follower {
         core: Arc::clone(core),
@@ -68,7 +68,7 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
         resting: Arc::default(),
         windows: 0,
         deleted: Gsn(0),
-        untold: Untold::default(),
+        untold: PendingUpdates::default(),
     };
     Ok(Box::pin(stream::try_unfold(Some(follower), |follower| async move {
         let Some(mut follower) = follower else { return Ok(None) };
@@ -79,7 +79,7 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
 
 /// The place of a follower in the log.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum FollowerPlace {
     /// The subscription starts at a tick, and the position is not yet known.
     Unknown,
     /// The first undelivered position.
@@ -89,16 +89,16 @@ enum Place {
 struct Follower {
     core: Arc<Core>,
     request: Arc<SubscribeRequest>,
-    following: Following,
-    place: Place,
+    following: FeedFollower,
+    place: FollowerPlace,
     /// The sweep through history, between two windows.
-    resting: Arc<Mutex<Option<Resting>>>,
+    resting: Arc<Mutex<Option<PausedSweep>>>,
     /// Number of history windows until now.
     windows: u64,
     /// Deletes up to this gsn are delivered.
     deleted: Gsn,
     /// History to deliver next.
-    untold: Untold,
+    untold: PendingUpdates,
 }
 
 impl Follower {
@@ -107,20 +107,20 @@ impl Follower {
             if let Some(update) = self.untold.next() {
                 return Ok(update);
             }
-            let Place::At(next) = self.place else {
-                self.place = Place::At(self.find().await?);
+            let FollowerPlace::At(next) = self.place else {
+                self.place = FollowerPlace::At(self.find().await?);
                 continue;
             };
             let rows_max = self.rows_max();
             match self.following.take(next, COMMITS_TAKEN, rows_max, TOGETHER_BYTES as u64) {
-                Taken::Ended => return Err(dropped(&self.request.chronicle)),
-                Taken::Commits(commits) if commits.is_empty() => self.following.news().await,
-                Taken::Commits(commits) => {
+                RingCommits::Ended => return Err(dropped(&self.request.chronicle)),
+                RingCommits::Commits(commits) if commits.is_empty() => self.following.news().await,
+                RingCommits::Commits(commits) => {
                     if let Some(rows) = self.take(&commits, next)? {
                         return Ok(Update::Events(rows));
                     }
                 }
-                Taken::Behind => self.read(next).await?,
+                RingCommits::Behind => self.read(next).await?,
             }
         }
     }
@@ -135,7 +135,7 @@ impl Follower {
         let SubscribeFrom::Tick(tick) = self.request.from else {
             return Err(Error::internal("a subscription has no beginning"));
         };
-        reading::first_at(&self.core, self.request.chronicle.id, tick).await
+        history_read::first_at(&self.core, self.request.chronicle.id, tick).await
     }
 
     /// Takes a batch of commits from the ring. The remaining commits stay in the ring for all
@@ -159,7 +159,7 @@ impl Follower {
             (count, bytes, place) = (count + rows.num_rows(), bytes + more, behind);
             batches.push(rows);
         }
-        self.place = Place::At(place.max(next));
+        self.place = FollowerPlace::At(place.max(next));
         let mut together = together(batches, rows_max)?;
         match together.pop() {
             Some(_) if !together.is_empty() => Err(Error::internal("commits are several batches")),
@@ -170,7 +170,7 @@ impl Follower {
     /// Reads a window of history, from any tier.
     async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
-        let reading = Reading {
+        let reading = HistoryRead {
             core: Arc::downgrade(&self.core),
             request: Arc::clone(&self.request),
             resting: Arc::clone(&self.resting),
@@ -178,7 +178,7 @@ impl Follower {
             position: Position { next, deleted: self.deleted },
         };
         let read = reading.run().await?;
-        self.place = Place::At(read.position.next);
+        self.place = FollowerPlace::At(read.position.next);
         self.deleted = read.position.deleted;
         self.untold = read.untold;
         Ok(())

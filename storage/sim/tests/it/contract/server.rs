@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{ChronicleDefinition, ChronicleId, Clock, Disk, Log, Result};
 use stratalog_sim::FaultyDisk;
@@ -95,8 +95,8 @@ impl Server {
         let events = open_journal("journal", journal(32 << 10), Beginning::At(floor))?;
         let known = plan.tables.clone();
         let find = move |id: ChronicleId| known.iter().find(|table| table.id == id).cloned();
-        let definitions = Definitions::new(find.clone());
-        let files = Some(Files { shelves: shelves(&shared)?, manifest, definitions });
+        let definitions = ChronicleLookup::new(find.clone());
+        let files = Some(EngineFiles { shelves: shelves(&shared)?, manifest, definitions });
         let settings = settings(plan.backlog_bytes_max);
         let log: Arc<dyn Log> = events.clone();
         let time: Arc<dyn Clock> = clock.clone();

@@ -23,14 +23,14 @@ const TURN: Duration = Duration::from_millis(50);
 
 /// The visited stories, and the groups still to decode.
 #[derive(Debug, Default)]
-pub struct Warm {
+pub struct Prefetch {
     /// Stories visited so far.
     looked_at: HashSet<u64, RandomState>,
     /// Groups to decode, the newest last.
     next: Vec<(Weak<OpenPiece>, u32)>,
 }
 
-impl Warm {
+impl Prefetch {
     /// Looks for new stories.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Warm {
             // A weak reference: the warm-up must not delay the removal of a piece.
             let Some(piece) = piece.upgrade() else { continue };
             let Some(story) = piece.story().await? else { continue };
-            if !story.warm(group).await? {
+            if !story.prefetch(group).await? {
                 self.next.clear();
             }
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::buffer::ScalarBuffer;
 use stratalog_model::{Result, newest::Best};
 
-use super::{piece::Part, reader::Reader};
+use super::{piece::Part, reader::PieceReader};
 use crate::{
     budget::{Budget, Claim},
     memtable::column::Column,
@@ -34,7 +34,7 @@ pub struct NumberedRows {
 /// # Errors
 /// `DataCorrupted`, `Io`.
 pub fn numbered_rows(
-    reader: &Reader,
+    reader: &PieceReader,
     part: &Part,
     best: &Best,
     budget: &Arc<Budget>,

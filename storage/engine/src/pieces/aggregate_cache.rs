@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use futures::{TryStreamExt, stream};
 use stratalog_model::{
     ColumnId, Error, Result,
-    aggregate::{AggregateRequest, Statistic, Wanted, Windows},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic, Windows},
     tier::BatchStream,
 };
 use stratalog_story::{Source, Spot, Story};
@@ -22,7 +22,7 @@ use stratalog_story::{Source, Spot, Story};
 use super::{
     piece::Part,
     read::{decode, select},
-    reader::Reader,
+    reader::PieceReader,
 };
 use crate::player::aggregate::{self, Slices};
 
@@ -32,7 +32,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// The cache key: the aggregates and the slices. Columns appear by their id in the story, because a
 /// position in an uncommitted definition may mean another column.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Question {
+struct CacheKey {
     keys: Vec<ColumnId>,
     windows: Option<Windows>,
     /// The count of events has no column.
@@ -41,11 +41,11 @@ struct Question {
     slices: (u32, u32),
 }
 
-impl Question {
+impl CacheKey {
     /// The question for the slices `own`. `None` if the cache cannot answer the request: the slices
     /// are not adjacent, not fully visible or not fully wanted, the request has key filters, or the
     /// story lacks a column.
-    fn of(reader: &Reader, request: &AggregateRequest, own: &[Part]) -> Option<Self> {
+    fn of(reader: &PieceReader, request: &AggregateRequest, own: &[Part]) -> Option<Self> {
         let scan = &request.scan;
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
         let (first, last) = (own.first()?, own.last()?);
@@ -58,7 +58,7 @@ impl Question {
             Some(Source::Tick) => Some(scan.chronicle.tick_column),
             _ => None,
         };
-        let asked = |wanted: &Wanted| match wanted.statistic {
+        let asked = |wanted: &ColumnStatistic| match wanted.statistic {
             Statistic::Rows => Some((None, Statistic::Rows)),
             statistic => Some((Some(stored(wanted.column)?), statistic)),
         };
@@ -77,36 +77,36 @@ impl Question {
 
 /// A cached answer.
 #[derive(Debug)]
-struct Answer {
-    question: Question,
+struct CachedAggregates {
+    question: CacheKey,
     batches: Vec<RecordBatch>,
     bytes: usize,
 }
 
 /// The aggregates of slices of a story, in time order.
 pub fn of_parts(
-    reader: &Arc<Reader>,
+    reader: &Arc<PieceReader>,
     keys: Option<&Arc<[Vec<u8>]>>,
     request: &Arc<AggregateRequest>,
     story: Arc<Story>,
     own: Vec<Part>,
 ) -> BatchStream {
-    let question = Question::of(reader, request, &own);
+    let question = CacheKey::of(reader, request, &own);
     let known = question.as_ref().and_then(|question| {
-        let answer = story.finding::<Answer>(question.spot())?;
+        let answer = story.finding::<CachedAggregates>(question.spot())?;
         (answer.question == *question).then_some(answer)
     });
     if let Some(answer) = known {
         request.scan.metrics.story.told(1);
         return Box::pin(stream::iter(answer.batches.clone().into_iter().map(Ok)));
     }
-    let aggregating = Aggregating {
+    let aggregating = SliceAggregation {
         slices: Slices::new(request, reader, keys),
         own: Some(own.into_iter()),
         reader: Arc::clone(reader),
         request: Arc::clone(request),
         story,
-        kept: question.map(|question| Answer { question, batches: Vec::new(), bytes: 0 }),
+        kept: question.map(|question| CachedAggregates { question, batches: Vec::new(), bytes: 0 }),
     };
     let batches = stream::try_unfold(aggregating, |mut state| async move {
         Ok::<_, Error>(state.next().await?.map(|batches| (batches, state)))
@@ -115,18 +115,18 @@ pub fn of_parts(
 }
 
 /// State of an aggregation, slice by slice.
-struct Aggregating {
+struct SliceAggregation {
     slices: Slices,
     /// The remaining slices; `None` after the end.
     own: Option<std::vec::IntoIter<Part>>,
-    reader: Arc<Reader>,
+    reader: Arc<PieceReader>,
     request: Arc<AggregateRequest>,
     story: Arc<Story>,
     /// The answer for the cache, until now.
-    kept: Option<Answer>,
+    kept: Option<CachedAggregates>,
 }
 
-impl Aggregating {
+impl SliceAggregation {
     /// Aggregates the next slice; after the last slice, returns the rest.
     async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
         let Some(own) = &mut self.own else { return Ok(None) };
@@ -167,7 +167,7 @@ impl Aggregating {
 
     fn keep(&mut self) {
         let Some(answer) = self.kept.take() else { return };
-        let (spot, bytes) = (answer.question.spot(), answer.bytes + size_of::<Answer>());
+        let (spot, bytes) = (answer.question.spot(), answer.bytes + size_of::<CachedAggregates>());
         self.story.note(spot, &Arc::new(answer), bytes);
     }
 }

@@ -19,7 +19,7 @@ use arrow::{
 use stratalog_model::{Result, TickRanges};
 use stratalog_story::{Columns, Selection, Source, Spot, Story};
 
-use super::{piece::Part, reader::Reader, runs::Runs};
+use super::{piece::Part, reader::PieceReader, runs::Runs};
 use crate::memtable::column::Column;
 
 /// Maximum number of series for a comparison key by key, if the page index can select the pages of
@@ -31,21 +31,21 @@ const SHARE: usize = 2;
 
 /// Selected series of a row group.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct SeriesSelection {
     /// The runs of the wanted series and possibly of further series.
     pub runs: Arc<Runs>,
     /// Positions of the wanted series in `runs`, ascending.
     pub series: Vec<usize>,
 }
 
-impl Chosen {
+impl SeriesSelection {
     /// Selects the series with the keys `keys` (key bytes, ascending) if the request fixes all key
     /// columns. Without `keys`, selects all series that match the request's key filters.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn find(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         part: &Part,
         keys: Option<&[Vec<u8>]>,
@@ -83,7 +83,7 @@ impl Chosen {
 
 /// The runs of the series that match the request's key filters, found in the pages that may contain
 /// matching keys. `None` if more than `1 / SHARE` of the group's rows match.
-async fn of_pages(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
+async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
     let key = &reader.piece().shape().keys;
     let nothing = || -> Result<Option<Runs>> {
         let none = (0..key.at.len()).map(|at| reader.no_key(at).map(Column::Plain));
@@ -124,7 +124,7 @@ async fn of_pages(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Op
 
 /// The rows of a selection that match all key filters, as ranges of consecutive rows.
 fn matching(
-    reader: &Reader,
+    reader: &PieceReader,
     columns: &Columns,
     selection: &Selection,
 ) -> Result<Vec<Range<usize>>> {

@@ -18,16 +18,16 @@ use crate::{
     budget::Budget,
     delete::deletion::Deletion,
     keeper::{chunk::Chunk, keys::Groups, step::Step},
-    memtable::batch::{MemoryBatch, Run, Superseded},
-    pieces::lookup::Taken,
-    version::{Fence, published::Pinned},
+    memtable::batch::{MemoryBatch, Run, SupersededRow},
+    pieces::lookup::StoredKeys,
+    version::{Fence, published::PinnedVersion},
 };
 
 /// A version for a single transaction, and the visible gsn.
 #[derive(Debug, Clone)]
-pub struct Own {
+pub struct TransactionVersion {
     /// The version.
-    pub pinned: Pinned,
+    pub pinned: PinnedVersion,
     /// Own events have temporary gsns up to this gsn. The same gsns may later belong to events of
     /// others.
     pub visible: Gsn,
@@ -43,11 +43,11 @@ type Latest = HashMap<Box<[u8]>, HashMap<i64, u64, RandomState>, RandomState>;
 /// # Errors
 /// The errors of reads of pieces.
 pub async fn over(
-    below: Option<&Pinned>,
+    below: Option<&PinnedVersion>,
     visible: Gsn,
     steps: &[Step<&Chunk, &Deletion>],
     budget: &Arc<Budget>,
-) -> Result<Option<Own>> {
+) -> Result<Option<TransactionVersion>> {
     let Some(first) = steps.first() else { return Ok(None) };
     let chronicle = Arc::clone(first.chronicle());
     let base = below.map(|pinned| Arc::clone(&pinned.version)).unwrap_or_default();
@@ -84,7 +84,7 @@ pub async fn over(
             // cancellable.
             tokio::task::yield_now().await;
             let groups = groups_of(batch)?;
-            let taken = Taken::find(&base, &groups, batch.ticks(), false).await?;
+            let taken = StoredKeys::find(&base, &groups, batch.ticks(), false).await?;
             for (row, tick) in batch.ticks().iter().enumerate() {
                 let seq = taken.seq(groups.group(row), *tick);
                 replaced.extend(seq.map(|seq| (seq, batch.gsn(row))));
@@ -104,7 +104,11 @@ pub async fn over(
     let wrote = !own.is_empty();
     batches.extend(own);
     let version = Arc::new(base.private(batches, pieces, fences));
-    Ok(Some(Own { pinned: Pinned { chronicle, version }, visible: Gsn(gsn), wrote }))
+    Ok(Some(TransactionVersion {
+        pinned: PinnedVersion { chronicle, version },
+        visible: Gsn(gsn),
+        wrote,
+    }))
 }
 
 fn groups_of(batch: &MemoryBatch) -> Result<Groups> {
@@ -134,7 +138,7 @@ fn mark(batch: &MemoryBatch, latest: &Latest) -> Result<()> {
         if let Some(gsn) = later.filter(|gsn| *gsn > batch.gsn(row))
             && !known.contains(&(row as u32))
         {
-            marks.push(Superseded { row: row as u32, gsn });
+            marks.push(SupersededRow { row: row as u32, gsn });
         }
     }
     batch.set_superseded(marks);

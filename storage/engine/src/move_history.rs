@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleId, Clock, Result,
-    store::{MoveKind, MoveStatus, Moved},
+    store::{MoveCounts, MoveKind, MoveStatus},
 };
 
 /// Most moves in the list; the oldest ended move goes first.
@@ -13,16 +13,16 @@ const ENDED_MAX: usize = 1000;
 
 /// The moves under way, and the last ended moves.
 #[derive(Debug, Default)]
-pub struct Moves(Mutex<State>);
+pub struct MoveHistory(Mutex<MoveHistoryState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MoveHistoryState {
     last: u64,
     /// By number.
     moves: VecDeque<MoveStatus>,
 }
 
-impl Moves {
+impl MoveHistory {
     /// Records the begin of a move; returns the number of the move.
     pub fn begin(&self, clock: &dyn Clock, chronicle: ChronicleId, kind: MoveKind) -> u64 {
         let mut state = self.0.lock();
@@ -39,18 +39,18 @@ impl Moves {
             kind,
             started_ns: clock.now_ns(),
             ended_ns: None,
-            moved: Moved::default(),
+            moved: MoveCounts::default(),
             error: None,
         });
         number
     }
 
     /// Records the end of a move; a move without moved events leaves the list.
-    pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<Moved>) {
+    pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<MoveCounts>) {
         let mut state = self.0.lock();
         let Some(at) = state.moves.iter().position(|moved| moved.number == number) else { return };
         match result {
-            Ok(moved) if *moved == Moved::default() => {
+            Ok(moved) if *moved == MoveCounts::default() => {
                 state.moves.remove(at);
             }
             result => {

@@ -9,11 +9,11 @@ use stratalog_model::{
 
 use crate::{
     keeper::{
-        chronicle::{Chronicle, State},
+        chronicle::{Chronicle, ChronicleState},
         series::Series,
     },
     memtable::batch::MemoryBatch,
-    pieces::leading::LeadingKeys,
+    pieces::leading_keys::LeadingKeys,
     version::Version,
 };
 
@@ -79,7 +79,7 @@ pub fn rows_by_key(
 /// The (gsn, tick) of every visible event with one of the keys and a wanted tick.
 fn entries(
     request: &ScanRequest,
-    state: &State,
+    state: &ChronicleState,
     keys: &[Vec<u8>],
     version: &Version,
     visible: u64,

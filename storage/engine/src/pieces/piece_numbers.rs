@@ -6,21 +6,26 @@ use stratalog_model::{ChronicleId, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use crate::{collect::Files, engine::Core};
+use crate::{collect::EngineFiles, engine::Core};
 
 /// The numbers of one move. The numbers ascend, possibly with gaps because another move may take
 /// numbers at the same time. Drop gives up all pieces under these numbers.
-pub struct Numbers<'a> {
+pub struct PieceNumbers<'a> {
     core: &'a Core,
-    files: &'a Files,
+    files: &'a EngineFiles,
     chronicle: ChronicleId,
     tier: TierName,
     taken: BTreeSet<u64>,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> PieceNumbers<'a> {
     /// An empty allocation for pieces of a chronicle and a tier.
-    pub fn new(core: &'a Core, files: &'a Files, chronicle: ChronicleId, tier: TierName) -> Self {
+    pub fn new(
+        core: &'a Core,
+        files: &'a EngineFiles,
+        chronicle: ChronicleId,
+        tier: TierName,
+    ) -> Self {
         Self { core, files, chronicle, tier, taken: BTreeSet::new() }
     }
 
@@ -33,20 +38,20 @@ impl<'a> Numbers<'a> {
 
     /// Hands the numbers over to the manifest, which may now name the pieces. Drop no longer gives
     /// up the pieces.
-    pub fn hand_over(&mut self) -> Given {
-        Given(std::mem::take(&mut self.taken))
+    pub fn hand_over(&mut self) -> IssuedNumbers {
+        IssuedNumbers(std::mem::take(&mut self.taken))
     }
 
     /// Takes numbers back because the manifest does not name the pieces after all.
-    pub fn take_back(&mut self, given: Given) {
+    pub fn take_back(&mut self, given: IssuedNumbers) {
         self.taken = given.0;
     }
 }
 
 /// Numbers that the manifest may name.
-pub struct Given(BTreeSet<u64>);
+pub struct IssuedNumbers(BTreeSet<u64>);
 
-impl Drop for Numbers<'_> {
+impl Drop for PieceNumbers<'_> {
     fn drop(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         if taken.is_empty() {

@@ -25,8 +25,8 @@ use tokio::{
 };
 
 use super::{
-    history::Sweep,
-    untold::{Position, Read},
+    history::HistorySweep,
+    pending_updates::{FollowerRead, Position},
 };
 use crate::engine::Core;
 
@@ -37,8 +37,8 @@ const PINNED_NS_MAX: u64 = 1_000_000_000;
 const IDLE: Duration = Duration::from_millis(100);
 
 /// A sweep between two windows.
-pub struct Resting {
-    sweep: Sweep,
+pub struct PausedSweep {
+    sweep: HistorySweep,
     /// Position of the next window.
     next: Gsn,
     /// Pin time of the version.
@@ -49,40 +49,42 @@ pub struct Resting {
 }
 
 /// The state for a read.
-pub struct Reading {
+pub struct HistoryRead {
     /// Upgraded only between waits, because a task must not keep the engine alive.
     pub core: Weak<Core>,
     /// The follower's request.
     pub request: Arc<SubscribeRequest>,
     /// The follower's resting sweep, if present.
-    pub resting: Arc<Mutex<Option<Resting>>>,
+    pub resting: Arc<Mutex<Option<PausedSweep>>>,
     /// The number of the window.
     pub windows: u64,
     /// The start position.
     pub position: Position,
 }
 
-impl Reading {
+impl HistoryRead {
     /// Reads a window; without a task if the read need not wait.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`, `Shutdown`.
-    pub async fn run(self) -> Result<Read> {
+    pub async fn run(self) -> Result<FollowerRead> {
         aside(self.read()).await
     }
 
-    async fn read(self) -> Result<Read> {
+    async fn read(self) -> Result<FollowerRead> {
         let mut resting = match self.rested()? {
             Some(resting) => resting,
             None => {
                 let sweeps = Arc::clone(&there(&self.core)?.sweeps);
                 let place = place(sweeps).await?;
                 let (begun, end) = self.begin(place)?;
-                let Some(begun) = begun else { return Ok(Read::nothing(end, self.position)) };
+                let Some(begun) = begun else {
+                    return Ok(FollowerRead::nothing(end, self.position));
+                };
                 begun
             }
         };
-        let memory = Arc::clone(&there(&self.core)?.untold);
+        let memory = Arc::clone(&there(&self.core)?.history_budget);
         // Use half of the free memory. Other followers then find room too.
         let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
         let window = resting.sweep.window(bytes_max).await?;
@@ -90,7 +92,7 @@ impl Reading {
         let lost = resting.sweep.version().lost().within(passed).collect();
         let ended = window.ended;
         let rows_max = self.request.batch_rows_max;
-        let read = Read::new(window, lost, self.position, rows_max, &memory);
+        let read = FollowerRead::new(window, lost, self.position, rows_max, &memory);
         if read.whole && !ended {
             resting.next = read.position.next;
             self.rest(resting);
@@ -100,7 +102,7 @@ impl Reading {
 
     /// Takes the resting sweep. `None` if the version has been pinned for too long, or if the
     /// follower has advanced in the ring of the last commits meanwhile.
-    fn rested(&self) -> Result<Option<Resting>> {
+    fn rested(&self) -> Result<Option<PausedSweep>> {
         let now_ns = there(&self.core)?.clock.monotonic_ns();
         let resting = self.resting.lock().take();
         Ok(resting.filter(|resting| {
@@ -111,24 +113,30 @@ impl Reading {
 
     /// Begins a sweep over the published events, if the chronicle has a version. Also returns the
     /// end.
-    fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<Resting>, Gsn)> {
+    fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<PausedSweep>, Gsn)> {
         let core = there(&self.core)?;
         let published = core.published();
         let gsns = GsnRange::between(self.position.next, published.gsn);
         let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
             return Ok((None, gsns.end));
         };
-        let sweep = Sweep::begin(&pinned.version, &self.request, gsns)?;
+        let sweep = HistorySweep::begin(&pinned.version, &self.request, gsns)?;
         let began_ns = core.clock.monotonic_ns();
         Ok((
-            Some(Resting { sweep, next: self.position.next, began_ns, windows: 0, _place: place }),
+            Some(PausedSweep {
+                sweep,
+                next: self.position.next,
+                began_ns,
+                windows: 0,
+                _place: place,
+            }),
             gsns.end,
         ))
     }
 
     /// Keeps a sweep for the next window, and drops the sweep after `IDLE`. A slow follower pins no
     /// version and holds no permit.
-    fn rest(self, mut resting: Resting) {
+    fn rest(self, mut resting: PausedSweep) {
         let Self { resting: rests, windows, .. } = self;
         resting.windows = windows;
         *rests.lock() = Some(resting);
@@ -144,7 +152,7 @@ impl Reading {
 /// matches, the position after the head of the log.
 ///
 /// # Errors
-/// The errors of [`Reading::run`].
+/// The errors of [`HistoryRead::run`].
 pub async fn first_at(core: &Arc<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
     aside(find(Arc::downgrade(core), chronicle, tick)).await
 }

@@ -6,7 +6,7 @@ fn range(first: u64, last: u64) -> GsnRange {
 
 #[test]
 fn ranges_are_joined_where_they_meet() {
-    let lost = Lost::default().with(range(5, 9)).with(range(20, 30)).with(range(10, 12));
+    let lost = LostPositions::default().with(range(5, 9)).with(range(20, 30)).with(range(10, 12));
     assert_eq!(lost.0, [(Gsn(5), Gsn(12)), (Gsn(20), Gsn(30))]);
     assert_eq!(lost.with(GsnRange::EMPTY), lost);
     assert_eq!(lost.within(GsnRange::ALL).count(), 2);
@@ -17,7 +17,7 @@ fn ranges_are_joined_where_they_meet() {
 
 #[test]
 fn there_are_never_many() {
-    let mut lost = Lost::default();
+    let mut lost = LostPositions::default();
     for at in 0..1_000_u64 {
         lost = lost.with(range(at * 10, at * 10 + at % 7));
     }

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use stratalog_model::{Lsn, StatementId};
 
 /// Most remembered places; at this number, every second place is dropped.
-const PLACES_MAX: usize = 4096;
+const CANDIDATES_MAX: usize = 4096;
 
 /// A place before a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FloorCandidate {
     /// The lsn of the frame.
     pub lsn: Lsn,
     /// Highest gsn given before the frame.
@@ -22,16 +22,16 @@ pub struct Place {
 
 /// The places of a journal.
 #[derive(Debug, Default)]
-pub struct Places(Mutex<State>);
+pub struct FloorCandidates(Mutex<FloorCandidatesState>);
 
 #[derive(Debug, Default)]
-struct State {
-    places: VecDeque<Place>,
+struct FloorCandidatesState {
+    candidates: VecDeque<FloorCandidate>,
     /// First frames of unfinished statements.
     open: BTreeMap<StatementId, Lsn>,
 }
 
-impl Places {
+impl FloorCandidates {
     /// Records a frame of a statement without a commit frame.
     pub fn opened(&self, statement: StatementId, lsn: Lsn) {
         self.0.lock().open.entry(statement).or_insert(lsn);
@@ -49,24 +49,24 @@ impl Places {
         if !state.open.is_empty() {
             return;
         }
-        if state.places.len() >= PLACES_MAX {
+        if state.candidates.len() >= CANDIDATES_MAX {
             let mut keep = false;
-            state.places.retain(|_| {
+            state.candidates.retain(|_| {
                 keep = !keep;
                 keep
             });
         }
         let statement = StatementId(statement);
-        state.places.push_back(Place { lsn: Lsn(lsn.0 + 1), gsn, statement });
+        state.candidates.push_back(FloorCandidate { lsn: Lsn(lsn.0 + 1), gsn, statement });
     }
 
     /// The places, in order.
-    pub fn list(&self) -> Vec<Place> {
-        self.0.lock().places.iter().copied().collect()
+    pub fn list(&self) -> Vec<FloorCandidate> {
+        self.0.lock().candidates.iter().copied().collect()
     }
 
     /// Sets the beginning of the journal to `lsn`.
     pub fn forget_before(&self, lsn: Lsn) {
-        self.0.lock().places.retain(|place| place.lsn > lsn);
+        self.0.lock().candidates.retain(|candidate| candidate.lsn > lsn);
     }
 }

@@ -15,11 +15,11 @@ use arrow::{
 };
 use stratalog_model::{
     Error, Result,
-    values::{Ranked, Wanted},
+    values::{OrderedValue, ValuePredicate},
 };
 use stratalog_story::{CHUNK_ROWS, Selection, Source, Story};
 
-use super::{events::Events, piece::Part, reader::Reader};
+use super::{events::PartEvents, piece::Part, reader::PieceReader};
 
 /// Rows are picked if at most `1 / SHARE` of the selection is wanted.
 const SHARE: usize = 3;
@@ -29,7 +29,7 @@ const BATCH_ROWS: usize = 8_192;
 
 /// The wanted rows of a row group.
 #[derive(Debug)]
-pub struct Picked {
+pub struct FilteredRows {
     /// Row numbers, ascending.
     rows: Vec<u32>,
     /// The rows searched by the filters.
@@ -38,12 +38,12 @@ pub struct Picked {
 }
 
 /// An inclusive range of numbers. `None` is an open end.
-enum Between {
+enum NumberRange {
     Floats(Option<f64>, Option<f64>),
     Whole(Option<i128>, Option<i128>),
 }
 
-impl Picked {
+impl FilteredRows {
     /// Selects the rows of a selection that match the request's number filters. Returns the
     /// selection itself if the request has no usable number filter, or if more than `1 / SHARE` of
     /// the rows match.
@@ -51,22 +51,22 @@ impl Picked {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn find(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         part: &Part,
         selection: Selection,
     ) -> Result<Result<Self, Selection>> {
         let mut filters = Vec::new();
         for values in reader.column_values() {
-            if let Wanted::Between(low, high) = &values.wanted
-                && let Some(between) = Between::of(low.as_ref(), high.as_ref())
+            if let ValuePredicate::Between(low, high) = &values.wanted
+                && let Some(between) = NumberRange::of(low.as_ref(), high.as_ref())
             {
                 filters.push((Source::Column(values.column), between));
             }
         }
         for (source, low, high) in reader.numbers() {
             let whole = |number: &i64| Some(i128::from(*number));
-            filters.push((*source, Between::Whole(whole(low), whole(high))));
+            filters.push((*source, NumberRange::Whole(whole(low), whole(high))));
         }
         if filters.is_empty() {
             return Ok(Err(selection));
@@ -101,7 +101,12 @@ impl Picked {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn events(&self, reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Events> {
+    pub async fn events(
+        &self,
+        reader: &PieceReader,
+        story: &Arc<Story>,
+        part: &Part,
+    ) -> Result<PartEvents> {
         let sources = reader.sources(&part.hull)?;
         let ranges = self.ranges();
         let in_memory = |source: &Source| story.is_decoded(part.number, *source, &ranges);
@@ -217,20 +222,20 @@ fn common(one: &[u32], other: &[u32]) -> Vec<u32> {
     one.iter().filter(both).copied().collect()
 }
 
-impl Between {
-    fn of(low: Option<&Ranked>, high: Option<&Ranked>) -> Option<Self> {
+impl NumberRange {
+    fn of(low: Option<&OrderedValue>, high: Option<&OrderedValue>) -> Option<Self> {
         match (low, high) {
             (None, None) => None,
-            (None | Some(Ranked::Float(_)), None | Some(Ranked::Float(_))) => {
-                let float = |ranked: Option<&Ranked>| match ranked {
-                    Some(Ranked::Float(value)) => Some(*value),
+            (None | Some(OrderedValue::Float(_)), None | Some(OrderedValue::Float(_))) => {
+                let float = |ranked: Option<&OrderedValue>| match ranked {
+                    Some(OrderedValue::Float(value)) => Some(*value),
                     _ => None,
                 };
                 Some(Self::Floats(float(low), float(high)))
             }
-            (None | Some(Ranked::Whole(_)), None | Some(Ranked::Whole(_))) => {
-                let whole = |ranked: Option<&Ranked>| match ranked {
-                    Some(Ranked::Whole(value)) => Some(*value),
+            (None | Some(OrderedValue::Whole(_)), None | Some(OrderedValue::Whole(_))) => {
+                let whole = |ranked: Option<&OrderedValue>| match ranked {
+                    Some(OrderedValue::Whole(value)) => Some(*value),
                     _ => None,
                 };
                 Some(Self::Whole(whole(low), whole(high)))

@@ -23,18 +23,18 @@ use stratalog_model::{
     subscribe::{Gap, GapCause, Update},
 };
 
-use super::history::Window;
+use super::history::HistoryWindow;
 use crate::budget::{Budget, Claim};
 
 /// Updates to deliver next.
 #[derive(Debug, Default)]
-pub struct Untold {
+pub struct PendingUpdates {
     updates: VecDeque<Update>,
     /// Claim on the budget shared by all followers; returned with the last update.
     room: Option<Claim>,
 }
 
-impl Untold {
+impl PendingUpdates {
     /// Takes the next update for delivery.
     pub fn next(&mut self) -> Option<Update> {
         let next = self.updates.pop_front();
@@ -56,9 +56,9 @@ pub struct Position {
 
 /// The result of a read for a follower.
 #[derive(Debug)]
-pub struct Read {
+pub struct FollowerRead {
     /// The updates to deliver.
-    pub untold: Untold,
+    pub untold: PendingUpdates,
     /// The follower's position after delivery.
     pub position: Position,
     /// True if the updates include the whole window. Otherwise, the rest is read again from
@@ -66,12 +66,12 @@ pub struct Read {
     pub whole: bool,
 }
 
-impl Read {
+impl FollowerRead {
     /// Builds the updates from a window that starts at `at`. `lost` has the deleted ranges in and
     /// around the window. Each update has at most `rows_max` rows. The result keeps updates for
     /// which `memory` has room, and always keeps the first update with events.
     pub fn new(
-        window: Window,
+        window: HistoryWindow,
         lost: Vec<GsnRange>,
         at: Position,
         rows_max: usize,
@@ -106,13 +106,13 @@ impl Read {
             position.deleted = deleted.fold(at.deleted, Gsn::max);
         }
         let updates = updates.into_iter().map(|(_, update)| update).collect();
-        Self { untold: Untold { updates, room: Some(room) }, position, whole }
+        Self { untold: PendingUpdates { updates, room: Some(room) }, position, whole }
     }
 
     /// An empty result: no events before `end`.
     pub fn nothing(end: Gsn, at: Position) -> Self {
         let position = Position { next: end.max(at.next), ..at };
-        Self { untold: Untold::default(), position, whole: true }
+        Self { untold: PendingUpdates::default(), position, whole: true }
     }
 }
 

@@ -11,9 +11,9 @@ const RANGES_MAX: usize = 64;
 /// also contain positions of events not deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Lost(Vec<(Gsn, Gsn)>);
+pub struct LostPositions(Vec<(Gsn, Gsn)>);
 
-impl Lost {
+impl LostPositions {
     /// True before the first delete.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -11,18 +11,20 @@ use arrow::{
 use stratalog_model::{Result, TickRanges};
 use stratalog_story::{Source, Story};
 
-use super::{chosen::Chosen, edge, events::Events, piece::Part, reader::Reader};
+use super::{
+    edge, events::PartEvents, piece::Part, reader::PieceReader, series_selection::SeriesSelection,
+};
 
 /// The runs are read alone if they contain at most `1 / SHARE` of the rows of a group.
 const SHARE: usize = 8;
 
 /// The rows of a row group with wanted keys and wanted ticks.
 #[derive(Debug)]
-pub struct Keyed {
+pub struct KeyedRows {
     ranges: Vec<Range<usize>>,
 }
 
-impl Keyed {
+impl KeyedRows {
     /// Finds the rows with the keys `keys` (key bytes, ascending), or, without `keys`, the rows
     /// that match the request's filters. `None` if many rows match and reading whole pages is
     /// equally good.
@@ -30,12 +32,13 @@ impl Keyed {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn find(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         part: &Part,
         keys: Option<&[Vec<u8>]>,
     ) -> Result<Option<Self>> {
-        let Chosen { runs, series } = Chosen::find(reader, story, part, keys).await?;
+        let SeriesSelection { runs, series } =
+            SeriesSelection::find(reader, story, part, keys).await?;
         let found: Vec<Range<usize>> = series.into_iter().map(|run| runs.rows(run)).collect();
         if rows_of(&found) * SHARE > part.rows as usize {
             return Ok(None);
@@ -62,7 +65,12 @@ impl Keyed {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn events(&self, reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Events> {
+    pub async fn events(
+        &self,
+        reader: &PieceReader,
+        story: &Arc<Story>,
+        part: &Part,
+    ) -> Result<PartEvents> {
         let sources = reader.sources(&part.hull)?;
         let columns = story.columns(part.number, &sources, &self.ranges).await?;
         reader.request().metrics.story.read(self.rows() as u64, columns.read_bytes());

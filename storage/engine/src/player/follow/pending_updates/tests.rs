@@ -18,9 +18,14 @@ fn range(start: u64, end: u64) -> GsnRange {
 }
 
 /// Positions 1 to 8 in two batches; position 7 is damaged.
-fn window() -> Window {
+fn window() -> HistoryWindow {
     let damaged = Gap { gsns: range(7, 8), cause: GapCause::Damaged("torn".to_string()) };
-    Window { rows: vec![rows(1..6), rows(6..9)], damaged: vec![damaged], end: Gsn(9), ended: false }
+    HistoryWindow {
+        rows: vec![rows(1..6), rows(6..9)],
+        damaged: vec![damaged],
+        end: Gsn(9),
+        ended: false,
+    }
 }
 
 fn begin() -> Position {
@@ -28,7 +33,7 @@ fn begin() -> Position {
 }
 
 /// The delivered updates: row count and first position of events, or the gap.
-fn told(untold: &mut Untold) -> Vec<String> {
+fn told(untold: &mut PendingUpdates) -> Vec<String> {
     std::iter::from_fn(|| untold.next())
         .map(|update| match update {
             Update::Gap(gap) => gap.to_string(),
@@ -44,7 +49,7 @@ fn told(untold: &mut Untold) -> Vec<String> {
 fn events_and_gaps_are_told_in_order_as_long_as_there_is_room() {
     let memory = Budget::new(1 << 20);
     let lost = vec![range(3, 5), range(9, 12)];
-    let mut read = Read::new(window(), lost, begin(), 2, &memory);
+    let mut read = FollowerRead::new(window(), lost, begin(), 2, &memory);
     assert!(read.whole);
     assert_eq!((read.position.next, read.position.deleted), (Gsn(9), Gsn(11)));
     let used = memory.used();
@@ -73,7 +78,7 @@ fn without_room_what_comes_first_is_kept_and_the_rest_is_read_again() {
         (vec![range(3, 5)], vec!["2 from 1", "gsn [3, 5) deleted"], 3, 4),
         (vec![range(1, 5), range(6, 7)], vec!["gsn [1, 5) deleted", "2 from 1"], 3, 4),
     ] {
-        let mut read = Read::new(window(), lost, begin(), 2, &memory);
+        let mut read = FollowerRead::new(window(), lost, begin(), 2, &memory);
         assert!(!read.whole);
         assert_eq!((read.position.next, read.position.deleted), (Gsn(next), Gsn(deleted)));
         assert!(memory.used() > 0, "it is counted all the same");
@@ -81,12 +86,12 @@ fn without_room_what_comes_first_is_kept_and_the_rest_is_read_again() {
         assert_eq!(memory.used(), 0);
     }
     // The first batch with events is always kept, and also all gaps before the next batch.
-    let mut read = Read::new(window(), vec![range(1, 5)], begin(), 100, &memory);
+    let mut read = FollowerRead::new(window(), vec![range(1, 5)], begin(), 100, &memory);
     assert_eq!((read.whole, read.position.next), (false, Gsn(6)));
     let begun = Position { next: Gsn(6), deleted: Gsn(4) };
     assert_eq!(told(&mut read.untold).len(), 2);
-    let one = Window { rows: vec![rows(6..9)], damaged: Vec::new(), ..window() };
-    let mut read = Read::new(one, vec![range(1, 5)], begun, 100, &memory);
+    let one = HistoryWindow { rows: vec![rows(6..9)], damaged: Vec::new(), ..window() };
+    let mut read = FollowerRead::new(one, vec![range(1, 5)], begun, 100, &memory);
     assert_eq!((read.whole, read.position.next, read.position.deleted), (true, Gsn(9), Gsn(4)));
     assert_eq!(told(&mut read.untold), ["3 from 6"]);
 }
@@ -96,8 +101,8 @@ fn damage_is_told_as_far_as_is_told_of_events() {
     let memory = Budget::new(0);
     let damaged = Gap { gsns: range(4, 20), cause: GapCause::Damaged("torn".to_string()) };
     let rows = vec![rows(1..3), rows(6..9)];
-    let window = Window { rows, damaged: vec![damaged], end: Gsn(30), ended: true };
-    let mut read = Read::new(window, Vec::new(), begin(), 10, &memory);
+    let window = HistoryWindow { rows, damaged: vec![damaged], end: Gsn(30), ended: true };
+    let mut read = FollowerRead::new(window, Vec::new(), begin(), 10, &memory);
     assert_eq!((read.whole, read.position.next), (false, Gsn(6)));
     assert_eq!(told(&mut read.untold), ["2 from 1", "gsn [4, 6) damaged: torn"]);
 }

@@ -13,7 +13,7 @@ const AHEAD_MAX: Duration = Duration::from_millis(100);
 
 /// A limit in bytes per second.
 #[derive(Debug)]
-pub struct Pace {
+pub struct WriteThrottle {
     /// 0 for no limit.
     bytes_per_second: u64,
     /// End of all writes so far, at this pace.
@@ -22,7 +22,7 @@ pub struct Pace {
     ended: AtomicBool,
 }
 
-impl Pace {
+impl WriteThrottle {
     /// A pace of `bytes_per_second`; 0 for no limit.
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, due: Mutex::default(), ended: AtomicBool::new(false) }
@@ -60,26 +60,26 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_take_their_time() {
-        let (pace, began) = (Pace::new(10_000_000), Instant::now());
+        let (write_throttle, began) = (WriteThrottle::new(10_000_000), Instant::now());
         for _ in 0..50 {
-            pace.keep(100_000).await;
+            write_throttle.keep(100_000).await;
         }
         // 0.5 s at this pace, without the 0.1 s allowed ahead.
         assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
         // Unused time does not add up.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let began = Instant::now();
-        pace.keep(5_000_000).await;
+        write_throttle.keep(5_000_000).await;
         assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
         // After the end, a write of years returns at once.
-        pace.end();
-        pace.keep(u64::MAX).await;
+        write_throttle.end();
+        write_throttle.keep(u64::MAX).await;
     }
 
     #[tokio::test]
     async fn without_a_limit_nothing_waits() {
-        let pace = Pace::new(0);
-        pace.keep(u64::MAX).await;
-        assert_eq!(*pace.due.lock(), None);
+        let write_throttle = WriteThrottle::new(0);
+        write_throttle.keep(u64::MAX).await;
+        assert_eq!(*write_throttle.due.lock(), None);
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use stratalog_model::{LatePolicy, acceptance::Window, store::OnConflict};
 
-use super::{chunk::Reserved, keys::Groups, outcome::Outcome, step::Vacated};
-pub use crate::pieces::lookup::Taken;
+use super::{chunk::KeyReservation, keys::Groups, outcome::Outcome, step::VacatedTicks};
+pub use crate::pieces::lookup::StoredKeys;
 
 /// Reasons to refuse events. A refusal reserves nothing.
 #[derive(Debug)]
-pub enum Refused {
+pub enum AdmissionRefusal {
     /// The key of a row is taken.
     Taken(usize),
     /// An unfinished statement has reserved the key of a row.
@@ -25,13 +25,13 @@ pub enum Refused {
     Ahead(usize, i64),
     /// The chronicle already has events, and assigns times itself.
     Begun,
-    /// Events moved between tiers after [`Taken`] was found.
+    /// Events moved between tiers after [`StoredKeys`] was found.
     Moved,
 }
 
 /// A request to admit events.
 #[derive(Debug)]
-pub struct Candidates<'a> {
+pub struct AdmissionRequest<'a> {
     /// The keys of the events.
     pub groups: &'a Groups,
     /// Arrival number of the first event; already reserved.
@@ -41,9 +41,9 @@ pub struct Candidates<'a> {
     /// The statement of the events.
     pub outcome: &'a Arc<Outcome>,
     /// Keys held by events in pieces.
-    pub taken: &'a Taken,
+    pub taken: &'a StoredKeys,
     /// Ticks of earlier events deleted by the statement.
-    pub vacated: &'a [Vacated],
+    pub vacated: &'a [VacatedTicks],
     /// The rule for late events.
     pub late: LatePolicy,
     /// Window of accepted ticks; `None` for any tick.
@@ -54,9 +54,9 @@ pub struct Candidates<'a> {
 
 /// Admitted events.
 #[derive(Debug)]
-pub struct Admission {
+pub struct AdmittedEvents {
     /// The reserved keys and arrival numbers.
-    pub reserved: Reserved,
+    pub reserved: KeyReservation,
     /// For each event, true if kept; `None` for all.
     pub kept: Option<Vec<bool>>,
     /// True if a tick was moved (`collision = 'next'`).

@@ -13,14 +13,14 @@ use tokio::sync::Notify;
 
 use super::{
     chunk::Chunk,
-    outcome::{Ending, Outcome},
+    outcome::{Outcome, OutcomeEnd},
     step::Step,
 };
 use crate::{delete::deletion::Deletion, engine::Core};
 
 /// The events of a part. The drop rolls the part back, unless the chunks were taken.
 #[derive(Debug)]
-pub struct Part {
+pub struct AppendPart {
     core: Arc<Core>,
     statement: StatementId,
     /// Chunks not in the log yet. A single chunk may commit in a frame of its own.
@@ -33,16 +33,16 @@ pub struct Part {
     /// Statements waiting for keys of the chunks. Fields drop in this order: the keys are free
     /// before waiting statements wake.
     outcome: Arc<Outcome>,
-    endings: Vec<Ending>,
-    flight: Arc<Flight>,
+    endings: Vec<OutcomeEnd>,
+    flight: Arc<StreamedFrames>,
 }
 
-impl Part {
+impl AppendPart {
     /// A part without events, under a new statement id. `waiter` is the id of the append: all its
     /// parts wait under this id.
     pub fn new(core: Arc<Core>, statement: StatementId, waiter: u64) -> Self {
         let outcome = Outcome::new(waiter);
-        let endings = vec![Ending(Arc::clone(&outcome))];
+        let endings = vec![OutcomeEnd(Arc::clone(&outcome))];
         let (kept, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
         let deletes = Vec::new();
         Self { core, statement, kept, kept_bytes: 0, streamed, deletes, outcome, endings, flight }
@@ -97,7 +97,7 @@ impl Part {
     /// Takes over the events and deletes of the next part, under three conditions: both parts
     /// together keep at most `bytes_max`, the log has no event of the next part, and no event would
     /// follow a delete.
-    pub fn join(&mut self, mut next: Part, bytes_max: usize) -> Option<Part> {
+    pub fn join(&mut self, mut next: AppendPart, bytes_max: usize) -> Option<AppendPart> {
         let bytes = self.kept_bytes + next.kept_bytes;
         let follows_delete = !self.deletes.is_empty() && !next.kept.is_empty();
         if !next.streamed.is_empty() || bytes > bytes_max || follows_delete {
@@ -173,7 +173,7 @@ impl Part {
 
     fn submit(&self, frame: Frame, reservation: Reservation, durability: Durability) {
         self.flight.state.lock().outstanding += 1;
-        let landing = Landing { flight: Arc::clone(&self.flight), landed: false };
+        let landing = StreamedFrame { flight: Arc::clone(&self.flight), landed: false };
         let (core, statement) = (Arc::clone(&self.core), self.statement);
         let done = Box::new(move |result: Result<Lsn>| {
             if let Ok(lsn) = &result {
@@ -198,7 +198,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for AppendPart {
     fn drop(&mut self) {
         self.end();
     }
@@ -206,19 +206,19 @@ impl Drop for Part {
 
 /// The state of streamed frames.
 #[derive(Debug, Default)]
-struct Flight {
-    state: Mutex<FlightState>,
+struct StreamedFrames {
+    state: Mutex<StreamedFramesState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct FlightState {
+struct StreamedFramesState {
     outstanding: usize,
     ended: bool,
     failed: Option<Error>,
 }
 
-impl Flight {
+impl StreamedFrames {
     /// Waits until every streamed frame is written.
     async fn landed(&self) -> Result<()> {
         loop {
@@ -240,7 +240,7 @@ impl Flight {
     fn opened(&self, core: &Core, statement: StatementId, lsn: Lsn) {
         let state = self.state.lock();
         if !state.ended {
-            core.places.opened(statement, lsn);
+            core.floor_candidates.opened(statement, lsn);
         }
     }
 
@@ -248,7 +248,7 @@ impl Flight {
     fn end(&self, core: &Core, statement: StatementId) {
         let mut state = self.state.lock();
         state.ended = true;
-        core.places.ended(statement);
+        core.floor_candidates.ended(statement);
     }
 
     fn land(&self, failed: Option<Error>) {
@@ -263,19 +263,19 @@ impl Flight {
 }
 
 /// One streamed frame on its way; a completion dropped by the log counts as a failure.
-struct Landing {
-    flight: Arc<Flight>,
+struct StreamedFrame {
+    flight: Arc<StreamedFrames>,
     landed: bool,
 }
 
-impl Landing {
+impl StreamedFrame {
     fn land(mut self, failed: Option<Error>) {
         self.landed = true;
         self.flight.land(failed);
     }
 }
 
-impl Drop for Landing {
+impl Drop for StreamedFrame {
     fn drop(&mut self) {
         if !self.landed {
             let error = Error::new(ErrorKind::Shutdown, "the log was closed");

@@ -18,16 +18,16 @@ const RESTS: u32 = 100;
 
 /// The result of a move.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn {
+pub struct MoveOutcome {
     /// True if the move freed memory or a part of the journal, or moved events for waiting appends.
     pub useful: bool,
 }
 
-/// Makes one flush, if a flush is due. Only for the holder of the lock `moving`.
+/// Makes one flush, if a flush is due. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// Like [`collect::collect`].
-pub async fn flush(core: &Arc<Core>) -> Result<Option<Turn>> {
+pub async fn flush(core: &Arc<Core>) -> Result<Option<MoveOutcome>> {
     let pressure = Pressure::on(core);
     let loads = if pressure.is_high() { loads_of(core) } else { Vec::new() };
     let Some(chronicle) = choose::flush(&loads, &pressure) else { return Ok(None) };
@@ -36,11 +36,13 @@ pub async fn flush(core: &Arc<Core>) -> Result<Option<Turn>> {
     tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
     // The memory becomes free with the last snapshot of these events.
     let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
-    Ok(Some(Turn { useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes }))
+    Ok(Some(MoveOutcome {
+        useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes,
+    }))
 }
 
 /// Runs long work, and urgent flushes in between: appends without memory do not wait for `work`.
-/// `work` gives way at each of its waits. Only for the holder of the lock `moving`.
+/// `work` gives way at each of its waits. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// The errors of `work`.
@@ -53,19 +55,19 @@ pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) 
             () = tokio::time::sleep(PAUSE) => rests = rests.saturating_sub(1),
             done = &mut work => return done,
         }
-        if rests > 0 && core.relief.wanted() == 0 {
+        if rests > 0 && core.backpressure.wanted() == 0 {
             continue;
         }
         if !Pressure::on(core).is_high() {
             continue;
         }
         core.note_commits();
-        core.relief.turn_begins();
+        core.backpressure.turn_begins();
         let turn = flush(core).await;
-        core.relief.turn_ends(&turn);
+        core.backpressure.turn_ends(&turn);
         match turn {
-            Ok(None | Some(Turn { useful: true })) => {}
-            Ok(Some(Turn { useful: false })) => rests = RESTS,
+            Ok(None | Some(MoveOutcome { useful: true })) => {}
+            Ok(Some(MoveOutcome { useful: false })) => rests = RESTS,
             Err(error) => {
                 tracing::error!(%error, "events stay in the journal for now");
                 rests = RESTS;
@@ -94,11 +96,12 @@ impl Pressure {
     pub fn on(core: &Core) -> Self {
         let settings = &core.settings;
         // During a copy of the journal, moves do not make the journal shorter.
-        let journal_bytes = if core.release.is_held() { 0 } else { core.log.status().stored_bytes };
+        let journal_bytes =
+            if core.journal_release.is_held() { 0 } else { core.log.status().stored_bytes };
         Self {
             memory_bytes: core.budget.used(),
             memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
-            memory_bytes_wanted: core.relief.wanted(),
+            memory_bytes_wanted: core.backpressure.wanted(),
             memory_bytes_max: settings.memory_bytes_max,
             journal_bytes,
             journal_bytes_high: settings.journal_bytes_high,

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-use crate::{budget::Claim, engine::Core, urgent::Turn};
+use crate::{budget::Claim, engine::Core, pressure_flush::MoveOutcome};
 
 /// Most turns awaited by one claim.
 const TURNS_MAX: usize = 1000;
@@ -33,15 +33,15 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The shared state of waiting claims and the grapher.
 #[derive(Debug, Default)]
-pub struct Relief {
+pub struct Backpressure {
     /// Wakes the grapher; `None` without a grapher.
     wake: Mutex<Option<Sender<()>>>,
     wanted: AtomicU64,
-    turns: watch::Sender<Turns>,
+    turns: watch::Sender<GrapherTurns>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Turns {
+struct GrapherTurns {
     begun: u64,
     ended: u64,
     /// True if the last turn was useful.
@@ -50,7 +50,7 @@ struct Turns {
     full: bool,
 }
 
-impl Relief {
+impl Backpressure {
     /// Registers the grapher: each message to `wake` starts a look.
     pub fn begin(&self, wake: Sender<()>) {
         *self.wake.lock() = Some(wake);
@@ -77,8 +77,8 @@ impl Relief {
     }
 
     /// Records the end of a turn, and its result.
-    pub fn turn_ends(&self, turn: &Result<Option<Turn>>) {
-        let helped = matches!(turn, Ok(Some(Turn { useful: true })));
+    pub fn turn_ends(&self, turn: &Result<Option<MoveOutcome>>) {
+        let helped = matches!(turn, Ok(Some(MoveOutcome { useful: true })));
         let full = matches!(turn, Err(error) if error.kind() == ErrorKind::DiskFull);
         self.turns.send_modify(|turns| {
             turns.ended = turns.begun;
@@ -105,13 +105,13 @@ impl Core {
         if bytes as u64 > self.budget.bytes_max() {
             return Err(refused);
         }
-        let _wanted = Wanted::new(&self.relief.wanted, bytes as u64);
-        let mut turns = self.relief.turns.subscribe();
+        let _wanted = ByteDemand::new(&self.backpressure.wanted, bytes as u64);
+        let mut turns = self.backpressure.turns.subscribe();
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
             // A later turn sees the wanted bytes.
             let begun = turns.borrow_and_update().begun;
-            if !self.relief.wake() {
+            if !self.backpressure.wake() {
                 break;
             }
             let ended = turns.wait_for(|turns| turns.ended > begun).await;
@@ -145,16 +145,16 @@ fn no_room(refused: &Error) -> Error {
 }
 
 /// Bytes wanted by one claim.
-struct Wanted<'a>(&'a AtomicU64, u64);
+struct ByteDemand<'a>(&'a AtomicU64, u64);
 
-impl<'a> Wanted<'a> {
+impl<'a> ByteDemand<'a> {
     fn new(sum: &'a AtomicU64, bytes: u64) -> Self {
         sum.fetch_add(bytes, Ordering::Relaxed);
         Self(sum, bytes)
     }
 }
 
-impl Drop for Wanted<'_> {
+impl Drop for ByteDemand<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(self.1, Ordering::Relaxed);
     }

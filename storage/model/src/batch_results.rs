@@ -22,27 +22,27 @@ const BYTES_MAX: usize = 64 << 10;
 
 /// Results of the last batches.
 #[derive(Debug)]
-pub struct MadeOnce<T> {
-    kept: Mutex<VecDeque<Made<T>>>,
+pub struct BatchResults<T> {
+    kept: Mutex<VecDeque<BatchResult<T>>>,
     /// The shapes in use.
     shapes: Mutex<Vec<Weak<Schema>>>,
 }
 
 #[derive(Debug)]
-struct Made<T> {
+struct BatchResult<T> {
     /// The cache holds the arrays: no other arrays can have the same addresses.
     of: Vec<ArrayRef>,
     shape: SchemaRef,
     made: T,
 }
 
-impl<T> Default for MadeOnce<T> {
+impl<T> Default for BatchResults<T> {
     fn default() -> Self {
         Self { kept: Mutex::default(), shapes: Mutex::default() }
     }
 }
 
-impl<T: Clone> MadeOnce<T> {
+impl<T: Clone> BatchResults<T> {
     /// The shared instance of a shape: equal shapes give the same instance while a caller holds it.
     /// A comparison of shapes for each batch would often take longer than the computation of the
     /// result.
@@ -68,7 +68,7 @@ impl<T: Clone> MadeOnce<T> {
         shape: &SchemaRef,
         make: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let is_it = |known: &Made<T>| {
+        let is_it = |known: &BatchResult<T>| {
             known.of.len() == batch.num_columns()
                 && known.of.iter().zip(batch.columns()).all(|(a, b)| Arc::ptr_eq(a, b))
                 && Arc::ptr_eq(&known.shape, shape)
@@ -81,8 +81,11 @@ impl<T: Clone> MadeOnce<T> {
         }
         let made = make()?;
         if batch_bytes(batch) <= BYTES_MAX {
-            let known =
-                Made { of: batch.columns().to_vec(), shape: Arc::clone(shape), made: made.clone() };
+            let known = BatchResult {
+                of: batch.columns().to_vec(),
+                shape: Arc::clone(shape),
+                made: made.clone(),
+            };
             let mut kept = self.kept.lock();
             kept.push_back(known);
             if kept.len() > KEPT_MAX {
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn it_is_made_once_for_the_same_arrays_and_shape() {
-        let (once, count) = (MadeOnce::<i64>::default(), Cell::new(0));
+        let (once, count) = (BatchResults::<i64>::default(), Cell::new(0));
         let make = || {
             count.set(count.get() + 1);
             Ok(count.get())

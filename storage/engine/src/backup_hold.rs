@@ -25,15 +25,15 @@ use crate::{
 
 /// The holds on the journal, and the release due after the last hold.
 #[derive(Debug, Default)]
-pub struct Release(Mutex<Releasing>);
+pub struct JournalRelease(Mutex<JournalReleaseState>);
 
 #[derive(Debug, Default)]
-struct Releasing {
+struct JournalReleaseState {
     holds: usize,
     before: Option<Lsn>,
 }
 
-impl Release {
+impl JournalRelease {
     /// True while a hold keeps segments of the journal.
     pub fn is_held(&self) -> bool {
         self.0.lock().holds > 0
@@ -61,7 +61,7 @@ struct JournalHold(Arc<Core>);
 
 impl JournalHold {
     fn new(core: &Arc<Core>) -> Self {
-        core.release.0.lock().holds += 1;
+        core.journal_release.0.lock().holds += 1;
         Self(Arc::clone(core))
     }
 }
@@ -69,7 +69,7 @@ impl JournalHold {
 impl Drop for JournalHold {
     fn drop(&mut self) {
         let before = {
-            let mut releasing = self.0.release.0.lock();
+            let mut releasing = self.0.journal_release.0.lock();
             releasing.holds -= 1;
             if releasing.holds > 0 {
                 return;
@@ -87,7 +87,7 @@ impl Drop for JournalHold {
 /// A state of the manifest, with a hold on all its files. The drop ends the hold, removes files,
 /// and blocks the thread.
 #[derive(Debug)]
-pub struct Held {
+pub struct BackupHold {
     core: Arc<Core>,
     journal: Option<JournalHold>,
     shelves: Shelves,
@@ -108,7 +108,7 @@ impl Engine {
     ///
     /// # Errors
     /// `FeatureNotSupported` for an engine without files beside the log.
-    pub fn hold(&self) -> Result<Held> {
+    pub fn hold(&self) -> Result<BackupHold> {
         let core = Arc::clone(self.core());
         let files = files_of(&core)?;
         let journal = Some(JournalHold::new(&core));
@@ -116,11 +116,11 @@ impl Engine {
         let shelves = files.shelves.clone();
         // Read after the holds: see the module's comment.
         let state = files.manifest.state();
-        Ok(Held { core, journal, shelves, state, _tablets: tablets, _stories: stories })
+        Ok(BackupHold { core, journal, shelves, state, _tablets: tablets, _stories: stories })
     }
 }
 
-impl Held {
+impl BackupHold {
     /// Returns after all written frames of the journal are durable, at any requested level.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Held {
     /// # Errors
     /// `DiskFull`; the errors of a log stopped for good.
     pub async fn check_room(&self) -> Result<()> {
-        let journal = self.core.release.0.lock().before.is_some();
+        let journal = self.core.journal_release.0.lock().before.is_some();
         if !journal && !self.shelves.tablets.is_holding() {
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl HeldPiece {
     }
 
     /// Path and disk of a tablet's file.
-    pub fn tablet_path(&self, held: &Held) -> (Arc<dyn Disk>, PathBuf) {
+    pub fn tablet_path(&self, held: &BackupHold) -> (Arc<dyn Disk>, PathBuf) {
         held.shelves.tablets.file(TabletId(self.record.id))
     }
 
