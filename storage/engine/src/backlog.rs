@@ -72,14 +72,14 @@ impl Backlog {
             return;
         }
         // Dropped after the lock: the drop may remove a doomed file.
-        let mut gone = Vec::new();
+        let mut evicted = Vec::new();
         let mut kept = self.kept.lock();
         kept.retain(|_, piece| piece.strong_count() > 0);
         let claim = loop {
             match self.budget.claim(bytes) {
                 Ok(claim) => break claim,
-                Err(_) => match let_go(&mut kept, of(piece), of) {
-                    Some(piece) => gone.push(piece),
+                Err(_) => match evict_oldest(&mut kept, of(piece), of) {
+                    Some(piece) => evicted.push(piece),
                     None => return,
                 },
             }
@@ -91,7 +91,7 @@ impl Backlog {
 
 /// Removes the oldest unpinned tablet, or with `any` the oldest tablet if all are pinned; `None`
 /// without a candidate.
-fn let_go(
+fn evict_oldest(
     kept: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
     any: bool,
     is_pinned: impl Fn(&OpenPiece) -> bool,

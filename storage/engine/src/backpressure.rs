@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Backpressure {
     /// Wakes the grapher; `None` without a grapher.
     wake: Mutex<Option<Sender<()>>>,
-    wanted: AtomicU64,
+    demand_bytes: AtomicU64,
     turns: watch::Sender<GrapherTurns>,
 }
 
@@ -67,8 +67,8 @@ impl Backpressure {
     }
 
     /// Bytes wanted by waiting claims.
-    pub fn wanted(&self) -> u64 {
-        self.wanted.load(Ordering::Relaxed)
+    pub fn demand_bytes(&self) -> u64 {
+        self.demand_bytes.load(Ordering::Relaxed)
     }
 
     /// Records the begin of a turn.
@@ -105,7 +105,7 @@ impl Core {
         if bytes as u64 > self.budget.bytes_max() {
             return Err(refused);
         }
-        let _wanted = ByteDemand::new(&self.backpressure.wanted, bytes as u64);
+        let _wanted = ByteDemand::new(&self.backpressure.demand_bytes, bytes as u64);
         let mut turns = self.backpressure.turns.subscribe();
         let mut idle = 0;
         for _ in 0..TURNS_MAX {

@@ -90,8 +90,8 @@ fn times(definition: Option<&ChronicleDefinition>, ticks: &TickRange) -> String 
     let Some(definition) = definition else {
         return format!("ticks {} to {last}", ticks.start);
     };
-    let shown = |tick| definition.scale.time_ns_of(tick).map(timestamp);
-    match (shown(ticks.start), shown(last)) {
+    let time = |tick| definition.scale.time_ns_of(tick).map(timestamp);
+    match (time(ticks.start), time(last)) {
         (Some(first), Some(last)) => format!("{first} to {last}"),
         _ => format!("ticks {} to {last}", ticks.start),
     }
@@ -122,7 +122,7 @@ fn is_finding(error: &Error) -> bool {
 }
 
 /// An error in one line: message and detail.
-fn told(error: &Error) -> String {
+fn message_of(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),
         None => error.message().to_string(),

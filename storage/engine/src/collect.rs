@@ -175,7 +175,7 @@ async fn collect_until(
     let mut moved = MoveCounts::default();
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
-        let shown = core.published().gsn;
+        let snapshot_gsn = core.published().gsn;
         // From here on, merges leave these batches alone.
         let (version, batches, through) = core.change(|_| {
             let version = Arc::clone(&chronicle.state().version);
@@ -187,7 +187,7 @@ async fn collect_until(
         if batches.is_empty() {
             return Ok(moved);
         }
-        let done = move_out(core, files, chronicle, &version, batches, through, shown).await;
+        let done = move_out(core, files, chronicle, &version, batches, through, snapshot_gsn).await;
         // After an error the batches stay. A cancelled move may still complete: its batches stay
         // marked as leaving.
         if done.is_err() {
@@ -303,7 +303,7 @@ async fn move_out(
     version: &Version,
     batches: Vec<Arc<MemoryBatch>>,
     through: Gsn,
-    shown: Gsn,
+    snapshot_gsn: Gsn,
 ) -> Result<MoveCounts> {
     sync(core).await?;
     let id = chronicle.id();
@@ -311,7 +311,7 @@ async fn move_out(
     let sizes = Sizes::of(&core.settings, core.backlog.is_open());
     let now_ns = core.clock.now_ns();
     let oldest = batches.first().map(|batch| core.commit_times.of(batch.first_gsn(), now_ns));
-    let from = EventSource { shown, since_ns: oldest.unwrap_or(now_ns) };
+    let from = EventSource { snapshot_gsn, since_ns: oldest.unwrap_or(now_ns) };
     let tablets = &files.shelves.tablets;
     let mut numbers = PieceNumbers::new(core, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
@@ -329,7 +329,7 @@ async fn move_out(
     let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
     let publish = move || {
         publishing.change(|_| {
-            let version = moving.move_out(added, through, shown);
+            let version = moving.move_out(added, through, snapshot_gsn);
             (Some(PinnedVersion { chronicle: Arc::clone(&moving), version }), ())
         });
     };

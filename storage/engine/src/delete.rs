@@ -62,12 +62,13 @@ pub async fn delete(
         .with_detail(format!("{before} events lie before the range and {after} behind it"))
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
-    let there = if range.is_empty() { VisibleEvents::NOTHING } else { found(range).await? };
-    if there.rows == 0 {
+    let visible_events =
+        if range.is_empty() { VisibleEvents::NOTHING } else { found(range).await? };
+    if visible_events.rows == 0 {
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
-    let known = SurveyedPositions { through: published.gsn, gsns: there.gsns };
+    let known = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
     drop(published);
 
     let kind = (FrameKind::Delete, definition.schema_version);
@@ -79,7 +80,7 @@ pub async fn delete(
     drop(deleted);
     free(&core, &chronicle)?;
     // The events are deleted, even if the second count fails.
-    Ok(found.unwrap_or(there).rows)
+    Ok(found.unwrap_or(visible_events).rows)
 }
 
 async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<VisibleEvents> {
@@ -189,14 +190,15 @@ fn fence_off(
     gsn: Gsn,
 ) -> (PinnedVersion, DeletedVersion) {
     let fence = Fence { ticks, gsn, raised: None };
-    let (before, version) = chronicle.delete(fence, |version| gone(version, fence, known));
+    let (before, version) =
+        chronicle.delete(fence, |version| fenced_positions(version, fence, known));
     let pinned = PinnedVersion { chronicle: Arc::clone(chronicle), version };
     (pinned, DeletedVersion { version: before, fence })
 }
 
 /// The positions of the events deleted by a fence: the known positions, the positions in memory,
 /// and the later positions of the pieces that overlap the fence.
-fn gone(version: &Version, fence: Fence, known: Option<SurveyedPositions>) -> GsnRange {
+fn fenced_positions(version: &Version, fence: Fence, known: Option<SurveyedPositions>) -> GsnRange {
     let looked_at = known.map_or(Gsn(0), |known| known.through);
     let in_memory =
         version.survey_memory(SurveyArea { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
@@ -224,7 +226,7 @@ pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<
 pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
-        let shown = core.published().gsn;
+        let snapshot_gsn = core.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         // Batches moving into pieces are not copied again.
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
@@ -237,7 +239,7 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
         });
         let Some(cut) = cut else { return Ok(()) };
         let old = [Arc::clone(cut)];
-        let merged = compact::merge(&old, version.fences(), shown, &core.budget)?;
+        let merged = compact::merge(&old, version.fences(), snapshot_gsn, &core.budget)?;
         // Another thread may have merged the batch meanwhile: look again.
         core.replace(chronicle, &old, merged);
     }

@@ -284,12 +284,12 @@ impl EventStore for Engine {
 
     fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>> {
         let core = Arc::clone(&self.core);
-        aside(move || async move { collect::collect(&core, chronicle).await })
+        spawn_move(move || async move { collect::collect(&core, chronicle).await })
     }
 
     fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>> {
         let core = Arc::clone(&self.core);
-        aside(move || async move { collect::compact(&core, chronicle).await })
+        spawn_move(move || async move { collect::compact(&core, chronicle).await })
     }
 
     fn pieces(&self) -> Vec<PieceStatus> {
@@ -504,8 +504,8 @@ impl Core {
         steps: impl IntoIterator<Item = Step<&'a Chunk, &'a Deletion>>,
     ) -> Result<()> {
         let forgotten = self.forgotten.read();
-        let gone = |step: Step<&Chunk, &Deletion>| forgotten.contains(&step.chronicle().id());
-        if steps.into_iter().any(gone) { Err(dropped()) } else { Ok(()) }
+        let is_dropped = |step: Step<&Chunk, &Deletion>| forgotten.contains(&step.chronicle().id());
+        if steps.into_iter().any(is_dropped) { Err(dropped()) } else { Ok(()) }
     }
 
     /// Sets the highest committed gsn after recovery.
@@ -600,7 +600,7 @@ fn before(tick: Tick) -> Tick {
 }
 
 /// Runs the work of a move on a thread of its own. The work continues without a waiting caller.
-fn aside<T: Send + 'static, F: Future<Output = Result<T>>>(
+fn spawn_move<T: Send + 'static, F: Future<Output = Result<T>>>(
     work: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T>> {
     Box::pin(async move {

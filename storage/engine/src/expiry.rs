@@ -35,12 +35,12 @@ pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> 
     let _turn = core.move_lock.lock().await;
     let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
     // Read first: every snapshot of the version below has at least this gsn.
-    let shown = core.published().gsn;
+    let snapshot_gsn = core.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     let pieces = version.pieces();
     let dead = |piece: &&Arc<OpenPiece>| {
         let record = piece.record();
-        let mut fences = version.fences().iter().filter(|fence| fence.raised() <= shown);
+        let mut fences = version.fences().iter().filter(|fence| fence.raised() <= snapshot_gsn);
         fences.any(|fence| fence.ticks.covers(&record.ticks) && record.gsns.1 <= fence.gsn)
     };
     let dead: Vec<Arc<OpenPiece>> = pieces.iter().filter(dead).cloned().collect();

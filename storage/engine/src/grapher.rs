@@ -125,7 +125,7 @@ impl GrapherLoop {
             }
             core.note_commits();
             self.rests = self.rests.saturating_sub(1);
-            if self.rests > 0 && core.backpressure.wanted() == 0 {
+            if self.rests > 0 && core.backpressure.demand_bytes() == 0 {
                 self.again = false;
                 continue;
             }

@@ -25,7 +25,7 @@ const TURN: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub struct Prefetch {
     /// Stories visited so far.
-    looked_at: HashSet<u64, RandomState>,
+    visited: HashSet<u64, RandomState>,
     /// Groups to decode, the newest last.
     next: Vec<(Weak<OpenPiece>, u32)>,
 }
@@ -40,15 +40,15 @@ impl Prefetch {
         if !core.files.as_ref().is_some_and(|files| files.shelves.stories.is_near()) {
             return Ok(());
         }
-        let mut there: HashSet<u64, RandomState> = HashSet::default();
+        let mut story_ids: HashSet<u64, RandomState> = HashSet::default();
         let mut found = Vec::new();
         let mut failed = Ok(());
         let published = core.published();
         for pinned in published.versions.values() {
             for piece in pinned.version.pieces().iter() {
                 let id = piece.record().id;
-                there.insert(id);
-                if piece.tier() != TierName::Story || self.looked_at.contains(&id) {
+                story_ids.insert(id);
+                if piece.tier() != TierName::Story || self.visited.contains(&id) {
                     continue;
                 }
                 match piece.parts().await {
@@ -61,7 +61,7 @@ impl Prefetch {
                 }
             }
         }
-        self.looked_at = there;
+        self.visited = story_ids;
         if !found.is_empty() {
             found.sort_by_key(|(end, _)| *end);
             self.next.extend(found.into_iter().map(|(_, group)| group));

@@ -46,7 +46,10 @@ pub async fn flush(core: &Arc<Core>) -> Result<Option<MoveOutcome>> {
 ///
 /// # Errors
 /// The errors of `work`.
-pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) -> Result<T> {
+pub async fn run_with_flushes<T>(
+    core: &Arc<Core>,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let mut work = pin!(work);
     let mut rests: u32 = 0;
     loop {
@@ -55,7 +58,7 @@ pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) 
             () = tokio::time::sleep(PAUSE) => rests = rests.saturating_sub(1),
             done = &mut work => return done,
         }
-        if rests > 0 && core.backpressure.wanted() == 0 {
+        if rests > 0 && core.backpressure.demand_bytes() == 0 {
             continue;
         }
         if !Pressure::on(core).is_high() {
@@ -101,7 +104,7 @@ impl Pressure {
         Self {
             memory_bytes: core.budget.used(),
             memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
-            memory_bytes_wanted: core.backpressure.wanted(),
+            memory_bytes_wanted: core.backpressure.demand_bytes(),
             memory_bytes_max: settings.memory_bytes_max,
             journal_bytes,
             journal_bytes_high: settings.journal_bytes_high,

@@ -216,30 +216,31 @@ async fn keep(files: &EngineFiles, state: &ManifestState) -> Result<()> {
             None => drop(blocks.insert(TabletId(record.id))),
         }
     }
-    let there = (tablets.files()?, within_reach(stories).await?);
-    let latest_tablet = there.0.keys().map(|id| id.0).max();
-    let latest_story = there.1.iter().flat_map(|files| files.keys()).map(|name| name.id.0).max();
+    let existing_files = (tablets.files()?, existing_stories(stories).await?);
+    let latest_tablet = existing_files.0.keys().map(|id| id.0).max();
+    let latest_story =
+        existing_files.1.iter().flat_map(|files| files.keys()).map(|name| name.id.0).max();
     let latest = latest_tablet.max(latest_story);
     for (chronicle, record) in state.pieces() {
-        let checked = match (record.story(chronicle), &there.1) {
-            (Some(built), Some(there)) => stories.check(&built, there),
+        let checked = match (record.story(chronicle), &existing_files.1) {
+            (Some(built), Some(existing_files)) => stories.check(&built, existing_files),
             // Checked when a query reads the story.
             (Some(_), None) => Ok(()),
-            (None, _) => tablets.check(TabletId(record.id), record.bytes, &there.0),
+            (None, _) => tablets.check(TabletId(record.id), record.bytes, &existing_files.0),
         };
-        checked.map_err(|error| perhaps_older(error, state.last_piece, latest))?;
+        checked.map_err(|error| with_age_hint(error, state.last_piece, latest))?;
     }
     // Only after the checks: after a loss of edits, these files may hold events missing elsewhere.
     tablets.keep_only(&blocks)?;
-    if let Some(there) = &there.1 {
-        stories.keep_only(&names, there).await?;
+    if let Some(existing_files) = &existing_files.1 {
+        stories.keep_only(&names, existing_files).await?;
     }
     Ok(())
 }
 
 /// The error of a file named by the manifest, with a hint if a file has a number above all numbers
 /// known to the manifest.
-fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
+fn with_age_hint(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
     match latest.filter(|latest| *latest > last_piece) {
         None => error,
         Some(latest) => error
@@ -252,7 +253,7 @@ fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
 
 /// The existing stories; `None` if the store is out of reach. A store out of reach does not prevent
 /// a start: the other tiers stay usable.
-async fn within_reach(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
+async fn existing_stories(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
     let files = tokio::time::timeout(REACH_MAX, stories.files()).await;
     let error = match files {
         Ok(Ok(files)) => return Ok(Some(files)),

@@ -167,7 +167,7 @@ pub async fn rewrite(
     target: TierName,
 ) -> Result<MoveCounts> {
     // Read first: every snapshot of the version below has at least this gsn.
-    let shown = core.published().gsn;
+    let snapshot_gsn = core.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     // The events of a chronicle dropped in the meantime are no longer needed.
     let Some(definition) = files.definitions.of(chronicle.id()) else {
@@ -176,7 +176,7 @@ pub async fn rewrite(
     // Frames of replacements and deletes must be durable before the rewrite leaves out events.
     collect::sync(core).await?;
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
-    let from = EventSource { shown, since_ns: since_ns.unwrap_or_default() };
+    let from = EventSource { snapshot_gsn, since_ns: since_ns.unwrap_or_default() };
     let mut writing = PieceWriting {
         core,
         files,
@@ -189,7 +189,7 @@ pub async fn rewrite(
         written: Vec::new(),
         dropped: Vec::new(),
     };
-    pressure_flush::beside(core, writing.write(inputs, &version)).await?;
+    pressure_flush::run_with_flushes(core, writing.write(inputs, &version)).await?;
     let PieceWriting { written, dropped, numbers, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
     let moved = MoveCounts {
@@ -262,10 +262,10 @@ impl PieceWriting<'_> {
         }
         for (schema_version, mut parts) in by_shape {
             parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
-            let shown = self.from.shown;
+            let snapshot_gsn = self.from.snapshot_gsn;
             let mut sweep = PartSweep {
                 version,
-                shown,
+                snapshot_gsn,
                 parts: parts.into_iter(),
                 next: None,
                 pool: Vec::new(),
@@ -294,7 +294,7 @@ impl PieceWriting<'_> {
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
             let bytes = tablets.iter().map(|written| written.record.bytes).sum();
             self.written.extend(tablets);
-            self.core.write_throttle.keep(bytes).await;
+            self.core.write_throttle.throttle(bytes).await;
         }
         Ok(())
     }
@@ -316,7 +316,7 @@ impl PieceWriting<'_> {
             };
             let before = writer.bytes();
             writer.push(&rows)?;
-            self.core.write_throttle.keep(writer.bytes().saturating_sub(before)).await;
+            self.core.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
             let full = writer.rows() >= settings.story_rows_max
                 || writer.bytes() >= settings.story_bytes_max;
             match full {
@@ -331,7 +331,7 @@ impl PieceWriting<'_> {
     }
 
     async fn finish(&mut self, writer: StoryWriter) -> Result<()> {
-        let record = writer.finish(self.from.shown, self.from.since_ns).await?;
+        let record = writer.finish(self.from.snapshot_gsn, self.from.since_ns).await?;
         self.written.push(WrittenPiece { record, tablet: None });
         Ok(())
     }
@@ -340,7 +340,7 @@ impl PieceWriting<'_> {
 /// Sweeps through parts of pieces by time, with only overlapping parts in memory.
 struct PartSweep<'a> {
     version: &'a Version,
-    shown: Gsn,
+    snapshot_gsn: Gsn,
     parts: std::vec::IntoIter<(&'a OpenPiece, Part)>,
     next: Option<(&'a OpenPiece, Part)>,
     /// Events not yet in a window.
@@ -394,7 +394,8 @@ impl PartSweep<'_> {
                 self.next = Some((piece, part));
                 return self.cut(pool, rows_max, Some(frontier)).map(Some);
             }
-            let rows = EventRows::of_part(piece, &part, self.version, self.shown, dropped).await?;
+            let rows =
+                EventRows::of_part(piece, &part, self.version, self.snapshot_gsn, dropped).await?;
             if self.pool.is_empty() || !sabotage::active("late-lost-in-merge") {
                 self.pool.extend(rows);
             }

@@ -43,15 +43,15 @@ impl Core {
             return Ok(());
         }
         // Read first: every snapshot of the version below has at least this gsn.
-        let shown = self.published().gsn;
+        let snapshot_gsn = self.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         let rows_sealed = self.settings.compaction_rows_max;
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
         let large = version.tail().iter().filter(|batch| batch.weight() >= rows_sealed);
         for batch in version.sealed().iter().chain(large).filter(stays) {
-            if compact::is_worn(batch.rows(), batch.superseded_through(shown.0)) {
+            if compact::is_worn(batch.rows(), batch.superseded_through(snapshot_gsn.0)) {
                 let old = [Arc::clone(batch)];
-                let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
+                let merged = compact::merge(&old, version.fences(), snapshot_gsn, &self.budget)?;
                 self.replace(chronicle, &old, merged);
             } else if compact::is_worn(batch.rows(), batch.superseded().len()) {
                 // Some replacements are not visible yet.
@@ -69,11 +69,11 @@ impl Core {
     ) -> Result<()> {
         loop {
             // Read first: every snapshot of the version below has at least this gsn.
-            let shown = self.published().gsn;
+            let snapshot_gsn = self.published().gsn;
             let version = Arc::clone(&chronicle.state().version);
             let old = choose_neighbours(chronicle.staying(list(&version)), &self.settings);
             let Some(old) = old else { return Ok(()) };
-            let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
+            let merged = compact::merge(&old, version.fences(), snapshot_gsn, &self.budget)?;
             if !self.replace(chronicle, &old, merged) {
                 return Ok(());
             }

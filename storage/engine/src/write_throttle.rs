@@ -34,7 +34,7 @@ impl WriteThrottle {
     }
 
     /// Records `bytes` written; returns at the time for the next write.
-    pub async fn keep(&self, bytes: u64) {
+    pub async fn throttle(&self, bytes: u64) {
         let Some(rate) = std::num::NonZero::new(self.bytes_per_second) else { return };
         let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
         let takes = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
@@ -62,24 +62,24 @@ mod tests {
     async fn bytes_take_their_time() {
         let (write_throttle, began) = (WriteThrottle::new(10_000_000), Instant::now());
         for _ in 0..50 {
-            write_throttle.keep(100_000).await;
+            write_throttle.throttle(100_000).await;
         }
         // 0.5 s at this pace, without the 0.1 s allowed ahead.
         assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
         // Unused time does not add up.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let began = Instant::now();
-        write_throttle.keep(5_000_000).await;
+        write_throttle.throttle(5_000_000).await;
         assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
         // After the end, a write of years returns at once.
         write_throttle.end();
-        write_throttle.keep(u64::MAX).await;
+        write_throttle.throttle(u64::MAX).await;
     }
 
     #[tokio::test]
     async fn without_a_limit_nothing_waits() {
         let write_throttle = WriteThrottle::new(0);
-        write_throttle.keep(u64::MAX).await;
+        write_throttle.throttle(u64::MAX).await;
         assert_eq!(*write_throttle.due.lock(), None);
     }
 }

@@ -43,17 +43,18 @@ impl<'a> PieceComparison<'a> {
     }
 
     /// Counts an unreadable part by its summary, to compare the remaining parts with the record.
-    pub fn believe(&mut self, said: &StoredSummary<'_>) {
-        self.rows += said.rows;
-        self.hull = self.hull.hull(&hull(said.ticks));
-        self.gsns = (self.gsns.0.min(said.gsns.0), self.gsns.1.max(said.gsns.1));
+    pub fn count_by_summary(&mut self, stored_summary: &StoredSummary<'_>) {
+        self.rows += stored_summary.rows;
+        self.hull = self.hull.hull(&hull(stored_summary.ticks));
+        self.gsns =
+            (self.gsns.0.min(stored_summary.gsns.0), self.gsns.1.max(stored_summary.gsns.1));
     }
 
     /// Compares the events of a block or row group with their summary.
     pub fn part(
         &mut self,
         parts: &[PartEvents],
-        said: &StoredSummary<'_>,
+        stored_summary: &StoredSummary<'_>,
         seqs: &mut Seqs,
     ) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::DataCorrupted, what));
@@ -92,16 +93,23 @@ impl<'a> PieceComparison<'a> {
             }
         }
         let last_key = self.before.as_ref().map_or(&[][..], |(key, ..)| key);
-        if (found.rows, found.ticks, found.gsns) != (said.rows, said.ticks, said.gsns) {
+        if (found.rows, found.ticks, found.gsns)
+            != (stored_summary.rows, stored_summary.ticks, stored_summary.gsns)
+        {
             return wrong(format!(
                 "it has {} events of ticks {:?} and gsn's {:?}, and says {}, {:?} and {:?}",
-                found.rows, found.ticks, found.gsns, said.rows, said.ticks, said.gsns
+                found.rows,
+                found.ticks,
+                found.gsns,
+                stored_summary.rows,
+                stored_summary.ticks,
+                stored_summary.gsns
             ));
         }
-        if (found.first_key.as_ref(), last_key) != said.keys {
+        if (found.first_key.as_ref(), last_key) != stored_summary.keys {
             return wrong("it has other keys than it says".to_string());
         }
-        self.believe(said);
+        self.count_by_summary(stored_summary);
         Ok(())
     }
 }

@@ -10,10 +10,10 @@ use stratalog_model::{
 };
 
 use super::{
-    Line, PartKind, PartTally, Repair, Report, Severity, Tallies, is_finding, name,
+    Line, PartKind, PartTally, Repair, Report, Severity, Tallies, is_finding, message_of, name,
     seqs::Ranges,
     subject::{CatalogEntry, Subject},
-    times, told,
+    times,
 };
 use crate::{
     keeper::ticks,
@@ -41,7 +41,7 @@ pub struct JournalContent {
     undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
     /// Unknown chronicles already reported.
-    strangers: HashSet<ChronicleId, RandomState>,
+    unknown_chronicles: HashSet<ChronicleId, RandomState>,
     /// The events owned by the journal.
     tallies: Tallies,
     /// The arrival numbers owned by the journal.
@@ -92,7 +92,7 @@ impl JournalContent {
             decided: decided.collect(),
             undecodable: HashMap::default(),
             shapes: Shapes::default(),
-            strangers: HashSet::default(),
+            unknown_chronicles: HashSet::default(),
             tallies: Tallies::new(),
             seqs: BTreeMap::new(),
         }
@@ -127,8 +127,8 @@ impl JournalContent {
                     }
                 }
                 CatalogEntry::Dropped => {}
-                CatalogEntry::Never if subject.known && self.strangers.insert(id) => {
-                    report.push(stranger(path, offset, id));
+                CatalogEntry::Never if subject.known && self.unknown_chronicles.insert(id) => {
+                    report.push(unknown_chronicle(path, offset, id));
                 }
                 CatalogEntry::Never => {}
             }
@@ -210,7 +210,13 @@ impl JournalContent {
                 continue;
             }
             if first <= through {
-                report.push(astride(subject, path, offset, held.chronicle, (first, last)));
+                report.push(straddling_statement(
+                    subject,
+                    path,
+                    offset,
+                    held.chronicle,
+                    (first, last),
+                ));
             }
             let tally = self.tallies.entry(held.chronicle).or_default();
             tally.files += 1;
@@ -237,9 +243,12 @@ impl JournalContent {
         if hull == frame.ticks {
             return Ok(());
         }
-        let shown = |ticks| times(Some(definition), ticks);
-        let what =
-            format!("its events are from {}, and it says {}", shown(&hull), shown(&frame.ticks));
+        let time_range = |ticks| times(Some(definition), ticks);
+        let what = format!(
+            "its events are from {}, and it says {}",
+            time_range(&hull),
+            time_range(&frame.ticks)
+        );
         Err(Error::new(ErrorKind::DataCorrupted, what))
     }
 
@@ -373,7 +382,7 @@ fn undecodable(
         .with_detail(format!(
             "frame {lsn} at offset {offset} has a sound checksum and events that cannot be read: \
              {}; {}",
-            told(error),
+            message_of(error),
             times(Some(definition), &frame.ticks)
         ))
         .with_hint(
@@ -387,14 +396,14 @@ fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
         .with_detail(format!(
             "frame {lsn} at offset {offset} has a sound checksum, and commits statements that \
              cannot be read: {}",
-            told(error)
+            message_of(error)
         ))
         .with_hint(
             "start the version of Stratalog that wrote it; or restore the file from a backup",
         )
 }
 
-fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {
+fn unknown_chronicle(path: &Path, offset: u64, id: ChronicleId) -> Line {
     Line::new(PartKind::Ownership, path.to_string_lossy(), Severity::Damaged)
         .with_detail(format!(
             "the frame at offset {offset} holds events of table number {id}, which the catalog \
@@ -403,7 +412,7 @@ fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {
         .with_hint("restore the directories catalog, manifest and journal from one backup")
 }
 
-fn astride(
+fn straddling_statement(
     subject: &Subject,
     path: &Path,
     offset: u64,

@@ -12,10 +12,10 @@ use super::{
     Line, PartKind, PartTally, Progress, Repair, Report, Severity,
     compare::{PieceComparison, StoredSummary},
     journal::{JournalContent, Shapes},
-    name,
+    message_of, name,
     seqs::Seqs,
     subject::{CatalogEntry, Subject},
-    times, told,
+    times,
 };
 use crate::{
     blocking_pool::BlockingPool,
@@ -50,7 +50,7 @@ pub fn check(
             CatalogEntry::Dropped => None,
             CatalogEntry::Never => {
                 if subject.known && !owned.pieces.is_empty() {
-                    report.push(stranger(*id, owned));
+                    report.push(unknown_chronicle(*id, owned));
                 }
                 None
             }
@@ -119,7 +119,7 @@ fn index(tablets: u64, unknown: u64) -> Line {
         .with_cure(Repair::Index)
 }
 
-fn stranger(id: ChronicleId, owned: &Owned) -> Line {
+fn unknown_chronicle(id: ChronicleId, owned: &Owned) -> Line {
     Line::new(PartKind::Ownership, "manifest", Severity::Damaged)
         .with_rows(owned.pieces.values().map(|piece| piece.rows).sum())
         .with_detail(format!(
@@ -218,12 +218,12 @@ impl ChroniclePieces<'_, '_> {
                     .with_detail(format!(
                         "{}: from block {} on, {lost} of its {} events cannot be read; the tablet \
                          has {}",
-                        told(&error),
+                        message_of(&error),
                         heads.len(),
                         record.rows,
                         self.times(&record.ticks)
                     ))
-                    .with_hint(self.mends(&path)),
+                    .with_hint(self.repair_hint(&path)),
             );
         }
         for head in &heads {
@@ -238,7 +238,7 @@ impl ChroniclePieces<'_, '_> {
                     events.into_block().map(Some)
                 }
             });
-            let said = StoredSummary {
+            let stored_summary = StoredSummary {
                 rows: u64::from(summary.rows),
                 ticks: summary.ticks,
                 gsns: summary.gsns,
@@ -246,12 +246,12 @@ impl ChroniclePieces<'_, '_> {
             };
             let checked = read.and_then(|block| match block {
                 None => {
-                    piece.believe(&said);
+                    piece.count_by_summary(&stored_summary);
                     Ok(())
                 }
                 Some(block) => {
                     statistics::check(&block.columns, &summary.statistics).and_then(|()| {
-                        piece.part(&[PartEvents::of_block(block)], &said, &mut self.seqs)
+                        piece.part(&[PartEvents::of_block(block)], &stored_summary, &mut self.seqs)
                     })
                 }
             });
@@ -261,12 +261,12 @@ impl ChroniclePieces<'_, '_> {
                     PartKind::Tablets,
                     &path,
                     &place,
-                    said.rows,
+                    stored_summary.rows,
                     &summary.hull(),
                     &error,
                     cure,
                 )?;
-                piece.believe(&said);
+                piece.count_by_summary(&stored_summary);
                 piece.before = None;
             }
         }
@@ -301,7 +301,7 @@ impl ChroniclePieces<'_, '_> {
         for group in story.groups() {
             (self.progress)(group.bytes)?;
             let summary = &group.summary;
-            let said = StoredSummary {
+            let stored_summary = StoredSummary {
                 rows: summary.rows,
                 ticks: summary.ticks,
                 gsns: summary.gsns,
@@ -311,7 +311,7 @@ impl ChroniclePieces<'_, '_> {
             let rows = read.and_then(|fetched| fetched.decode(BATCH_ROWS));
             let checked = rows.and_then(|mut rows| match &piece.shape {
                 None => {
-                    piece.believe(&said);
+                    piece.count_by_summary(&stored_summary);
                     rows.try_for_each(|batch| batch.map(drop))
                 }
                 Some(shape) => {
@@ -319,7 +319,7 @@ impl ChroniclePieces<'_, '_> {
                     let wanted = ColumnSelection::all(&shape);
                     let events = rows.map(|batch| PartEvents::of_batch(&batch?, &wanted, &shape));
                     let events = events.collect::<Result<Vec<_>>>()?;
-                    piece.part(&events, &said, &mut self.seqs)
+                    piece.part(&events, &stored_summary, &mut self.seqs)
                 }
             });
             // Each group has its own order.
@@ -334,12 +334,12 @@ impl ChroniclePieces<'_, '_> {
                     PartKind::Stories,
                     &path,
                     &place,
-                    said.rows,
+                    stored_summary.rows,
                     &hull,
                     &error,
                     Repair::None,
                 )?;
-                piece.believe(&said);
+                piece.count_by_summary(&stored_summary);
             }
         }
         // Filters, and all other bytes between the values.
@@ -351,9 +351,9 @@ impl ChroniclePieces<'_, '_> {
             }
             let line = self.line(PartKind::Stories, path.clone()).with_detail(format!(
                 "{}: no event of it lies there, but filters that queries use",
-                told(&error)
+                message_of(&error)
             ));
-            let hint = self.mends(&path);
+            let hint = self.repair_hint(&path);
             self.report.push(line.with_rows(0).with_hint(hint));
         }
         self.whole(PartKind::Stories, &path, piece, Repair::None);
@@ -369,10 +369,10 @@ impl ChroniclePieces<'_, '_> {
         error: &Error,
         cure: Repair,
     ) {
-        let hint = self.mends(&path);
+        let hint = self.repair_hint(&path);
         let ticks = self.times(&record.ticks);
         let line = self.line(part, path).with_rows(record.rows).with_bytes(record.bytes);
-        let what = told(error);
+        let what = message_of(error);
         let what = format!("{what}: its {} events, {ticks}, cannot be read", record.rows);
         self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
     }
@@ -389,9 +389,10 @@ impl ChroniclePieces<'_, '_> {
         error: &Error,
         cure: Repair,
     ) -> Result<()> {
-        let what = format!("{place}: {}: its {rows} events, {}", told(error), self.times(hull));
+        let what =
+            format!("{place}: {}: its {rows} events, {}", message_of(error), self.times(hull));
         let line = self.line(part, path.to_string()).with_rows(rows).with_detail(what);
-        let hint = self.mends(path);
+        let hint = self.repair_hint(path);
         self.report.push(line.with_hint(hint).with_cure(cure));
         Ok(())
     }
@@ -413,7 +414,7 @@ impl ChroniclePieces<'_, '_> {
                 gsns.0,
                 gsns.1
             );
-            let hint = self.mends(path);
+            let hint = self.repair_hint(path);
             let line = self.line(part, path.to_string()).with_rows(record.rows);
             self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
         }
@@ -459,7 +460,7 @@ impl ChroniclePieces<'_, '_> {
     }
 
     /// The hint to mend a piece.
-    fn mends(&self, path: &str) -> String {
+    fn repair_hint(&self, path: &str) -> String {
         format!("restore {path} from a backup: a piece is never changed, so any copy of it will do")
     }
 }

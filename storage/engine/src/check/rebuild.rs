@@ -163,7 +163,7 @@ impl<'a> Rebuild<'a> {
             block_bytes: usize::MAX,
             keep_blocks: false,
         };
-        let from = EventSource { shown: record.fenced_through, since_ns: record.since_ns };
+        let from = EventSource { snapshot_gsn: record.fenced_through, since_ns: record.since_ns };
         let (id, number) = (self.definition.id, &mut || record.id);
         let written = write_windows(&tablets, id, &rows, from, number, sizes)?;
         let [made] = written.as_slice() else {
@@ -174,7 +174,7 @@ impl<'a> Rebuild<'a> {
 
     /// The rows that were neither replaced nor deleted when the tablet was built.
     fn in_force(&self, rows: &EventRows) -> Result<Vec<u32>> {
-        let shown = self.record.fenced_through;
+        let snapshot_gsn = self.record.fenced_through;
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
         let groups = Groups::of(&rows.columns, &self.shape.keys, rows.len())?;
         let mut last: BTreeMap<(&[u8], i64), i64> = BTreeMap::new();
@@ -182,7 +182,7 @@ impl<'a> Rebuild<'a> {
         for row in 0..rows.len() as u32 {
             let key = groups.keys.get(groups.group(row as usize)).map_or(&[][..], |key| key);
             let gsn = at(&rows.gsns, row);
-            if replaces && gsn.cast_unsigned() <= shown.0 {
+            if replaces && gsn.cast_unsigned() <= snapshot_gsn.0 {
                 let newest = last.entry((key, at(&rows.ticks, row))).or_insert(gsn);
                 *newest = gsn.max(*newest);
             }
@@ -194,7 +194,9 @@ impl<'a> Rebuild<'a> {
             let newest = last.get(&(key, tick)).is_none_or(|newest| *newest == gsn);
             let number = Gsn(gsn.cast_unsigned());
             let deleted = self.fences.iter().any(|fence| {
-                fence.raised() <= shown && fence.gsn >= number && fence.ticks.contains(Tick(tick))
+                fence.raised() <= snapshot_gsn
+                    && fence.gsn >= number
+                    && fence.ticks.contains(Tick(tick))
             });
             (low..=high).contains(&number) && newest && !deleted
         });

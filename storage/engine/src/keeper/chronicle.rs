@@ -234,7 +234,7 @@ impl Chronicle {
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         if state.highest.is_none() {
-            state.go_on();
+            state.continue_from_start();
         }
         state.see(&batch.hull());
         let batch = Arc::new(batch);
@@ -365,18 +365,19 @@ impl Chronicle {
         state.next_seq = state.next_seq.max(seq);
     }
 
-    /// Deletes the committed events behind `fence`. `gone` finds the positions of these events in
+    /// Deletes the committed events behind `fence`. `deleted_positions` finds the positions of these events in
     /// the version before the delete. Returns the versions before and after. Only under the
     /// publisher's lock.
     pub fn delete(
         &self,
         fence: Fence,
-        gone: impl FnOnce(&Version) -> GsnRange,
+        deleted_positions: impl FnOnce(&Version) -> GsnRange,
     ) -> (Arc<Version>, Arc<Version>) {
         let mut state = self.state.lock();
         let state = &mut *state;
         let before = Arc::clone(&state.version);
-        state.version = Arc::new(before.with_fence(fence, gone(&before), self.leaving()));
+        state.version =
+            Arc::new(before.with_fence(fence, deleted_positions(&before), self.leaving()));
         self.feed.forget(fence.raised());
         if self.indexed {
             state.trim(&fence);

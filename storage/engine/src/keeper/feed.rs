@@ -307,7 +307,7 @@ impl Commit {
             return Ok(rows.clone());
         }
         let nothing_deleted = Arc::new(Version::default());
-        let request = memory::everything_of(definition);
+        let request = memory::request_for_all(definition);
         let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
         *decoded = Some((asked, rows.clone()));
         Ok(rows)

@@ -166,7 +166,7 @@ impl MemoryBatch {
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
         // Memory per series: a row and a series number.
-        let claim = self.claim.beside(rows.len() * 2 * size_of::<u32>());
+        let claim = self.claim.derived(rows.len() * 2 * size_of::<u32>());
         let newest =
             || Newest { rows: rows.into(), numbered: SeriesNumbers::default(), _claim: claim };
         Ok(Arc::clone(self.newest.get_or_init(|| Arc::new(newest()))))

@@ -109,8 +109,8 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     let padding = if rows < PADDED_ROWS_MIN { 16 } else { ALIGNMENT };
     let mut context = IpcWriteContext::default();
     let texts = if total > 0 {
-        let together = concat(&values)?;
-        let texts = together.as_string_view().gc();
+        let joined_values = concat(&values)?;
+        let texts = joined_values.as_string_view().gc();
         Some(message(vec![Arc::new(texts)], total as usize, padding, &mut context)?)
     } else {
         None

@@ -27,7 +27,7 @@ use super::{
 use crate::player::aggregate::{self, Slices};
 
 /// Maximum bytes of a cached answer.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+const CACHED_BYTES_MAX: usize = 1 << 20;
 
 /// The cache key: the aggregates and the slices. Columns appear by their id in the story, because a
 /// position in an uncommitted definition may mean another column.
@@ -42,15 +42,15 @@ struct CacheKey {
 }
 
 impl CacheKey {
-    /// The question for the slices `own`. `None` if the cache cannot answer the request: the slices
+    /// The question for the slices `parts`. `None` if the cache cannot answer the request: the slices
     /// are not adjacent, not fully visible or not fully wanted, the request has key filters, or the
     /// story lacks a column.
-    fn of(reader: &PieceReader, request: &AggregateRequest, own: &[Part]) -> Option<Self> {
+    fn of(reader: &PieceReader, request: &AggregateRequest, parts: &[Part]) -> Option<Self> {
         let scan = &request.scan;
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
-        let (first, last) = (own.first()?, own.last()?);
-        let together = (last.number - first.number) as usize + 1 == own.len();
-        if !scan.keys.is_empty() || !together || !own.iter().all(whole) {
+        let (first, last) = (parts.first()?, parts.last()?);
+        let adjacent = (last.number - first.number) as usize + 1 == parts.len();
+        if !scan.keys.is_empty() || !adjacent || !parts.iter().all(whole) {
             return None;
         }
         let stored = |at: usize| match reader.source(at) {
@@ -58,14 +58,14 @@ impl CacheKey {
             Some(Source::Tick) => Some(scan.chronicle.tick_column),
             _ => None,
         };
-        let asked = |wanted: &ColumnStatistic| match wanted.statistic {
+        let requested = |wanted: &ColumnStatistic| match wanted.statistic {
             Statistic::Rows => Some((None, Statistic::Rows)),
             statistic => Some((Some(stored(wanted.column)?), statistic)),
         };
         Some(Self {
             keys: request.keys.iter().map(|at| stored(*at)).collect::<Option<_>>()?,
             windows: request.windows,
-            wanted: request.wanted.iter().map(asked).collect::<Option<_>>()?,
+            wanted: request.wanted.iter().map(requested).collect::<Option<_>>()?,
             slices: (first.number, last.number),
         })
     }
@@ -78,7 +78,7 @@ impl CacheKey {
 /// A cached answer.
 #[derive(Debug)]
 struct CachedAggregates {
-    question: CacheKey,
+    cache_key: CacheKey,
     batches: Vec<RecordBatch>,
     bytes: usize,
 }
@@ -89,24 +89,28 @@ pub fn of_parts(
     keys: Option<&Arc<[Vec<u8>]>>,
     request: &Arc<AggregateRequest>,
     story: Arc<Story>,
-    own: Vec<Part>,
+    parts: Vec<Part>,
 ) -> BatchStream {
-    let question = CacheKey::of(reader, request, &own);
-    let known = question.as_ref().and_then(|question| {
-        let answer = story.finding::<CachedAggregates>(question.spot())?;
-        (answer.question == *question).then_some(answer)
+    let cache_key = CacheKey::of(reader, request, &parts);
+    let known = cache_key.as_ref().and_then(|cache_key| {
+        let aggregates = story.finding::<CachedAggregates>(cache_key.spot())?;
+        (aggregates.cache_key == *cache_key).then_some(aggregates)
     });
-    if let Some(answer) = known {
-        request.scan.metrics.story.told(1);
-        return Box::pin(stream::iter(answer.batches.clone().into_iter().map(Ok)));
+    if let Some(aggregates) = known {
+        request.scan.metrics.story.answered_by_cells(1);
+        return Box::pin(stream::iter(aggregates.batches.clone().into_iter().map(Ok)));
     }
     let aggregating = SliceAggregation {
         slices: Slices::new(request, reader, keys),
-        own: Some(own.into_iter()),
+        parts: Some(parts.into_iter()),
         reader: Arc::clone(reader),
         request: Arc::clone(request),
         story,
-        kept: question.map(|question| CachedAggregates { question, batches: Vec::new(), bytes: 0 }),
+        cached: cache_key.map(|cache_key| CachedAggregates {
+            cache_key,
+            batches: Vec::new(),
+            bytes: 0,
+        }),
     };
     let batches = stream::try_unfold(aggregating, |mut state| async move {
         Ok::<_, Error>(state.next().await?.map(|batches| (batches, state)))
@@ -118,20 +122,20 @@ pub fn of_parts(
 struct SliceAggregation {
     slices: Slices,
     /// The remaining slices; `None` after the end.
-    own: Option<std::vec::IntoIter<Part>>,
+    parts: Option<std::vec::IntoIter<Part>>,
     reader: Arc<PieceReader>,
     request: Arc<AggregateRequest>,
     story: Arc<Story>,
     /// The answer for the cache, until now.
-    kept: Option<CachedAggregates>,
+    cached: Option<CachedAggregates>,
 }
 
 impl SliceAggregation {
     /// Aggregates the next slice; after the last slice, returns the rest.
     async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
-        let Some(own) = &mut self.own else { return Ok(None) };
-        let Some(part) = own.next() else {
-            self.own = None;
+        let Some(parts) = &mut self.parts else { return Ok(None) };
+        let Some(part) = parts.next() else {
+            self.parts = None;
             let last = self.slices.finish()?;
             self.remember(last.iter());
             self.keep();
@@ -156,18 +160,19 @@ impl SliceAggregation {
 
     fn remember<'a>(&mut self, batches: impl Iterator<Item = &'a RecordBatch>) {
         for batch in batches {
-            let Some(kept) = &mut self.kept else { return };
-            kept.bytes += batch.get_array_memory_size();
-            match kept.bytes <= KEPT_BYTES_MAX {
-                true => kept.batches.push(batch.clone()),
-                false => self.kept = None,
+            let Some(cached) = &mut self.cached else { return };
+            cached.bytes += batch.get_array_memory_size();
+            match cached.bytes <= CACHED_BYTES_MAX {
+                true => cached.batches.push(batch.clone()),
+                false => self.cached = None,
             }
         }
     }
 
     fn keep(&mut self) {
-        let Some(answer) = self.kept.take() else { return };
-        let (spot, bytes) = (answer.question.spot(), answer.bytes + size_of::<CachedAggregates>());
-        self.story.note(spot, &Arc::new(answer), bytes);
+        let Some(aggregates) = self.cached.take() else { return };
+        let (spot, bytes) =
+            (aggregates.cache_key.spot(), aggregates.bytes + size_of::<CachedAggregates>());
+        self.story.note(spot, &Arc::new(aggregates), bytes);
     }
 }

@@ -45,7 +45,7 @@ impl Sizes {
 #[derive(Debug, Clone, Copy)]
 pub struct EventSource {
     /// Commit number of the snapshot. The new pieces hold the events in force at this commit.
-    pub shown: Gsn,
+    pub snapshot_gsn: Gsn,
     /// Commit time of the oldest events in nanoseconds since 1970, if known.
     pub since_ns: i64,
 }
@@ -70,7 +70,7 @@ pub struct NewTablet {
     pub blocks: BTreeMap<u32, Block>,
 }
 
-/// Writes tablets with the events of `batches` that are in force at `from.shown`. `number` returns
+/// Writes tablets with the events of `batches` that are in force at `from.snapshot_gsn`. `number` returns
 /// the number of each new tablet. Every tablet is durable on return.
 ///
 /// # Errors
@@ -90,7 +90,9 @@ pub fn build(
     }
     let mut written = Vec::new();
     for batches in by_shape.values() {
-        let Some(rows) = EventRows::of_batches(batches, fences, from.shown)? else { continue };
+        let Some(rows) = EventRows::of_batches(batches, fences, from.snapshot_gsn)? else {
+            continue;
+        };
         written.extend(write_windows(tablets, chronicle, &rows, from, number, sizes)?);
     }
     Ok(written)
@@ -185,7 +187,7 @@ fn write(
         checksum: built.checksum,
         ticks: hull,
         gsns: (Gsn(gsns.0), Gsn(gsns.1)),
-        fenced_through: from.shown,
+        fenced_through: from.snapshot_gsn,
         since_ns: from.since_ns,
         file: PieceFile::Tablet,
     };

@@ -166,7 +166,7 @@ impl FilteredRows {
             let own = own.iter().map(|row| row.saturating_sub(start));
             picked.push(take(array, &UInt32Array::from_iter_values(own), None)?);
         }
-        together(&picked)
+        concat_ranges(&picked)
     }
 
     /// Picks the rows from batches of the selection.
@@ -199,12 +199,12 @@ impl FilteredRows {
             }
             start = end;
         }
-        picked.iter().map(|picked| together(picked)).collect()
+        picked.iter().map(|picked| concat_ranges(picked)).collect()
     }
 }
 
 /// Concatenates a non-empty list of arrays of the same type.
-fn together(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+fn concat_ranges(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     if let [one] = arrays {
         return Ok(Arc::clone(one));
     }

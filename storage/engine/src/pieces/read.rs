@@ -259,7 +259,7 @@ impl Piece for StoryPiece {
         let batches = stream::once(opened).try_flatten().map(move |read| {
             let (part, read) = read?;
             let batches = match read {
-                FetchedRows::Events(events) => whole(&reader, &part, vec![events])?,
+                FetchedRows::Events(events) => visible_batches(&reader, &part, vec![events])?,
                 FetchedRows::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
             };
             Ok::<_, Error>(stream::iter(batches))
@@ -459,7 +459,7 @@ enum FetchedRows {
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// The visible events of a row group, in batches.
-fn whole(reader: &PieceReader, part: &Part, read: Vec<PartEvents>) -> Result<Batches> {
+fn visible_batches(reader: &PieceReader, part: &Part, read: Vec<PartEvents>) -> Result<Batches> {
     let batches = match reader.request().order {
         ScanOrder::Any => {
             let each = read.iter().map(|events| reader.unordered(events, &part.hull));
@@ -528,5 +528,5 @@ pub fn decode(
     }
     let rows = fetched.rows().max(1);
     let read = fetched.decode(rows)?.map(|batch| reader.events(&batch?, &hull));
-    whole(&reader, part, read.collect::<Result<_>>()?)
+    visible_batches(&reader, part, read.collect::<Result<_>>()?)
 }

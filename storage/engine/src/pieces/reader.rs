@@ -126,7 +126,7 @@ impl PieceReader {
             return Ok(runs);
         }
         let shape = self.piece.shape();
-        let runs = match self.told_runs(story, part).await? {
+        let runs = match self.runs_of_cells(story, part).await? {
             Some(runs) => runs,
             None => {
                 self.request().metrics.story.compared(part.rows);
@@ -159,7 +159,7 @@ impl PieceReader {
     }
 
     /// The series of a row group, from its cells; `None` if the group has no cells.
-    async fn told_runs(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
+    async fn runs_of_cells(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
         let key = &self.piece.shape().keys;
         if story.schema().keys.len() != key.at.len() {
             return Ok(None);

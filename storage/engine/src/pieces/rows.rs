@@ -41,7 +41,7 @@ impl EventRows {
         self.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The events of `batches` (all of the same shape) that are in force at `shown`; `None` if no
+    /// The events of `batches` (all of the same shape) that are in force at `snapshot_gsn`; `None` if no
     /// event is left.
     ///
     /// # Errors
@@ -49,13 +49,13 @@ impl EventRows {
     pub fn of_batches(
         batches: &[Arc<MemoryBatch>],
         fences: &[Fence],
-        shown: Gsn,
+        snapshot_gsn: Gsn,
     ) -> Result<Option<Self>> {
         let Some(first) = batches.first() else { return Ok(None) };
         let shape = Arc::clone(first.shape());
         let mut parts = RowCollector::new(shape, batches.len());
         for batch in batches {
-            let mask = compact::keep_mask(batch, fences, shown);
+            let mask = compact::keep_mask(batch, fences, snapshot_gsn);
             let numbers = batch.runs_with_rows().flat_map(|(run, rows)| {
                 (0..rows).map(move |n| ((run.seq + n).cast_signed(), (run.gsn + n).cast_signed()))
             });
@@ -78,11 +78,11 @@ impl EventRows {
         piece: &OpenPiece,
         part: &Part,
         version: &Version,
-        shown: Gsn,
+        snapshot_gsn: Gsn,
         dropped: &mut Vec<u64>,
     ) -> Result<Option<Self>> {
         let fences = piece.fences_among(version.fences());
-        let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= shown).collect();
+        let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= snapshot_gsn).collect();
         let shape = piece.shape();
         let mut parts = RowCollector::new(Arc::clone(shape), 1);
         let events = piece.read(part, &ColumnSelection::all(shape)).await?;
@@ -90,7 +90,7 @@ impl EventRows {
         let numbers = events.seqs.iter().zip(events.gsns.iter());
         let rows = mask.iter_mut().zip(events.ticks.iter()).zip(numbers);
         for ((keep, tick), (seq, gsn)) in rows {
-            let replaced = version.pieces().is_replaced(*seq, shown);
+            let replaced = version.pieces().is_replaced(*seq, snapshot_gsn);
             if replaced {
                 dropped.push(seq.cast_unsigned());
             }

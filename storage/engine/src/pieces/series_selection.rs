@@ -115,7 +115,7 @@ async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Resu
         .collect();
     let columns = story.columns(part.number, &sources.unwrap_or_default(), &found).await?;
     metrics.read_on(0, columns.read_bytes());
-    let keys = (0..key.at.len()).map(|at| together(&columns, at, &found).map(Column::Plain));
+    let keys = (0..key.at.len()).map(|at| concat_ranges(&columns, at, &found).map(Column::Plain));
     let runs = Runs::of(&keys.collect::<Result<Vec<_>>>()?, key, rows)?;
     // An estimate: all series have the average row count of the matching series.
     reader.piece().saw_series(part.rows as usize * runs.len() / rows);
@@ -138,7 +138,7 @@ fn matching(
             let column = match reader.source(set.column) {
                 Some(_) => {
                     at += 1;
-                    together(columns, at - 1, std::slice::from_ref(rows))?
+                    concat_ranges(columns, at - 1, std::slice::from_ref(rows))?
                 }
                 None => reader.constant(set.column, rows.len())?,
             };
@@ -160,7 +160,7 @@ fn matching(
 }
 
 /// Concatenates the values of a column for some ranges of rows.
-fn together(columns: &Columns, at: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+fn concat_ranges(columns: &Columns, at: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     let mut slices = Vec::new();
     for range in ranges {
         slices.extend(columns.slices(at, range.clone())?);

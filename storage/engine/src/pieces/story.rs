@@ -89,7 +89,7 @@ impl StoryWriter {
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`. After an error, the story does not
     /// exist.
-    pub async fn finish(self, shown: Gsn, since_ns: i64) -> Result<PieceRecord> {
+    pub async fn finish(self, snapshot_gsn: Gsn, since_ns: i64) -> Result<PieceRecord> {
         let built = self.builder.finish().await?;
         Ok(PieceRecord {
             id: built.id.0,
@@ -101,7 +101,7 @@ impl StoryWriter {
             checksum: built.checksum,
             ticks: built.hull(),
             gsns: (Gsn(built.gsns.0), Gsn(built.gsns.1)),
-            fenced_through: shown,
+            fenced_through: snapshot_gsn,
             since_ns,
             file: PieceFile::Story { tail_at: built.tail_at },
         })

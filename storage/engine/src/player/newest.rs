@@ -184,7 +184,7 @@ pub fn scan(
 }
 
 /// Copies a column out of the buffers of its source if the buffers are much larger than the column.
-fn apart(column: &ArrayRef) -> ArrayRef {
+fn unshared(column: &ArrayRef) -> ArrayRef {
     match column.get_buffer_memory_size() > 2 * array_bytes(column) + SHARED_BYTES_MAX {
         true => compacted(column),
         false => Arc::clone(column),
@@ -241,7 +241,7 @@ impl NewestRows {
             }
         }
         self.rows += candidates.num_rows();
-        let columns: Vec<ArrayRef> = columns.iter().map(apart).collect();
+        let columns: Vec<ArrayRef> = columns.iter().map(unshared).collect();
         self.bytes += columns.iter().map(array_bytes).sum::<usize>();
         self.take()?;
         self.batches.push(self.of_columns(columns, candidates.num_rows())?);

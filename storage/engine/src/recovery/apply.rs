@@ -40,8 +40,8 @@ struct Applier<'a> {
     /// Dropped events, of statements without a commit frame.
     dropped_rows: u64,
     /// Chronicles with versions not shown yet, and the number of their new batches.
-    unshown: Vec<Arc<Chronicle>>,
-    unshown_batches: usize,
+    unpublished: Vec<Arc<Chronicle>>,
+    unpublished_batches: usize,
 }
 
 /// Applies all frames. Returns the missing commit frame of a decided append.
@@ -59,8 +59,8 @@ pub fn apply_all(
         committed: None,
         decision,
         dropped_rows: 0,
-        unshown: Vec::new(),
-        unshown_batches: 0,
+        unpublished: Vec::new(),
+        unpublished_batches: 0,
     };
     for decoded in parcels.into_iter().flatten() {
         applier.apply(decoded)?;
@@ -71,7 +71,7 @@ pub fn apply_all(
             frames.into_iter().try_for_each(|decoded| applier.commit(decoded))?;
         }
     }
-    applier.show();
+    applier.publish();
     applier.dropped_rows += rows_of(applier.open.values().flatten());
     if applier.dropped_rows > 0 {
         tracing::info!(
@@ -92,16 +92,16 @@ impl Applier<'_> {
         let producer = frame.producer.filter(|_| frame.commits());
         match frame.kind {
             FrameKind::Events if frame.commits() => self.commit(decoded)?,
-            FrameKind::Events => self.hold(decoded)?,
+            FrameKind::Events => self.buffer_frame(decoded)?,
             FrameKind::Commit | FrameKind::Transaction => {
                 self.commit_statements(frame.completes()?)?;
             }
             FrameKind::StatementDelete if !crate::sabotage::active("delete-uncommitted") => {
-                self.hold(decoded)?;
+                self.buffer_frame(decoded)?;
             }
             FrameKind::Delete | FrameKind::StatementDelete => self.delete(&decoded)?,
             FrameKind::Trim => {
-                self.show();
+                self.publish();
                 if let Some(chronicle) = &decoded.chronicle {
                     trim::replay(self.core, chronicle, frame)?;
                 }
@@ -159,7 +159,7 @@ impl Applier<'_> {
     }
 
     /// Keeps a frame until the commit frame of its statement.
-    fn hold(&mut self, decoded: DecodedFrame) -> Result<()> {
+    fn buffer_frame(&mut self, decoded: DecodedFrame) -> Result<()> {
         let statement = decoded.frame.statement;
         if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
             self.dropped_rows += rows_of([&decoded]);
@@ -184,7 +184,7 @@ impl Applier<'_> {
 
     /// Deletes the committed events of the frame's range.
     fn delete(&mut self, decoded: &DecodedFrame) -> Result<()> {
-        self.show();
+        self.publish();
         match &decoded.chronicle {
             Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
             None => Ok(()),
@@ -216,21 +216,21 @@ impl Applier<'_> {
         let sealed = self.core.settings.compaction_rows_max;
         let blocking_pool = &self.core.blocking_pool;
         chronicle.replay(batch, &events.groups, frame.first_seq, sealed, blocking_pool)?;
-        if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
-            self.unshown.push(chronicle);
+        if !self.unpublished.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
+            self.unpublished.push(chronicle);
         }
-        self.unshown_batches += 1;
-        if self.unshown_batches >= self.core.settings.compaction_fan_in {
-            self.show();
+        self.unpublished_batches += 1;
+        if self.unpublished_batches >= self.core.settings.compaction_fan_in {
+            self.publish();
         }
         Ok(())
     }
 
     /// Makes the applied events visible, and merges small batches before their number grows.
-    fn show(&mut self) {
-        self.unshown_batches = 0;
+    fn publish(&mut self) {
+        self.unpublished_batches = 0;
         self.core.set_committed(self.gsn);
-        let versions = self.unshown.drain(..).map(|chronicle| {
+        let versions = self.unpublished.drain(..).map(|chronicle| {
             let version = Arc::clone(&chronicle.state().version);
             PinnedVersion { chronicle, version }
         });

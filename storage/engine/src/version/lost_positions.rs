@@ -21,12 +21,12 @@ impl LostPositions {
 
     /// The ranges with the positions of one more delete.
     #[must_use]
-    pub fn with(&self, gone: GsnRange) -> Self {
-        if gone.is_empty() {
+    pub fn with(&self, deleted: GsnRange) -> Self {
+        if deleted.is_empty() {
             return self.clone();
         }
         let mut all = self.0.clone();
-        all.push((gone.start, Gsn(gone.end.0 - 1)));
+        all.push((deleted.start, Gsn(deleted.end.0 - 1)));
         all.sort_unstable();
         let mut joined: Vec<(Gsn, Gsn)> = Vec::with_capacity(all.len());
         for (first, last) in all {

@@ -157,12 +157,12 @@ impl Version {
         Some(next)
     }
 
-    /// The version without the events deleted by `fence`; `gone` are the positions of these events.
+    /// The version without the events deleted by `fence`; `deleted` are the positions of these events.
     /// A batch entirely behind the fence is dropped; the fence hides the deleted rows of all other
     /// batches. Batches up to the gsn `leaving` are moving into pieces written without knowledge of
     /// the fence: these batches stay, and the fence stays with them to hide the rows of the pieces.
     #[must_use]
-    pub fn with_fence(&self, fence: Fence, gone: GsnRange, leaving: u64) -> Self {
+    pub fn with_fence(&self, fence: Fence, deleted: GsnRange, leaving: u64) -> Self {
         let kept = |batch: &&Arc<MemoryBatch>| {
             batch.first_gsn() <= leaving
                 || !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
@@ -180,7 +180,7 @@ impl Version {
                     .collect(),
             ),
             pieces: Arc::clone(&self.pieces),
-            lost: Arc::new(self.lost.with(gone)),
+            lost: Arc::new(self.lost.with(deleted)),
             epoch: self.epoch + 1,
             open_from: self.open_from,
         };

@@ -68,9 +68,10 @@ fn key(text: &str) -> Vec<u8> {
 /// the number of rows already known.
 fn compared(rows: &[Row], seqs: &mut Seqs) -> (Result<()>, u64) {
     let (record, first, last) = (record(), key("a"), key("b"));
-    let said = StoredSummary { rows: 3, ticks: (1, 9), gsns: (4, 6), keys: (&first, &last) };
+    let stored_summary =
+        StoredSummary { rows: 3, ticks: (1, 9), gsns: (4, 6), keys: (&first, &last) };
     let mut piece = PieceComparison::new(&record, Some(shape()));
-    let result = piece.part(&[events(rows)], &said, seqs);
+    let result = piece.part(&[events(rows)], &stored_summary, seqs);
     (result, piece.twice)
 }
 

@@ -88,12 +88,18 @@ impl Chronicle {
             let keys = &candidates.groups.keys;
             reserved.touched =
                 keys.iter().map(|key| (state.series.intern(key), i64::MAX)).collect();
-            let judged =
-                self.judge(state, candidates, ticks, until, &mut reserved.touched, &mut pending);
-            match judged {
-                Ok(judged) => {
-                    reserved.end_seq = judged.end_seq;
-                    (admission_kept, moved) = (judged.kept, judged.moved);
+            let verdict = self.place_in_index(
+                state,
+                candidates,
+                ticks,
+                until,
+                &mut reserved.touched,
+                &mut pending,
+            );
+            match verdict {
+                Ok(verdict) => {
+                    reserved.end_seq = verdict.end_seq;
+                    (admission_kept, moved) = (verdict.kept, verdict.moved);
                 }
                 Err(refused) => {
                     state.forget_successors(&pending);
@@ -114,7 +120,7 @@ impl Chronicle {
     }
 
     /// Gives each event its place in the index, at the tick `until` at the latest.
-    fn judge(
+    fn place_in_index(
         &self,
         state: &mut ChronicleState,
         candidates: &AdmissionRequest<'_>,

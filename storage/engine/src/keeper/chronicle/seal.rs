@@ -62,12 +62,12 @@ impl Horizon {
     }
 
     /// Moves the horizon to the start: the chronicle had events before the start.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_from_start(&mut self) {
         self.first = self.first.max(self.opened);
     }
 
     /// The horizon for a version; `None` before the first event.
-    pub(super) fn told(&self) -> Option<Tick> {
+    pub(super) fn horizon_tick(&self) -> Option<Tick> {
         Some(self.first).filter(|first| *first > Tick::MIN)
     }
 

@@ -91,10 +91,10 @@ impl ChronicleState {
     }
 
     /// Moves the horizon to the start: the chronicle had events before the start.
-    pub(super) fn go_on(&mut self) {
-        self.horizon.go_on();
-        let told = self.horizon.told();
-        if let Some(first) = told.filter(|first| self.version.open_from() != Some(*first)) {
+    pub(super) fn continue_from_start(&mut self) {
+        self.horizon.continue_from_start();
+        let horizon_tick = self.horizon.horizon_tick();
+        if let Some(first) = horizon_tick.filter(|first| self.version.open_from() != Some(*first)) {
             self.version = Arc::new(self.version.with_open_from(first));
         }
     }

@@ -133,13 +133,21 @@ pub struct CellCounter<'a> {
     counter: &'a Counter<'a>,
     cells: &'a Cells,
     /// For each wanted statistic, the cell column; `None` if the row range of the cells is enough.
-    told: Vec<Option<Column<'a>>>,
+    cell_values: Vec<Option<Column<'a>>>,
 }
 
 impl<'a> CellCounter<'a> {
-    /// `told` has the cell column of each statistic of `counter`.
-    pub fn new(counter: &'a Counter<'a>, cells: &'a Cells, told: &[Option<&'a ArrayRef>]) -> Self {
-        Self { counter, cells, told: told.iter().map(|array| array.map(Column::of)).collect() }
+    /// `cell_values` has the cell column of each statistic of `counter`.
+    pub fn new(
+        counter: &'a Counter<'a>,
+        cells: &'a Cells,
+        cell_values: &[Option<&'a ArrayRef>],
+    ) -> Self {
+        Self {
+            counter,
+            cells,
+            cell_values: cell_values.iter().map(|array| array.map(Column::of)).collect(),
+        }
     }
 
     /// Adds consecutive cells to the current group.
@@ -151,8 +159,10 @@ impl<'a> CellCounter<'a> {
             return Ok(());
         }
         let rows = self.cells.rows(cells.start).start..self.cells.rows(cells.end - 1).end;
-        for (at, ((wanted, _), told)) in self.counter.wanted.iter().zip(&self.told).enumerate() {
-            let Some(told) = told else {
+        for (at, ((wanted, _), cell_values)) in
+            self.counter.wanted.iter().zip(&self.cell_values).enumerate()
+        {
+            let Some(cell_values) = cell_values else {
                 // A column without NULL has a value in each row.
                 match wanted.statistic {
                     Statistic::Count if !self.counter.is_constant(at) => {
@@ -163,13 +173,13 @@ impl<'a> CellCounter<'a> {
                 continue;
             };
             match wanted.statistic {
-                Statistic::Rows | Statistic::Count => match told.sum(cells.clone())? {
+                Statistic::Rows | Statistic::Count => match cell_values.sum(cells.clone())? {
                     Some(Total::Whole(count)) => tally.count(at, count as i64),
                     _ => return Err(Error::internal("cells that count no values")),
                 },
-                Statistic::Sum => tally.sum(at, told.sum(cells.clone())?),
-                Statistic::Min => tally.number(at, told.extreme(cells.clone(), false)),
-                Statistic::Max => tally.number(at, told.extreme(cells.clone(), true)),
+                Statistic::Sum => tally.sum(at, cell_values.sum(cells.clone())?),
+                Statistic::Min => tally.number(at, cell_values.extreme(cells.clone(), false)),
+                Statistic::Max => tally.number(at, cell_values.extreme(cells.clone(), true)),
             }
         }
         Ok(())

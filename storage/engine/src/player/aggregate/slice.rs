@@ -112,10 +112,10 @@ impl Slices {
         }
         let segments = |cells| plan::segments(&self.request, &part.hull, &runs, &chosen, cells);
         let mut found = segments(true)?;
-        let mut told = None;
+        let mut cell_arrays = None;
         if found.iter().any(|segment| matches!(segment.span, Span::Cells(_))) {
-            told = story.cells(part.number, &self.cell_columns()).await?;
-            if told.is_none() {
+            cell_arrays = story.cells(part.number, &self.cell_columns()).await?;
+            if cell_arrays.is_none() {
                 found = segments(false)?;
             }
         }
@@ -143,8 +143,10 @@ impl Slices {
             })
             .collect();
         let counter = Counter::new(&self.request, lanes);
-        let of_cells = match (&told, runs.cells()) {
-            (Some(told), Some(cells)) => Some(CellCounter::new(&counter, cells, &self.told(told)?)),
+        let of_cells = match (&cell_arrays, runs.cells()) {
+            (Some(cell_arrays), Some(cells)) => {
+                Some(CellCounter::new(&counter, cells, &self.cell_arrays(cell_arrays)?))
+            }
             _ => None,
         };
         let ticks = if ticks { columns.chunks(sources.len() - 1) } else { &[] };
@@ -179,7 +181,7 @@ impl Slices {
                     let of_cells = of_cells.as_ref();
                     let of_cells =
                         of_cells.ok_or_else(|| Error::internal("cells were not read"))?;
-                    metrics.told(cells.len() as u64);
+                    metrics.answered_by_cells(cells.len() as u64);
                     begin(window, &mut tally);
                     of_cells.count(cells, &mut tally)?;
                 }
@@ -255,7 +257,7 @@ impl Slices {
     }
 
     /// For each wanted statistic, the cell column that was read.
-    fn told<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
+    fn cell_arrays<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
         let mut read = read.iter();
         let of = self.request.wanted.iter().map(|wanted| match self.cell_column(wanted) {
             Some(_) => read.next().map(Some).ok_or_else(|| Error::internal("cells lack a column")),

@@ -23,7 +23,7 @@ use stratalog_model::{
     subscribe::{Gap, GapCause, SubscribeRequest},
 };
 
-use super::{GSN, memory, together};
+use super::{GSN, concat_batches_up_to, memory};
 use crate::{
     memtable::batch::MemoryBatch,
     pieces::{
@@ -282,7 +282,7 @@ impl HistorySweep {
             Some(batch) if all_read && self.limit == self.gsns.end => Gsn(batch.first_gsn()),
             _ => frontier,
         };
-        self.told(rows, end.max(self.gsns.start), all_read && end >= self.limit)
+        self.window_of(rows, end.max(self.gsns.start), all_read && end >= self.limit)
     }
 
     /// In-memory events, in order. The pieces have no later events.
@@ -297,11 +297,16 @@ impl HistorySweep {
             rows.push(memory::rows(&batch, &self.shared.request, &self.version, visible)?);
         }
         let end = self.batches.front().map_or(self.gsns.end, |batch| Gsn(batch.first_gsn()));
-        let rows = together(rows, self.batch_rows_max)?;
-        self.told(rows, end, self.batches.is_empty())
+        let rows = concat_batches_up_to(rows, self.batch_rows_max)?;
+        self.window_of(rows, end, self.batches.is_empty())
     }
 
-    fn told(&mut self, rows: Vec<RecordBatch>, end: Gsn, ended: bool) -> Result<HistoryWindow> {
+    fn window_of(
+        &mut self,
+        rows: Vec<RecordBatch>,
+        end: Gsn,
+        ended: bool,
+    ) -> Result<HistoryWindow> {
         let asked: Vec<usize> = (0..self.columns).collect();
         let rows = rows.into_iter().map(|rows| {
             let gsns = self.gsns_of(&rows)?.clone();

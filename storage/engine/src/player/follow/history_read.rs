@@ -1,7 +1,7 @@
 //! Reads history for a follower, from the start position on and window by window.
 //!
 //! ```text
-//!   a resting sweep, or a permit and a version ─► window ─► delivered
+//!   a paused sweep, or a permit and a version ─► window ─► delivered
 //!                                                   └► rests for a moment before the next window
 //! ```
 //!
@@ -54,8 +54,8 @@ pub struct HistoryRead {
     pub core: Weak<Core>,
     /// The follower's request.
     pub request: Arc<SubscribeRequest>,
-    /// The follower's resting sweep, if present.
-    pub resting: Arc<Mutex<Option<PausedSweep>>>,
+    /// The follower's paused sweep, if present.
+    pub paused: Arc<Mutex<Option<PausedSweep>>>,
     /// The number of the window.
     pub windows: u64,
     /// The start position.
@@ -68,14 +68,14 @@ impl HistoryRead {
     /// # Errors
     /// `Io`, `ConnectionFailure`, `Shutdown`.
     pub async fn run(self) -> Result<FollowerRead> {
-        aside(self.read()).await
+        finish_in_task(self.read()).await
     }
 
     async fn read(self) -> Result<FollowerRead> {
-        let mut resting = match self.rested()? {
-            Some(resting) => resting,
+        let mut paused = match self.take_paused()? {
+            Some(paused) => paused,
             None => {
-                let sweeps = Arc::clone(&there(&self.core)?.sweeps);
+                let sweeps = Arc::clone(&upgrade(&self.core)?.sweeps);
                 let place = place(sweeps).await?;
                 let (begun, end) = self.begin(place)?;
                 let Some(begun) = begun else {
@@ -84,37 +84,37 @@ impl HistoryRead {
                 begun
             }
         };
-        let memory = Arc::clone(&there(&self.core)?.history_budget);
+        let memory = Arc::clone(&upgrade(&self.core)?.history_budget);
         // Use half of the free memory. Other followers then find room too.
         let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
-        let window = resting.sweep.window(bytes_max).await?;
+        let window = paused.sweep.window(bytes_max).await?;
         let passed = GsnRange::new(self.position.next, window.end);
-        let lost = resting.sweep.version().lost().within(passed).collect();
+        let lost = paused.sweep.version().lost().within(passed).collect();
         let ended = window.ended;
         let rows_max = self.request.batch_rows_max;
         let read = FollowerRead::new(window, lost, self.position, rows_max, &memory);
         if read.whole && !ended {
-            resting.next = read.position.next;
-            self.rest(resting);
+            paused.next = read.position.next;
+            self.pause(paused);
         }
         Ok(read)
     }
 
-    /// Takes the resting sweep. `None` if the version has been pinned for too long, or if the
+    /// Takes the paused sweep. `None` if the version has been pinned for too long, or if the
     /// follower has advanced in the ring of the last commits meanwhile.
-    fn rested(&self) -> Result<Option<PausedSweep>> {
-        let now_ns = there(&self.core)?.clock.monotonic_ns();
-        let resting = self.resting.lock().take();
-        Ok(resting.filter(|resting| {
-            resting.next == self.position.next
-                && now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX
+    fn take_paused(&self) -> Result<Option<PausedSweep>> {
+        let now_ns = upgrade(&self.core)?.clock.monotonic_ns();
+        let paused = self.paused.lock().take();
+        Ok(paused.filter(|paused| {
+            paused.next == self.position.next
+                && now_ns.saturating_sub(paused.began_ns) < PINNED_NS_MAX
         }))
     }
 
     /// Begins a sweep over the published events, if the chronicle has a version. Also returns the
     /// end.
     fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<PausedSweep>, Gsn)> {
-        let core = there(&self.core)?;
+        let core = upgrade(&self.core)?;
         let published = core.published();
         let gsns = GsnRange::between(self.position.next, published.gsn);
         let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
@@ -136,13 +136,13 @@ impl HistoryRead {
 
     /// Keeps a sweep for the next window, and drops the sweep after `IDLE`. A slow follower pins no
     /// version and holds no permit.
-    fn rest(self, mut resting: PausedSweep) {
-        let Self { resting: rests, windows, .. } = self;
-        resting.windows = windows;
-        *rests.lock() = Some(resting);
+    fn pause(self, mut paused: PausedSweep) {
+        let Self { paused: rests, windows, .. } = self;
+        paused.windows = windows;
+        *rests.lock() = Some(paused);
         tokio::spawn(async move {
             tokio::time::sleep(IDLE).await;
-            let late = rests.lock().take_if(|resting| resting.windows == windows);
+            let late = rests.lock().take_if(|paused| paused.windows == windows);
             drop(late);
         });
     }
@@ -154,13 +154,13 @@ impl HistoryRead {
 /// # Errors
 /// The errors of [`HistoryRead::run`].
 pub async fn first_at(core: &Arc<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
-    aside(find(Arc::downgrade(core), chronicle, tick)).await
+    finish_in_task(find(Arc::downgrade(core), chronicle, tick)).await
 }
 
 async fn find(core: Weak<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
-    let sweeps = Arc::clone(&there(&core)?.sweeps);
+    let sweeps = Arc::clone(&upgrade(&core)?.sweeps);
     let _place = place(sweeps).await?;
-    let published = there(&core)?.published();
+    let published = upgrade(&core)?.published();
     let behind = Gsn(published.gsn.0 + 1);
     let version = published.versions.get(&chronicle).map(|known| Arc::clone(&known.version));
     drop(published);
@@ -169,7 +169,7 @@ async fn find(core: Weak<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gs
     Ok(first.unwrap_or(behind))
 }
 
-fn there(core: &Weak<Core>) -> Result<Arc<Core>> {
+fn upgrade(core: &Weak<Core>) -> Result<Arc<Core>> {
     core.upgrade().ok_or_else(|| Error::new(ErrorKind::Shutdown, "the log was closed"))
 }
 
@@ -178,7 +178,7 @@ async fn place(sweeps: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
 }
 
 /// Polls `work` once. If `work` must wait, a task completes `work`.
-async fn aside<T: Send + 'static>(
+async fn finish_in_task<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let mut work: BoxFuture<'static, Result<T>> = Box::pin(work);

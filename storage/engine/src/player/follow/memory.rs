@@ -39,7 +39,7 @@ pub fn request(
 }
 
 /// A request for all events, with all columns including system columns.
-pub fn everything_of(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
+pub fn request_for_all(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
     let all = (0..chronicle.columns.len() + SYSTEM_COLUMNS.len()).collect();
     request(chronicle, all, GsnRange::ALL)
 }

@@ -65,10 +65,10 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
         request: Arc::new(request),
         following,
         place,
-        resting: Arc::default(),
+        paused: Arc::default(),
         windows: 0,
         deleted: Gsn(0),
-        untold: PendingUpdates::default(),
+        pending_updates: PendingUpdates::default(),
     };
     Ok(Box::pin(stream::try_unfold(Some(follower), |follower| async move {
         let Some(mut follower) = follower else { return Ok(None) };
@@ -92,19 +92,19 @@ struct Follower {
     following: FeedFollower,
     place: FollowerPlace,
     /// The sweep through history, between two windows.
-    resting: Arc<Mutex<Option<PausedSweep>>>,
+    paused: Arc<Mutex<Option<PausedSweep>>>,
     /// Number of history windows until now.
     windows: u64,
     /// Deletes up to this gsn are delivered.
     deleted: Gsn,
     /// History to deliver next.
-    untold: PendingUpdates,
+    pending_updates: PendingUpdates,
 }
 
 impl Follower {
     async fn next(&mut self) -> Result<Update> {
         loop {
-            if let Some(update) = self.untold.next() {
+            if let Some(update) = self.pending_updates.next() {
                 return Ok(update);
             }
             let FollowerPlace::At(next) = self.place else {
@@ -160,9 +160,11 @@ impl Follower {
             batches.push(rows);
         }
         self.place = FollowerPlace::At(place.max(next));
-        let mut together = together(batches, rows_max)?;
-        match together.pop() {
-            Some(_) if !together.is_empty() => Err(Error::internal("commits are several batches")),
+        let mut concat_batches_up_to = concat_batches_up_to(batches, rows_max)?;
+        match concat_batches_up_to.pop() {
+            Some(_) if !concat_batches_up_to.is_empty() => {
+                Err(Error::internal("commits are several batches"))
+            }
             rows => Ok(rows),
         }
     }
@@ -170,24 +172,24 @@ impl Follower {
     /// Reads a window of history, from any tier.
     async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
-        let reading = HistoryRead {
+        let history_read = HistoryRead {
             core: Arc::downgrade(&self.core),
             request: Arc::clone(&self.request),
-            resting: Arc::clone(&self.resting),
+            paused: Arc::clone(&self.paused),
             windows: self.windows,
             position: Position { next, deleted: self.deleted },
         };
-        let read = reading.run().await?;
+        let read = history_read.run().await?;
         self.place = FollowerPlace::At(read.position.next);
         self.deleted = read.position.deleted;
-        self.untold = read.untold;
+        self.pending_updates = read.pending_updates;
         Ok(())
     }
 }
 
 /// Concatenates small neighbouring batches into batches of up to `rows` rows and `TOGETHER_BYTES`
 /// bytes. Large batches are not copied.
-fn together(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
+fn concat_batches_up_to(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     let mut gathered: Vec<RecordBatch> = Vec::new();
     let (mut count, mut bytes) = (0, 0);

@@ -58,7 +58,7 @@ pub struct Position {
 #[derive(Debug)]
 pub struct FollowerRead {
     /// The updates to deliver.
-    pub untold: PendingUpdates,
+    pub pending_updates: PendingUpdates,
     /// The follower's position after delivery.
     pub position: Position,
     /// True if the updates include the whole window. Otherwise, the rest is read again from
@@ -81,10 +81,10 @@ impl FollowerRead {
         let mut gaps = window.damaged;
         for lost in lost {
             let start = lost.start.max(at.next).max(Gsn(position.deleted.0 + 1));
-            let untold = GsnRange::new(start, lost.end);
-            if !untold.is_empty() {
-                position.deleted = Gsn(untold.end.0 - 1);
-                gaps.push(Gap { gsns: untold, cause: GapCause::Deleted });
+            let undelivered = GsnRange::new(start, lost.end);
+            if !undelivered.is_empty() {
+                position.deleted = Gsn(undelivered.end.0 - 1);
+                gaps.push(Gap { gsns: undelivered, cause: GapCause::Deleted });
             }
         }
         gaps.sort_by_key(|gap| gap.gsns.start);
@@ -106,13 +106,13 @@ impl FollowerRead {
             position.deleted = deleted.fold(at.deleted, Gsn::max);
         }
         let updates = updates.into_iter().map(|(_, update)| update).collect();
-        Self { untold: PendingUpdates { updates, room: Some(room) }, position, whole }
+        Self { pending_updates: PendingUpdates { updates, room: Some(room) }, position, whole }
     }
 
     /// An empty result: no events before `end`.
     pub fn nothing(end: Gsn, at: Position) -> Self {
         let position = Position { next: end.max(at.next), ..at };
-        Self { untold: PendingUpdates::default(), position, whole: true }
+        Self { pending_updates: PendingUpdates::default(), position, whole: true }
     }
 }
 
@@ -154,19 +154,19 @@ fn in_order(
     for (rows, gsns) in rows {
         let gsns = gsns.values();
         let before = |gap: &Gap| gsns.partition_point(|gsn| gsn.cast_unsigned() < gap.gsns.start.0);
-        let mut told = 0;
-        while told < gsns.len() {
+        let mut delivered = 0;
+        while delivered < gsns.len() {
             let next = gaps.front().map_or(gsns.len(), before);
-            if next <= told
+            if next <= delivered
                 && let Some(gap) = gaps.pop_front()
             {
                 all.push((gap.gsns.start, Update::Gap(gap)));
                 continue;
             }
-            let count = rows_max.max(1).min(next - told);
-            let first = gsns.get(told).map_or(Gsn(0), |gsn| Gsn(gsn.cast_unsigned()));
-            all.push((first, Update::Events(rows.slice(told, count))));
-            told += count;
+            let count = rows_max.max(1).min(next - delivered);
+            let first = gsns.get(delivered).map_or(Gsn(0), |gsn| Gsn(gsn.cast_unsigned()));
+            all.push((first, Update::Events(rows.slice(delivered, count))));
+            delivered += count;
         }
     }
     all.extend(gaps.into_iter().map(|gap| (gap.gsns.start, Update::Gap(gap))));
