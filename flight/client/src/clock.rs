@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use stratalog_model::clock::{ClockRates, ClockReading, EstimatedTime, Estimator, RoundTrip};
 
 use crate::{
-    client::{Care, Client},
+    client::{RepeatCondition, Client},
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::Lease,
@@ -99,7 +99,7 @@ impl Client {
             }
             Ok(())
         };
-        self.safely(Care::Pure, synchronized).await?;
+        self.safely(RepeatCondition::Pure, synchronized).await?;
         let sync = self.pool.clock.sync().ok_or_else(|| unreadable("it says nothing"))?;
         self.tell_latency(sync.round_trip);
         Ok(sync)

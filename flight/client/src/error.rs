@@ -72,10 +72,10 @@ pub enum ErrorKind {
 
 /// A failure, its place, and a hint to fix it.
 #[derive(Clone)]
-pub struct Error(Box<Told>);
+pub struct Error(Box<ErrorParts>);
 
 #[derive(Clone)]
-struct Told {
+struct ErrorParts {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
@@ -87,7 +87,7 @@ struct Told {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(ErrorParts {
             kind,
             message: message.into(),
             hint: None,

@@ -34,7 +34,7 @@
 //! # }
 //! ```
 
-mod acquired;
+mod acquisition;
 mod address;
 mod chronicle;
 mod cleanup;
@@ -74,5 +74,5 @@ pub use self::{
     rows::{Cancel, Rows},
     session::OptionValue,
     transaction::Transaction,
-    writer::{Acknowledgement, Delivery, Unacknowledged, Writer, WriterBuilder},
+    writer::{Acknowledgement, Delivery, UnacknowledgedRows, Writer, WriterBuilder},
 };

@@ -15,20 +15,20 @@ use tokio_util::sync::CancellationToken;
 
 /// The sockets of a listener.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct ConnectionLimit {
     shared: Arc<Shared>,
     places: usize,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    members: Mutex<Members>,
+    members: Mutex<ConnectionTable>,
     /// A socket left, or became idle.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Members {
+struct ConnectionTable {
     next: u64,
     count: usize,
     /// Sockets without any request, in the order of their arrival.
@@ -39,14 +39,14 @@ struct Members {
 
 /// The place of a socket; a drop frees the place.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
     leave: CancellationToken,
-    standing: Mutex<Standing>,
+    standing: Mutex<ConnectionState>,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct ConnectionState {
     /// The socket's number among the silent or idle sockets.
     number: u64,
     running: usize,
@@ -55,16 +55,16 @@ struct Standing {
 
 /// A running request.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<Member>);
+pub(crate) struct Running(Arc<ConnectionPermit>);
 
-impl Crowd {
+impl ConnectionLimit {
     /// A listener with the given number of places.
     pub(crate) fn new(places: usize) -> Self {
         Self { shared: Arc::default(), places: places.max(1) }
     }
 
     /// Waits for a place for a new socket.
-    pub(crate) async fn enter(&self) -> Arc<Member> {
+    pub(crate) async fn enter(&self) -> Arc<ConnectionPermit> {
         loop {
             let changed = self.shared.changed.notified();
             if let Some(member) = self.try_enter() {
@@ -74,7 +74,7 @@ impl Crowd {
         }
     }
 
-    fn try_enter(&self) -> Option<Arc<Member>> {
+    fn try_enter(&self) -> Option<Arc<ConnectionPermit>> {
         let mut members = self.shared.members.lock();
         if members.count >= self.places {
             let (_, longest) = match members.silent.pop_first() {
@@ -88,12 +88,12 @@ impl Crowd {
         let (number, leave) = (members.next, CancellationToken::new());
         members.next += 1;
         members.silent.insert(number, leave.clone());
-        let standing = Mutex::new(Standing { number, running: 0, has_spoken: false });
-        Some(Arc::new(Member { shared: Arc::clone(&self.shared), leave, standing }))
+        let standing = Mutex::new(ConnectionState { number, running: 0, has_spoken: false });
+        Some(Arc::new(ConnectionPermit { shared: Arc::clone(&self.shared), leave, standing }))
     }
 }
 
-impl Member {
+impl ConnectionPermit {
     /// Begins a request: the socket stays until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Running {
         let mut members = self.shared.members.lock();
@@ -121,7 +121,7 @@ impl Member {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Member { shared, leave, standing } = &*self.0;
+        let ConnectionPermit { shared, leave, standing } = &*self.0;
         let mut members = shared.members.lock();
         let mut standing = standing.lock();
         standing.running = standing.running.saturating_sub(1);
@@ -134,7 +134,7 @@ impl Drop for Running {
     }
 }
 
-impl Drop for Member {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut members = self.shared.members.lock();
         let number = self.standing.lock().number;

@@ -36,7 +36,7 @@ use tower::Service as _;
 
 use crate::{
     HttpSettings, compat,
-    crowd::{Crowd, Member, Running},
+    crowd::{ConnectionLimit, ConnectionPermit, Running},
     guard::{self, Arrival},
     health, metrics, problem, sql,
     state::State,
@@ -110,7 +110,7 @@ async fn answer(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let patience = Duration::from_millis(state.settings.patience_ms);
-    let crowd = Crowd::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
+    let crowd = ConnectionLimit::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
     let requests =
         Arc::new(Semaphore::new(state.settings.connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
@@ -147,7 +147,7 @@ async fn answer(
                     Some(place) => (routes.call(request).await?, place),
                     None => (too_many(), None),
                 };
-                Ok::<_, Infallible>(response.map(|body| Held {
+                Ok::<_, Infallible>(response.map(|body| CountedBody {
                     body,
                     _running: running,
                     _place: place,
@@ -189,13 +189,13 @@ fn too_many() -> Response {
 }
 
 /// The body of a response. Its request counts as running until the body is sent or dropped.
-struct Held {
+struct CountedBody {
     body: Body,
     _running: Running,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -220,7 +220,7 @@ async fn take_lines(
     state: Arc<State>,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let crowd = Crowd::new(state.settings.connections_max);
+    let crowd = ConnectionLimit::new(state.settings.connections_max);
     let mut connections = JoinSet::new();
     while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
         while connections.try_join_next().is_some() {}
@@ -238,9 +238,9 @@ async fn take_lines(
 /// `shutdown`.
 async fn accept(
     listener: &TcpListener,
-    crowd: &Crowd,
+    crowd: &ConnectionLimit,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, Arc<Member>)> {
+) -> Option<(TcpStream, Arc<ConnectionPermit>)> {
     let next = async {
         loop {
             match listener.accept().await {

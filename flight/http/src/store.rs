@@ -50,7 +50,7 @@ impl Tables for SchemaTables<'_> {
 
 /// The source of rows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bringer {
+pub(crate) struct WriteProtocol {
     /// The protocol, in messages and in the list of sessions.
     pub(crate) protocol: &'static str,
     /// The collision rule of new tables.
@@ -59,7 +59,7 @@ pub(crate) struct Bringer {
     pub(crate) merges: bool,
 }
 
-impl Bringer {
+impl WriteProtocol {
     /// Line protocol in requests: an event replaces an earlier event.
     pub(crate) const LINES: Self =
         Self { protocol: "line protocol", collision: "last", merges: true };
@@ -76,7 +76,7 @@ impl Bringer {
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    bringer: WriteProtocol,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
@@ -96,7 +96,7 @@ pub(crate) async fn store(
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    bringer: WriteProtocol,
     batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
     options: AppendOptions,
 ) -> Result<CommittedAppend> {
@@ -109,7 +109,7 @@ async fn append_all(
 }
 
 /// The rows of a table, ready for an append.
-struct Prepared {
+struct PreparedAppend {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
     /// The positions of the kept rows, if rows were merged.
@@ -120,10 +120,10 @@ struct Prepared {
 async fn prepared(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    bringer: WriteProtocol,
     schema: &str,
     rows: TableRows,
-) -> Result<Prepared> {
+) -> Result<PreparedAppend> {
     let definition = ready(session, bringer, schema, &rows).await?;
     if rows.is_dated() {
         session.check_times(&definition)?;
@@ -138,13 +138,13 @@ async fn prepared(
         })
     });
     let (batch, kept) = made.await?;
-    Ok(Prepared { definition, batch, kept })
+    Ok(PreparedAppend { definition, batch, kept })
 }
 
 /// The table for some rows, with all their columns.
 async fn ready(
     session: &Arc<Session>,
-    bringer: Bringer,
+    bringer: WriteProtocol,
     schema: &str,
     rows: &TableRows,
 ) -> Result<Arc<ChronicleDefinition>> {
@@ -228,7 +228,7 @@ fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {
     }
 }
 
-fn creation(session: &Session, bringer: Bringer, schema: &str, rows: &TableRows) -> Vec<Command> {
+fn creation(session: &Session, bringer: WriteProtocol, schema: &str, rows: &TableRows) -> Vec<Command> {
     let database = session.login().database.clone();
     let required = |name: &str, column_type: ColumnType| NewColumn {
         nullable: false,

@@ -26,7 +26,7 @@ use stratalog_text::TextStyle;
 
 use crate::{
     problem::{self, Problem},
-    sql::{Access, Ended, cells, objects},
+    sql::{Access, RequestSession, cells, objects},
     state::State,
 };
 
@@ -36,7 +36,7 @@ const GAP_AT: usize = 1;
 
 /// The parameters of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Question {
+struct SubscribeParameters {
     table: String,
     schema: Option<String>,
     condition: Option<String>,
@@ -64,7 +64,7 @@ pub(crate) async fn subscribe(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let mut question = Question::read(parameters, last)?;
+    let mut question = SubscribeParameters::read(parameters, last)?;
     // Like everywhere over HTTP: the database of InfluxDB's clients is a schema.
     let schema = question.schema.take();
     question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
@@ -77,7 +77,7 @@ pub(crate) async fn subscribe(
         opening = format!("id: {head}\n\n");
     }
     let session = state.session("http subscribe", None)?;
-    let ended = Ended::new(Arc::clone(&session));
+    let ended = RequestSession::new(Arc::clone(&session));
     // A subscription has no timeout; the client ends it.
     session.variables().set("statement_timeout", "0", false)?;
     Access::Read.confine(&session)?;
@@ -109,7 +109,7 @@ pub(crate) async fn subscribe(
     Ok(response)
 }
 
-impl Question {
+impl SubscribeParameters {
     fn read(mut parameters: HashMap<String, String>, last: Option<&str>) -> Result<Self> {
         let mut take = |name: &str| parameters.remove(name);
         let table = take("table").ok_or_else(|| wrong("no table is named"))?;
@@ -163,7 +163,7 @@ struct Events {
     style: TextStyle,
     heartbeat: Duration,
     /// The session lives until the end of the reads.
-    _ended: Ended,
+    _ended: RequestSession,
 }
 
 impl Events {

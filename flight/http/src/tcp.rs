@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     body::Room,
-    crowd::{Member, Running},
+    crowd::{ConnectionPermit, Running},
     state::State,
-    store::{self, Bringer, SchemaTables},
+    store::{self, WriteProtocol, SchemaTables},
     write::PUBLIC,
 };
 
@@ -43,7 +43,7 @@ pub(crate) async fn serve(
     state: Arc<State>,
     socket: TcpStream,
     stop: CancellationToken,
-    member: Arc<Member>,
+    member: Arc<ConnectionPermit>,
 ) {
     state.counts.connected();
     let address = socket.peer_addr().map(|address| address.to_string()).ok();
@@ -61,7 +61,7 @@ async fn greet_and_converse(
     mut socket: TcpStream,
     address: Option<String>,
     stop: CancellationToken,
-    member: &Arc<Member>,
+    member: &Arc<ConnectionPermit>,
 ) -> Result<()> {
     let patience = Duration::from_millis(state.settings.patience_ms);
     let mut begun = vec![0; READ_BYTES];
@@ -132,7 +132,7 @@ fn is_http(bytes: &[u8]) -> bool {
 /// Reads and parses here; a separate task stores the rows, in the same order.
 async fn converse(
     state: &Arc<State>,
-    (mut socket, member, running): (TcpStream, &Arc<Member>, Running),
+    (mut socket, member, running): (TcpStream, &Arc<ConnectionPermit>, Running),
     begun: Vec<u8>,
     session: &Arc<Session>,
     stop: CancellationToken,
@@ -169,7 +169,7 @@ async fn store_all(
 ) -> Result<()> {
     while let Some((tables, room)) = batches.recv().await {
         let options = AppendOptions::default();
-        let stored = store::store(&state, &session, Bringer::STREAM, PUBLIC, tables, options).await;
+        let stored = store::store(&state, &session, WriteProtocol::STREAM, PUBLIC, tables, options).await;
         drop(room);
         if stored.is_err() {
             state.counts.refused();
@@ -188,7 +188,7 @@ struct Reader<'a> {
     room: Room,
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
-    member: &'a Arc<Member>,
+    member: &'a Arc<ConnectionPermit>,
     /// `None` after a long silence: another connection may take the place.
     running: Option<Running>,
 }

@@ -14,11 +14,11 @@ use stratalog_telemetry::{Encoding, Layout, Outcome, TelemetryReader, content};
 use tokio::task::block_in_place;
 
 use crate::{
-    body::Decoded,
+    body::DecodedBody,
     lines::producer,
     problem::{failed, in_one_line, status},
     state::State,
-    store::{self, Bringer, SchemaTables},
+    store::{self, WriteProtocol, SchemaTables},
     write::schema,
 };
 
@@ -31,12 +31,12 @@ const LONG_BYTES: usize = 4 << 10;
 /// Maximum number of reads of a body: repeated when other requests changed the tables in between.
 const READS: usize = 3;
 
-const REMOTE_WRITE: Bringer =
-    Bringer { protocol: "remote write", collision: "last", merges: false };
-const OTLP_METRICS: Bringer =
-    Bringer { protocol: "OTLP metrics", collision: "last", merges: false };
+const REMOTE_WRITE: WriteProtocol =
+    WriteProtocol { protocol: "remote write", collision: "last", merges: false };
+const OTLP_METRICS: WriteProtocol =
+    WriteProtocol { protocol: "OTLP metrics", collision: "last", merges: false };
 /// Records of a service may have the same time.
-const OTLP_LOGS: Bringer = Bringer { protocol: "OTLP logs", collision: "all", merges: false };
+const OTLP_LOGS: WriteProtocol = WriteProtocol { protocol: "OTLP logs", collision: "all", merges: false };
 
 type Parameters = Query<HashMap<String, String>>;
 
@@ -61,7 +61,7 @@ pub(crate) async fn remote_write(
         return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
     // The reader decompresses the protocol's compressed blocks.
-    let body = Decoded::as_it_comes(&state, body);
+    let body = DecodedBody::as_it_comes(&state, body);
     let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -134,7 +134,7 @@ where
         let body = stratalog_telemetry::status(code, &in_one_line(error), answers);
         failed(error, (status, kind(), body))
     };
-    let body = match encoding.and_then(|_| Decoded::new(state, headers, body)) {
+    let body = match encoding.and_then(|_| DecodedBody::new(state, headers, body)) {
         Ok(body) => body,
         Err(error) => return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
     };
@@ -147,7 +147,7 @@ where
 /// The options in a request's address.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
-    bringer: Bringer,
+    bringer: WriteProtocol,
     parameters: &'a HashMap<String, String>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Request<'a> {
 async fn write(
     state: &State,
     headers: &HeaderMap,
-    mut decoded: Decoded<'_>,
+    mut decoded: DecodedBody<'_>,
     request: Request<'_>,
     read: impl Fn(&mut TelemetryReader, &[u8], &dyn Tables) -> Result<Outcome>,
 ) -> Result<Outcome> {

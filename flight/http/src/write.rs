@@ -14,7 +14,7 @@ use stratalog_model::{Durability, Error, ErrorKind, Result};
 
 use crate::{
     json::Json,
-    lines::{self, Wanted, Written},
+    lines::{self, LineOptions, WriteOutcome},
     problem::{answer, in_one_line, status},
     state::State,
 };
@@ -92,7 +92,7 @@ async fn write(
 }
 
 /// The options in a request's address.
-fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>) -> Result<Wanted> {
+fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>) -> Result<LineOptions> {
     let parameter =
         |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let database = match version {
@@ -111,7 +111,7 @@ fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>)
         _ => None,
     };
     let accepts_partial = parameter("accept_partial") != Some("false");
-    Ok(Wanted { schema, precision, durability, accepts_partial })
+    Ok(LineOptions { schema, precision, durability, accepts_partial })
 }
 
 /// The schema for a database and retention policy of InfluxDB: it contains the tables.
@@ -145,7 +145,7 @@ fn precision(text: &str) -> Result<Precision> {
 }
 
 /// The answer when some lines, or all lines, are unreadable.
-fn partial(version: Version, written: &Written, accepts_partial: bool) -> Response {
+fn partial(version: Version, written: &WriteOutcome, accepts_partial: bool) -> Response {
     let (failed, stored) = (written.failed, written.stored);
     let first = written.errors.first().map(ToString::to_string).unwrap_or_default();
     let summary = match (stored, accepts_partial) {

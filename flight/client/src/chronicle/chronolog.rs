@@ -15,8 +15,8 @@ use super::{
     tags::Tags,
 };
 use crate::{
-    acquired::{Acquired, timed},
-    client::{Care, Client},
+    acquisition::{SessionAcquisition, timed},
+    client::{RepeatCondition, Client},
     clock::ClockSync,
     error::{ErrorKind, Result},
     options::ClientBuilder,
@@ -55,11 +55,11 @@ const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Chronolog {
-    shared: Arc<Shared>,
+    shared: Arc<ChronologState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ChronologState {
     client: Client,
     builder: ClientBuilder,
     /// The sessions of handles, which end with the connection.
@@ -99,7 +99,7 @@ impl Chronolog {
         client.sync_clock().await?;
         let keeper = Task::keeping(client.clone(), SYNCHRONIZED_EVERY);
         let handles = Mutex::default();
-        Ok(Self { shared: Arc::new(Shared { client, builder, handles, _keeper: keeper }) })
+        Ok(Self { shared: Arc::new(ChronologState { client, builder, handles, _keeper: keeper }) })
     }
 
     /// Ends the connection, and releases all its acquisitions (F2). Appended events without an
@@ -215,10 +215,10 @@ impl Chronolog {
             })?;
             Ok(Arc::clone(&lease.connection.session))
         };
-        let session = client.safely(Care::OnlyUnsent, asked).await?;
-        let acquired = Acquired::new(name.to_string(), statement, how.lease, how.timed, session);
+        let session = client.safely(RepeatCondition::OnlyUnsent, asked).await?;
+        let acquisition = SessionAcquisition::new(name.to_string(), statement, how.lease, how.timed, session);
         // The client is new and not shared yet, so the cell is empty.
-        let _ = client.pool.acquired.set(acquired);
+        let _ = client.pool.acquisition.set(acquisition);
         self.shared.remember(&client);
         // Compares the clocks after the ACQUIRE: no later tick lies before the acquisition (F24).
         client.sync_clock().await?;
@@ -239,7 +239,7 @@ fn lock_timeout(time: Duration) -> String {
     format!("{}ms", time.as_millis().clamp(1, LOCK_TIMEOUT_MS_MAX))
 }
 
-impl Shared {
+impl ChronologState {
     /// Registers the session of a handle for `disconnect`, and removes ended sessions.
     fn remember(&self, client: &Client) {
         let mut handles = self.handles.lock();

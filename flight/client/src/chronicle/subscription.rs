@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt as _};
 
 use super::{
     event::{self, Update},
-    handle::Shared,
+    handle::HandleState,
     range::time_text,
 };
 use crate::{
@@ -43,7 +43,7 @@ pub enum Start {
 /// Events of a chronicle as they are committed, without end. Unread events are not buffered, except
 /// for at most 8 MiB on their way to the client: a slow reader continues later at its own position.
 pub struct Subscription {
-    shared: Arc<Shared>,
+    shared: Arc<HandleState>,
     start: Start,
     constraint: Option<String>,
     rows: Option<Rows>,
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Subscription {
 
 impl Subscription {
     pub(crate) async fn begin(
-        shared: Arc<Shared>,
+        shared: Arc<HandleState>,
         start: Start,
         constraint: Option<&str>,
     ) -> Result<Self> {
@@ -169,7 +169,7 @@ impl Subscription {
     }
 }
 
-impl Shared {
+impl HandleState {
     async fn follow(&self, start: Start, constraint: Option<&str>) -> Result<Rows> {
         self.client.query(&sql(&self.table.quoted, start, constraint)?).await
     }

@@ -8,7 +8,7 @@ use stratalog_model::{Collision, Granularity, Tick, TickScale, TickSource};
 
 use super::tags::PAYLOAD;
 use crate::{
-    client::{Care, Client},
+    client::{RepeatCondition, Client},
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::Lease,
@@ -116,7 +116,7 @@ async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
             schema.inspect_err(|error| lease.connection.learn(error))
         }
     };
-    client.safely(Care::Pure, asked).await
+    client.safely(RepeatCondition::Pure, asked).await
 }
 
 /// The columns of a batch of raw events for a table with these columns.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// The metadata of a batch for the server, as JSON.
 #[derive(Debug, Serialize)]
-pub(crate) struct Wish {
+pub(crate) struct BatchMetadata {
     pub(crate) producer: String,
     pub(crate) sequence: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

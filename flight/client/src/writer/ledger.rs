@@ -24,8 +24,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     ROOM_BYTES,
     acknowledgement::{Acknowledgement, Answer, Outcome},
-    gather::{Awaited, Gathered, RawEvent, Tell},
-    parcel::{Entry, Parcel, Place, Rows},
+    gather::{AwaitedEvents, GatheredEvents, RawEvent, OutcomeReceivers},
+    parcel::{Entry, Parcel, EventPlace, EntryRows},
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -90,27 +90,27 @@ impl Ledger {
         number: u64,
         event: &RawEvent<'_>,
         room: Option<OwnedSemaphorePermit>,
-    ) -> Option<Place> {
+    ) -> Option<EventPlace> {
         let room = match self.join(number, event, room) {
             Ok(place) => return Some(place),
             Err(room) => room?,
         };
-        let (tell, awaited) = Awaited::new();
-        let mut events = Gathered::new(event.columns);
+        let (tell, awaited) = AwaitedEvents::new();
+        let mut events = GatheredEvents::new(event.columns);
         if !events.push(event) {
             return None;
         }
         self.push(Entry {
             number,
             numbered: false,
-            rows: Rows::Gathered(events),
+            rows: EntryRows::Gathered(events),
             bytes: event.bytes(),
             name: None,
             since: Instant::now(),
-            tell: Tell::Gathered(tell, Arc::clone(&awaited)),
+            tell: OutcomeReceivers::Gathered(tell, Arc::clone(&awaited)),
             room: Arc::new(room),
         });
-        Some(Place { awaited, at: 0, is_first: true })
+        Some(EventPlace { awaited, at: 0, is_first: true })
     }
 
     /// Adds an event to the last entry, or returns its room.
@@ -119,9 +119,9 @@ impl Ledger {
         number: u64,
         event: &RawEvent<'_>,
         mut room: Option<OwnedSemaphorePermit>,
-    ) -> std::result::Result<Place, Option<OwnedSemaphorePermit>> {
+    ) -> std::result::Result<EventPlace, Option<OwnedSemaphorePermit>> {
         let Some(last) = self.waiting.back_mut() else { return Err(room) };
-        let (Rows::Gathered(events), Tell::Gathered(_, awaited)) = (&mut last.rows, &last.tell)
+        let (EntryRows::Gathered(events), OutcomeReceivers::Gathered(_, awaited)) = (&mut last.rows, &last.tell)
         else {
             return Err(room);
         };
@@ -144,7 +144,7 @@ impl Ledger {
         let awaited = Arc::clone(awaited);
         self.waiting_rows += 1;
         self.waiting_bytes += event.bytes();
-        Ok(Place { awaited, at, is_first: false })
+        Ok(EventPlace { awaited, at, is_first: false })
     }
 
     /// Entries up to `number` must not linger.
@@ -193,7 +193,7 @@ impl Ledger {
     /// Moves the next parcel to the sent parcels; the caller sends it.
     ///
     /// # Errors
-    /// As [`Rows::close`]: the writer cannot continue.
+    /// As [`EntryRows::close`]: the writer cannot continue.
     pub(crate) fn send(&mut self) -> Result<Option<&Parcel>> {
         let next = match self.unsent.pop_front() {
             Some(parcel) => Some(parcel),
@@ -253,7 +253,7 @@ impl Ledger {
                 let mut start = 0;
                 for entry in &mut entries {
                     let rows = entry.rows.count();
-                    entry.rows = Rows::Batch(batch.slice(start, rows));
+                    entry.rows = EntryRows::Batch(batch.slice(start, rows));
                     start += rows;
                 }
                 Ok(Some(Parcel { entries, batch, number, attempts: 0 }))
@@ -373,7 +373,7 @@ impl Ledger {
         let sent = self.unsent.iter_mut().flat_map(|parcel| parcel.entries.iter_mut());
         for entry in sent.chain(self.waiting.iter_mut()) {
             // The caller may have dropped the receiver.
-            let tell = std::mem::replace(&mut entry.tell, Tell::Nobody);
+            let tell = std::mem::replace(&mut entry.tell, OutcomeReceivers::Nobody);
             tell.refused(error, entry.rows.close().ok());
         }
     }

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use super::Crowd;
+use super::ConnectionLimit;
 
 #[tokio::test]
 async fn silent_sockets_leave_before_idle_ones_and_running_ones_stay() {
-    let crowd = Crowd::new(3);
+    let crowd = ConnectionLimit::new(3);
     let (silent, idle, busy) = (crowd.enter().await, crowd.enter().await, crowd.enter().await);
     drop(idle.begin());
     let running = busy.begin();
@@ -26,7 +26,7 @@ async fn silent_sockets_leave_before_idle_ones_and_running_ones_stay() {
 
 #[tokio::test]
 async fn a_socket_that_sends_nothing_is_closed() {
-    let crowd = Crowd::new(1);
+    let crowd = ConnectionLimit::new(1);
     let member = crowd.enter().await;
     member.stays_silent(Duration::from_millis(10)).await;
     let running = member.begin();

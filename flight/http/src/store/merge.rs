@@ -12,7 +12,7 @@ use stratalog_model::{ChronicleDefinition, Collision, Result};
 use super::rows::{Keys, ticks_of};
 
 /// Merged rows, each with the position of its last line among the original rows.
-pub(super) struct Merged {
+pub(super) struct MergedRows {
     pub(super) batch: RecordBatch,
     pub(super) kept: Vec<u32>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Merged {
 pub(super) fn merged(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,
-) -> Result<Option<Merged>> {
+) -> Result<Option<MergedRows>> {
     let complete = batch.columns().iter().all(|column| column.null_count() == 0);
     if complete || definition.collision != Collision::Last {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn merged(
     let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.len()));
     let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
-    Ok(Some(Merged { batch, kept }))
+    Ok(Some(MergedRows { batch, kept }))
 }
 
 /// The last row of a group, up to `row`, with a value in a column.

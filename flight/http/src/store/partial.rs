@@ -21,7 +21,7 @@ use stratalog_model::{
 use stratalog_query::{Appending, Session};
 
 use super::{
-    Bringer, Prepared, append_all, prepared,
+    WriteProtocol, PreparedAppend, append_all, prepared,
     rows::{Keys, ticks_of},
 };
 use crate::state::State;
@@ -70,7 +70,7 @@ struct Part {
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    bringer: WriteProtocol,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
@@ -81,7 +81,7 @@ pub(crate) async fn store(
     for rows in tables {
         let (table, of_rows) = (rows.measurement().to_string(), rows.lines().to_vec());
         match prepared(state, session, bringer, schema, rows).await {
-            Ok(Prepared { definition, batch, kept }) => {
+            Ok(PreparedAppend { definition, batch, kept }) => {
                 batches.push((definition, batch));
                 lines.push(match kept {
                     None => of_rows,

@@ -27,7 +27,7 @@ fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Re
     let (tell, told) = oneshot::channel();
     let room = Arc::new(Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap());
     let (name, bytes) = (None, 8 * batch.num_rows());
-    let (rows, tell) = (Rows::Batch(batch), Tell::One(tell));
+    let (rows, tell) = (EntryRows::Batch(batch), OutcomeReceivers::One(tell));
     (Entry { number, numbered: false, rows, bytes, name, since, tell, room }, told)
 }
 
@@ -264,7 +264,7 @@ fn a_parcel_that_is_too_old_is_refused_as_one_where_that_is_wanted() {
 }
 
 /// Appends single events.
-fn append(ledger: &mut Ledger, first: u64, payloads: &[&[u8]]) -> Vec<Place> {
+fn append(ledger: &mut Ledger, first: u64, payloads: &[&[u8]]) -> Vec<EventPlace> {
     let payload = Field::new("payload", DataType::Binary, false);
     let columns = Arc::new(Schema::new(vec![payload]));
     let room = Arc::new(Semaphore::new(100));

@@ -27,17 +27,17 @@ const RENEWED_AFTER: u32 = 4;
 
 /// The acquisition of a chronicle.
 #[derive(Debug)]
-pub(crate) struct Acquired {
+pub(crate) struct SessionAcquisition {
     /// The name for messages.
     name: String,
     /// The ACQUIRE statement without its time.
     statement: String,
     lease: Duration,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LeaseState {
     /// The session with the acquisition, and the time of the last ACQUIRE.
     asked: Option<(Arc<Session>, Instant)>,
     /// The acquisition is not renewed and ends at this time.
@@ -49,7 +49,7 @@ struct State {
     lapses: u64,
 }
 
-impl Acquired {
+impl SessionAcquisition {
     /// A new acquisition of `session` for `lease`; if `timed`, it is not renewed.
     pub(crate) fn new(
         name: String,
@@ -59,7 +59,7 @@ impl Acquired {
         session: Arc<Session>,
     ) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = LeaseState {
             asked: Some((session, now)),
             ends: timed.then(|| now + lease),
             ran_out: false,
@@ -169,11 +169,11 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(40);
 
-    fn acquired(timed: bool) -> (Acquired, Arc<Session>) {
+    fn acquired(timed: bool) -> (SessionAcquisition, Arc<Session>) {
         let session = Arc::new(Session::of("Bearer one".parse().unwrap()));
         let statement = "ACQUIRE CHRONICLE t SHARED".to_string();
         let acquired =
-            Acquired::new("t".to_string(), statement, LEASE, timed, Arc::clone(&session));
+            SessionAcquisition::new("t".to_string(), statement, LEASE, timed, Arc::clone(&session));
         (acquired, session)
     }
 
