@@ -18,7 +18,7 @@ use crate::{
     lines::producer,
     problem::{failed, in_one_line, status},
     state::State,
-    store::{self, WriteProtocol, SchemaTables},
+    store::{self, SchemaTables, WriteProtocol},
     write::schema,
 };
 
@@ -36,14 +36,15 @@ const REMOTE_WRITE: WriteProtocol =
 const OTLP_METRICS: WriteProtocol =
     WriteProtocol { protocol: "OTLP metrics", collision: "last", merges: false };
 /// Records of a service may have the same time.
-const OTLP_LOGS: WriteProtocol = WriteProtocol { protocol: "OTLP logs", collision: "all", merges: false };
+const OTLP_LOGS: WriteProtocol =
+    WriteProtocol { protocol: "OTLP logs", collision: "all", merges: false };
 
-type Parameters = Query<HashMap<String, String>>;
+type TelemetryQuery = Query<HashMap<String, String>>;
 
 /// `POST /api/v1/write`.
 pub(crate) async fn remote_write(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -80,7 +81,7 @@ pub(crate) async fn remote_write(
 /// `POST /v1/metrics`.
 pub(crate) async fn metrics(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -98,7 +99,7 @@ pub(crate) async fn metrics(
 /// `POST /v1/logs`.
 pub(crate) async fn logs(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {

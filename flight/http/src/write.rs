@@ -25,7 +25,7 @@ pub(crate) const PUBLIC: &str = "public";
 /// The default retention policy of version 1, present in every database.
 const AUTOGEN: &str = "autogen";
 
-type Parameters = Query<HashMap<String, String>>;
+type WriteQuery = Query<HashMap<String, String>>;
 
 /// The version for the words of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Version {
 /// `POST /write`.
 pub(crate) async fn one(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -48,7 +48,7 @@ pub(crate) async fn one(
 /// `POST /api/v2/write`.
 pub(crate) async fn two(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -58,7 +58,7 @@ pub(crate) async fn two(
 /// `POST /api/v3/write_lp`.
 pub(crate) async fn three(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -92,7 +92,11 @@ async fn write(
 }
 
 /// The options in a request's address.
-fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>) -> Result<LineOptions> {
+fn wanted(
+    state: &State,
+    version: Version,
+    parameters: &HashMap<String, String>,
+) -> Result<LineOptions> {
     let parameter =
         |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let database = match version {

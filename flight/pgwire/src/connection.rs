@@ -3,7 +3,7 @@
 mod copy;
 mod cursor;
 mod extended;
-mod kept;
+mod portal;
 mod simple;
 mod work;
 
@@ -17,7 +17,7 @@ use tokio::{
     time::Instant,
 };
 
-use self::kept::{Portal, Statement};
+use self::portal::{Portal, Statement};
 use crate::{
     PgwireSettings,
     budget::Budget,

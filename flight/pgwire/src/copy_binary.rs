@@ -41,7 +41,7 @@ pub(crate) fn header() -> [u8; HEADER_BYTES] {
 pub(crate) const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
 #[derive(Debug)]
-struct Column {
+struct ColumnReader {
     name: String,
     column_type: ColumnType,
     wire: u32,
@@ -67,7 +67,7 @@ pub(crate) struct BinaryCopyParser {
     style: TextStyle,
     limits: CopyLimits,
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<ColumnReader>,
     pending: BytesMut,
     expected: Expected,
     line: u64,
@@ -92,7 +92,7 @@ impl BinaryCopyParser {
     ) -> Self {
         let fields: Vec<_> =
             columns.iter().map(|(name, column_type)| column_type.arrow_field(name, true)).collect();
-        let columns = columns.into_iter().map(|(name, column_type)| Column {
+        let columns = columns.into_iter().map(|(name, column_type)| ColumnReader {
             wire: wire_type(&column_type).oid,
             required: required.contains(&name),
             values: Vec::new(),
@@ -295,7 +295,7 @@ impl BinaryCopyParser {
     }
 }
 
-impl Column {
+impl ColumnReader {
     fn decode(&self, value: Option<&Bytes>, table: &str, style: &TextStyle) -> Result<ScalarValue> {
         match (value, self.required) {
             (None, true) => Err(Error::not_null(&self.name, table)),

@@ -32,7 +32,7 @@ pub fn format_of(formats: &[i16], column: usize) -> i16 {
 }
 
 /// Writes the values of a column.
-enum Column<'a> {
+enum ColumnEncoder<'a> {
     Text(ColumnWriter<'a>),
     Binary(BinaryWriter),
 }
@@ -77,7 +77,7 @@ fn list_bytes(elements: &ArrayRef) -> usize {
 
 /// Writes the rows of a batch as DataRow messages.
 pub(crate) struct RowWriter<'a> {
-    columns: Vec<Column<'a>>,
+    columns: Vec<ColumnEncoder<'a>>,
     long: LongValues,
 }
 
@@ -97,9 +97,10 @@ impl<'a> RowWriter<'a> {
             .enumerate()
             .map(|(at, (array, field))| {
                 if format_of(formats, at) == BINARY {
-                    BinaryWriter::new(array, field, field_type(field).oid).map(Column::Binary)
+                    BinaryWriter::new(array, field, field_type(field).oid)
+                        .map(ColumnEncoder::Binary)
                 } else {
-                    ColumnWriter::new(array.as_ref(), field, style).map(Column::Text)
+                    ColumnWriter::new(array.as_ref(), field, style).map(ColumnEncoder::Text)
                 }
             })
             .collect::<Result<Vec<_>>>()?;
@@ -147,8 +148,8 @@ impl<'a> RowWriter<'a> {
             let length_at = out.bytes.len();
             out.bytes.extend_from_slice(&[0; 4]);
             let present = match column {
-                Column::Text(writer) => writer.write(row, &mut out.bytes),
-                Column::Binary(writer) => writer.write(row, &mut out.bytes)?,
+                ColumnEncoder::Text(writer) => writer.write(row, &mut out.bytes),
+                ColumnEncoder::Binary(writer) => writer.write(row, &mut out.bytes)?,
             };
             let length = if present {
                 i32::try_from(out.bytes.len() - length_at - 4).map_err(|_| row_too_large())?

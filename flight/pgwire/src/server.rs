@@ -20,7 +20,7 @@ use crate::{
     budget::Budget,
     connection::{Connection, Ending},
     frontend::{MessageLimits, MessageReader},
-    lobby::{Lobby, Place},
+    lobby::{Lobby, LobbyPlace},
     outbound::{Outbound, Severity},
     startup::{LONG_SECRET_MINOR, MINOR_MAX, Request, Start, negotiate},
 };
@@ -111,7 +111,7 @@ struct Client {
 }
 
 impl Client {
-    async fn run(self, mut socket: TcpStream, place: Place) {
+    async fn run(self, mut socket: TcpStream, place: LobbyPlace) {
         if let Err(error) = prepare(&socket, &self.settings) {
             tracing::debug!(%error, address = %self.address, "socket options");
         }

@@ -26,7 +26,7 @@ use uuid::Uuid;
 pub(crate) use self::registry::Callers;
 use self::watch::Watch;
 use crate::{
-    FlightSettings, encode::Encoded, options::CallerOptions, prepared::Statement,
+    FlightSettings, encode::EncodedCommits, options::CallerOptions, prepared::Statement,
     statement::SharedRows,
 };
 
@@ -39,9 +39,9 @@ pub(crate) struct Caller {
     session: Arc<Session>,
     service: Arc<QueryService>,
     pub(crate) settings: Arc<FlightSettings>,
-    encoded: Arc<Encoded>,
+    encoded: Arc<EncodedCommits>,
     pub(crate) options: Mutex<CallerOptions>,
-    transactions: Mutex<HashMap<Vec<u8>, Open>>,
+    transactions: Mutex<HashMap<Vec<u8>, OpenTransaction>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
     /// Running work with a number for cancellation.
     running: Mutex<HashMap<u64, CancellationToken>>,
@@ -53,7 +53,7 @@ pub(crate) struct Caller {
 
 /// A transaction.
 #[derive(Debug)]
-struct Open {
+struct OpenTransaction {
     session: Arc<Session>,
     _watch: Watch,
 }
@@ -72,7 +72,7 @@ impl Caller {
     pub(crate) fn new(
         service: &Arc<QueryService>,
         settings: &Arc<FlightSettings>,
-        encoded: &Arc<Encoded>,
+        encoded: &Arc<EncodedCommits>,
         login: Login,
     ) -> Result<Arc<Self>> {
         let session = service.connect(login)?;
@@ -102,7 +102,7 @@ impl Caller {
     }
 
     /// The encoded messages shared by all subscribers.
-    pub(crate) fn encoded(&self) -> &Arc<Encoded> {
+    pub(crate) fn encoded(&self) -> &Arc<EncodedCommits> {
         &self.encoded
     }
 
@@ -172,7 +172,7 @@ impl Caller {
         let id = Uuid::new_v4().into_bytes().to_vec();
         let ended = Arc::clone(&session);
         let watch = Watch::new(Arc::clone(&session), move || ended.close());
-        transactions.insert(id.clone(), Open { session, _watch: watch });
+        transactions.insert(id.clone(), OpenTransaction { session, _watch: watch });
         Ok(id)
     }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::{
-    acknowledged,
+    acknowledgement,
     caller::Caller,
     ingest, prepared,
     statement::{changed, prepare},
@@ -75,7 +75,7 @@ pub(crate) async fn put(
     let (descriptor, messages) = opened(messages).await?;
     match descriptor.r#type() {
         DescriptorType::Path => {
-            let rows = acknowledged::by_path(caller, &descriptor.path, messages).await;
+            let rows = acknowledgement::by_path(caller, &descriptor.path, messages).await;
             let acknowledged = rows
                 .map_err(refused)?
                 .map(|acknowledged| acknowledged.map(|app_metadata| PutResult { app_metadata }));
@@ -181,7 +181,8 @@ pub(crate) async fn exchange(
                 .with_hint("describe it by its path: [table] or [schema, table]"),
         ));
     }
-    let rows = acknowledged::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
+    let rows =
+        acknowledgement::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
     let told = rows.map(|acknowledged| {
         acknowledged.map(|app_metadata| FlightData { app_metadata, ..FlightData::default() })
     });

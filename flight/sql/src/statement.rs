@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{FlightDescriptor, FlightInfo, sql::CommandStatementQuery};
 use futures::{Stream, StreamExt as _, stream};
-use stratalog_flight_wire::{Errand, Seal, StatementErrand};
+use stratalog_flight_wire::{Seal, StatementWork, TicketWork};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Prepared, Session, StatementKind};
 use tokio::sync::Mutex;
@@ -73,14 +73,14 @@ pub(crate) async fn plan(
     let schema = shape(&prepared);
     let parts = caller.options.lock().endpoints();
     let in_parts = parts > 1 && !prepared.parsed().is_ordered();
-    let errands = if in_parts {
+    let work_items = if in_parts {
         let shared = Arc::new(SharedRows::new(session, prepared));
-        caller.share(&shared, parts).into_iter().map(Errand::Part).collect()
+        caller.share(&shared, parts).into_iter().map(TicketWork::Part).collect()
     } else {
         let number = caller.number();
-        vec![Errand::Statement(StatementErrand { sql: query.query, transaction, number })]
+        vec![TicketWork::Statement(StatementWork { sql: query.query, transaction, number })]
     };
-    info(caller, seal, &schema, errands, !in_parts, descriptor)
+    info(caller, seal, &schema, work_items, !in_parts, descriptor)
 }
 
 /// The answer of GetFlightInfo for an executed statement. A statement with changes must not wait
@@ -105,8 +105,8 @@ pub(crate) fn done(
     };
     let shared =
         Arc::new(SharedRows { state: Mutex::new(state), ..SharedRows::new(session, prepared) });
-    let errands = caller.share(&shared, 1).into_iter().map(Errand::Part).collect();
-    let mut told = info(caller, seal, &schema, errands, true, descriptor)?;
+    let work_items = caller.share(&shared, 1).into_iter().map(TicketWork::Part).collect();
+    let mut told = info(caller, seal, &schema, work_items, true, descriptor)?;
     told.total_records = count;
     Ok(told)
 }
@@ -133,13 +133,13 @@ fn count_of(tag: &str) -> i64 {
 ///
 /// # Errors
 /// Errors of the statement in the current state.
-pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result<Messages> {
-    let running = caller.redeem(errand.number);
-    let session = caller.session_of(errand.transaction.as_deref())?;
+pub(crate) async fn run(caller: &Arc<Caller>, work: StatementWork) -> Result<Messages> {
+    let running = caller.redeem(work.number);
+    let session = caller.session_of(work.transaction.as_deref())?;
     let outcome = tokio::select! {
         biased;
         outcome = async {
-            let prepared = prepare(&session, &errand.sql, &[]).await?;
+            let prepared = prepare(&session, &work.sql, &[]).await?;
             session.execute(&prepared, Vec::new()).await
         } => outcome?,
         error = running.cancelled() => return Err(error),
@@ -153,7 +153,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result
 /// Errors of the statement.
 pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messages> {
     let number = caller.number();
-    run(caller, StatementErrand { sql, transaction: None, number }).await
+    run(caller, StatementWork { sql, transaction: None, number }).await
 }
 
 /// The result of a statement, as messages.

@@ -29,7 +29,7 @@ const TARGET_INFO: &str = "target_info";
 
 /// The destination of a request's rows.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct MetricTarget<'a> {
     layout: Layout<'a>,
     now_ns: i64,
     tables: &'a dyn Tables,
@@ -60,13 +60,13 @@ impl TelemetryReader {
         now_ns: i64,
         tables: &dyn Tables,
     ) -> Result<Outcome> {
-        let target = Target { layout, now_ns, tables };
+        let target = MetricTarget { layout, now_ns, tables };
         self.otlp(body, encoding, Signal::Metrics, &json::METRICS, |reader, body| {
             reader.metrics_request(body, target)
         })
     }
 
-    fn metrics_request(&mut self, body: &[u8], target: Target<'_>) -> Result<(), Refusal> {
+    fn metrics_request(&mut self, body: &[u8], target: MetricTarget<'_>) -> Result<(), Refusal> {
         let mut fields = Fields::of(body);
         let mut number = 0;
         while let Some(field) = fields.next()? {
@@ -82,7 +82,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         number: u64,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let resource = head(message, "a resource")?;
         self.latest_ns = None;
@@ -104,7 +104,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         resource: &[u8],
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let scope = head(message, "a scope")?;
         let origin =
@@ -122,7 +122,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         origin: Origin<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let (mut name, mut data, mut kind) = (None, None, 0);
         let mut fields = Fields::of(message);
@@ -207,9 +207,9 @@ impl TelemetryReader {
         &mut self,
         resource: &[u8],
         latest_ns: i64,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
-        let Target { layout, tables, .. } = target;
+        let MetricTarget { layout, tables, .. } = target;
         let origin = self.origins.origin((tables.namespace(), layout), resource, &[]);
         self.identity.clear();
         self.identity.push(b't');

@@ -20,7 +20,7 @@ use stratalog_model::{
 };
 use stratalog_visor_core::{
     Acquisitions,
-    acquisition::{Door, Use, Using},
+    acquisition::{DropGuard, Use, UseGuard},
     catalog::{CatalogState, Command},
 };
 
@@ -126,8 +126,8 @@ pub async fn carry_out(
 
 /// The chronicles that commands change. No other session changes these chronicles at the same time.
 struct Changing {
-    uses: Vec<Using>,
-    doors: Vec<Door>,
+    uses: Vec<UseGuard>,
+    doors: Vec<DropGuard>,
 }
 
 /// Enters the chronicles that commands change or drop. A changed chronicle gets a use for writing.
@@ -173,7 +173,7 @@ impl Forgetting {
 }
 
 /// Commits the uses of changed chronicles: from now on the end of a lease does not stop the change.
-fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
+fn committed(session: &Session, mut uses: Vec<UseGuard>) -> Result<Vec<UseGuard>> {
     for using in &mut uses {
         let chronicle = using.chronicle();
         using.commit().map_err(|refusal| session.refused(chronicle, refusal))?;
@@ -216,7 +216,7 @@ pub async fn commit(
     session: &Session,
     definition: Definition,
     append: Option<Box<dyn Append>>,
-    uses: Vec<Using>,
+    uses: Vec<UseGuard>,
 ) -> Result<Option<CommittedAppend>> {
     let uses = committed(session, uses)?;
     let (catalog, forgetting) = (Arc::clone(&session.parts().catalog), Forgetting::of(session));

@@ -23,7 +23,7 @@ const TRIES: usize = 1000;
 
 /// The parts of a database to copy.
 #[derive(Debug)]
-pub struct Captured {
+pub struct CapturedState {
     pub held: BackupHold,
     pub manifest: Bytes,
     pub events: Vec<Extent>,
@@ -36,7 +36,7 @@ pub struct Captured {
 ///
 /// # Errors
 /// `Io`, also for a stopped journal; `ObjectInUse` if definitions change during [`TRIES`] attempts.
-pub async fn capture(source: &Source) -> Result<Captured> {
+pub async fn capture(source: &Source) -> Result<CapturedState> {
     let held = source.engine.hold()?;
     let manifest = held.manifest()?;
     let (events, commands) = extents(source, &held).await?;
@@ -50,7 +50,7 @@ pub async fn capture(source: &Source) -> Result<Captured> {
     let disk = source.disk.as_ref();
     let clock = whole_file(disk, &source.directory.join("clock").join("clock"))?;
     let format = whole_file(disk, &source.directory.join("FORMAT"))?;
-    Ok(Captured { held, manifest, events, commands, clock, format })
+    Ok(CapturedState { held, manifest, events, commands, clock, format })
 }
 
 async fn extents(source: &Source, held: &BackupHold) -> Result<(Vec<Extent>, Vec<Extent>)> {

@@ -23,8 +23,8 @@ use stratalog_story::{Shelf, Spool, StoryName, make_folder};
 use crate::{
     Entry, List, Place, Watch,
     content::chunks,
-    keep,
     place::{FILES, damaged},
+    retention,
     save::MANIFEST_PATH,
 };
 
@@ -55,7 +55,7 @@ pub struct Target {
 
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreResult {
     /// Name of the backup.
     pub name: String,
     /// Files.
@@ -76,7 +76,7 @@ pub async fn restore(
     backup: Option<&str>,
     target: &Target,
     watch: &Watch,
-) -> Result<Restored> {
+) -> Result<RestoreResult> {
     let list = find(place, backup).await?;
     watch.begin(list.bytes());
     let Target { disk, directory, stories, own, manifest } = target;
@@ -91,7 +91,7 @@ pub async fn restore(
     }
     check_room(disk.as_ref(), directory, &list)?;
     let folders = BTreeSet::new();
-    let mut restoring = Restoring { place, disk, directory, manifest, watch, folders };
+    let mut restoring = RestoreTask { place, disk, directory, manifest, watch, folders };
     let format = list.files.iter().find(|file| file.path == FORMAT);
     let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
@@ -112,11 +112,11 @@ pub async fn restore(
         restoring.add(file, stories.as_deref()).await?;
     }
     restoring.complete()?;
-    Ok(Restored { files: list.files.len() as u64, bytes: list.bytes(), name: list.name })
+    Ok(RestoreResult { files: list.files.len() as u64, bytes: list.bytes(), name: list.name })
 }
 
 async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
-    let names = keep::names(place).await?;
+    let names = retention::names(place).await?;
     let found = match backup {
         Some(name) => names.get_key_value(name),
         None => names.last_key_value(),
@@ -129,7 +129,7 @@ async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
         )
         .with_hint("\"stratalog backups --from URL\" lists those that are there"));
     };
-    keep::read(place, name, *bytes).await
+    retention::read(place, name, *bytes).await
 }
 
 /// Makes and locks an empty directory.
@@ -177,7 +177,7 @@ fn check_room(disk: &dyn Disk, directory: &Path, list: &List) -> Result<()> {
     .with_hint("make room, or restore to another disk"))
 }
 
-struct Restoring<'a> {
+struct RestoreTask<'a> {
     place: &'a Place,
     disk: &'a Arc<dyn Disk>,
     directory: &'a Path,
@@ -187,7 +187,7 @@ struct Restoring<'a> {
     folders: BTreeSet<PathBuf>,
 }
 
-impl Restoring<'_> {
+impl RestoreTask<'_> {
     async fn add(&mut self, file: &Entry, stories: Option<&dyn Shelf>) -> Result<()> {
         let story = file.path.strip_prefix("stories/").and_then(|name| name.parse().ok());
         match (file.path.as_str(), story, stories) {

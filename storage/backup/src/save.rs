@@ -12,10 +12,10 @@ use stratalog_story::Content;
 
 use crate::{
     Entry, List, Place, PlaceGuard, Source, Watch,
-    capture::{Captured, capture},
-    content::{InMemory, OfFile, OfStory, Summed, chunks},
-    keep,
+    capture::{CapturedState, capture},
+    content::{BytesContent, ChecksummedContent, FileContent, StoryContent, chunks},
     place::{BACKUPS, FILES, damaged},
+    retention,
 };
 
 /// Path of the manifest's state in a backup; a data directory has no such file.
@@ -26,7 +26,7 @@ const LISTS_READ: usize = 3;
 
 /// A complete backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
+pub struct SavedBackup {
     /// The name.
     pub name: String,
     /// Files of the backup.
@@ -47,7 +47,12 @@ pub struct Saved {
 /// database, or if the place returns other bytes than were stored; `DiskFull`, `Io`,
 /// `ConnectionFailure`; `QueryCanceled`. After an error, no new backup exists, and the other
 /// backups are unchanged.
-pub async fn save(source: &Source, place: &Place, time_ns: i64, watch: &Watch) -> Result<Saved> {
+pub async fn save(
+    source: &Source,
+    place: &Place,
+    time_ns: i64,
+    watch: &Watch,
+) -> Result<SavedBackup> {
     let guard = place.guard().await?;
     let saved = save_guarded(source, place, &guard, time_ns, watch).await;
     guard.end().await;
@@ -60,12 +65,12 @@ async fn save_guarded(
     guard: &PlaceGuard,
     time_ns: i64,
     watch: &Watch,
-) -> Result<Saved> {
-    let names = keep::names(place).await?;
+) -> Result<SavedBackup> {
+    let names = retention::names(place).await?;
     let mut known = BTreeMap::new();
     for (name, bytes) in names.iter().rev().take(LISTS_READ) {
         // Without a readable list, the files are compared with the stored files.
-        if let Ok(list) = keep::read(place, name, *bytes).await {
+        if let Ok(list) = retention::read(place, name, *bytes).await {
             known.extend(
                 list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
             );
@@ -82,7 +87,7 @@ async fn save_guarded(
     watch.check()?;
     guard.check().await?;
     put_list(place, &list).await?;
-    Ok(Saved {
+    Ok(SavedBackup {
         name,
         files: list.files.len() as u64,
         bytes: list.bytes(),
@@ -94,7 +99,7 @@ async fn save_guarded(
 /// Stores the list, which completes the backup, and checks again that all files exist.
 async fn put_list(place: &Place, list: &List) -> Result<()> {
     let text = Bytes::from(list.encode()?);
-    if text.len() as u64 > keep::LIST_BYTES_MAX {
+    if text.len() as u64 > retention::LIST_BYTES_MAX {
         let files = list.files.len();
         return Err(Error::new(
             ErrorKind::LimitExceeded,
@@ -102,8 +107,8 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
         )
         .with_hint("CALL stratalog.compact brings tables into fewer files"));
     }
-    let name = format!("{BACKUPS}/{}{}", list.name, keep::SUFFIX);
-    if !place.put(&name, &InMemory(text.clone())).await? {
+    let name = format!("{BACKUPS}/{}{}", list.name, retention::SUFFIX);
+    if !place.put(&name, &BytesContent(text.clone())).await? {
         return Err(Error::new(
             ErrorKind::ObjectInUse,
             format!("there is a backup {} already", list.name),
@@ -141,7 +146,7 @@ fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
             return Ok(text);
         };
         // The clock of the newest backup's maker is ahead.
-        ms = keep::time_ms(newest).unwrap_or(ms).max(ms) + 1;
+        ms = retention::time_ms(newest).unwrap_or(ms).max(ms) + 1;
     }
 }
 
@@ -159,8 +164,8 @@ struct Store<'a> {
 }
 
 impl Store<'_> {
-    async fn add_all(&mut self, source: &Source, captured: Captured) -> Result<()> {
-        let Captured { mut held, manifest, events, commands, clock, format } = captured;
+    async fn add_all(&mut self, source: &Source, captured: CapturedState) -> Result<()> {
+        let CapturedState { mut held, manifest, events, commands, clock, format } = captured;
         let pieces = held.pieces();
         let segments = events.iter().chain(&commands).map(|extent| extent.used_bytes);
         let bytes = pieces.iter().map(HeldPiece::bytes).chain(segments).sum::<u64>();
@@ -187,7 +192,7 @@ impl Store<'_> {
     async fn add_bytes(&mut self, path: &str, bytes: Bytes) -> Result<()> {
         let object = format!("{}-{}", path.replace('/', "-"), hash(&bytes));
         let length = bytes.len() as u64;
-        self.add(path.to_string(), object, length, &InMemory(bytes)).await
+        self.add(path.to_string(), object, length, &BytesContent(bytes)).await
     }
 
     /// Adds a segment without the zeros behind its last frame.
@@ -200,7 +205,7 @@ impl Store<'_> {
     ) -> Result<()> {
         journal.verify(extent)?;
         let (disk, path) = (std::sync::Arc::clone(&source.disk), extent.path.clone());
-        let mut content = OfFile { disk, path, bytes: extent.used_bytes };
+        let mut content = FileContent { disk, path, bytes: extent.used_bytes };
         let (hash, bytes) = self.hash_without_zeros(&content).await?;
         content.bytes = bytes;
         let name = extent.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -236,13 +241,13 @@ impl Store<'_> {
             Some(built) => {
                 let name = built.name();
                 let stories = std::sync::Arc::clone(held.stories());
-                let story = OfStory { stories, name, bytes: piece.bytes() };
+                let story = StoryContent { stories, name, bytes: piece.bytes() };
                 (format!("stories/{name}"), format!("story-{}-{hash}", piece.id()), Box::new(story))
             }
             None => {
                 let (disk, path) = piece.tablet_path(held);
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let file = OfFile { disk, path, bytes: piece.bytes() };
+                let file = FileContent { disk, path, bytes: piece.bytes() };
                 (format!("tablets/{name}"), format!("tablet-{}-{hash}", piece.id()), Box::new(file))
             }
         };
@@ -284,7 +289,7 @@ impl Store<'_> {
         let bytes = content.bytes();
         if let Some(length) = self.there.get(object) {
             if *length == bytes {
-                let summed = Summed::new(content, self.watch);
+                let summed = ChecksummedContent::new(content, self.watch);
                 for range in chunks(bytes) {
                     summed.read(range).await?;
                 }
@@ -296,7 +301,7 @@ impl Store<'_> {
             }
             self.place.remove(&name).await?;
         }
-        let summed = Summed::new(content, self.watch);
+        let summed = ChecksummedContent::new(content, self.watch);
         if !self.place.put(&name, &summed).await? {
             return Err(damaged(&self.place.place(&name), "it came from somewhere else"));
         }

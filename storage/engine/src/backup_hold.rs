@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Disk, Error, Log, Lsn, Result, TierName};
 use stratalog_story::{BuiltStory, Stories, StoriesHold};
-use stratalog_tablet::{Built, TabletId, Tablets, TabletsHold};
+use stratalog_tablet::{BuiltTablet, TabletId, Tablets, TabletsHold};
 
 use crate::{
     collect::{self, files_of},
@@ -222,8 +222,8 @@ impl HeldPiece {
             .map_err(|error| Error::internal(format!("a record of the manifest: {error}")))
     }
 
-    fn tablet(&self) -> Built {
-        Built {
+    fn tablet(&self) -> BuiltTablet {
+        BuiltTablet {
             id: TabletId(self.record.id),
             chronicle: self.chronicle,
             schema_version: self.record.schema_version,

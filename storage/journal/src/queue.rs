@@ -22,11 +22,13 @@ use stratalog_model::{
 };
 use tokio::sync::Semaphore;
 
-use crate::{extent::Extent, frame, gather::Gather, rotation::Place, sabotaged, writer::Writer};
+use crate::{
+    extent::Extent, frame, gather::Gather, rotation::JournalPlace, sabotaged, writer::Writer,
+};
 
 mod serve;
 
-use self::serve::Whom;
+use self::serve::GroupFrames;
 
 /// Reserved bytes between two checks of the free space. Each reservation counts as at least
 /// [`FREE_CHECK_WEIGHT`] bytes.
@@ -38,20 +40,20 @@ const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
 const OWN_BYTES_MAX: u64 = 64 << 10;
 
 /// A frame on its way to the disk.
-pub(crate) struct Pending {
+pub(crate) struct PendingFrame {
     pub(crate) frame: Frame,
     /// Checksum of payload and padding, computed by the submitting thread.
     pub(crate) checksum: u32,
     pub(crate) durability: Durability,
-    pub(crate) done: Answer,
+    pub(crate) done: FrameCompletion,
     /// Releases its room in the queue after the frame is done.
     pub(crate) reservation: Reservation,
 }
 
 /// A completion that is called even after a panic of the writer.
-pub(crate) struct Answer(Option<Completion>);
+pub(crate) struct FrameCompletion(Option<Completion>);
 
-impl Answer {
+impl FrameCompletion {
     pub(crate) fn new(done: Completion) -> Self {
         Self(Some(done))
     }
@@ -63,7 +65,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for FrameCompletion {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
             done(Err(Error::internal("the journal's writer panicked: a frame's fate is unknown")));
@@ -71,7 +73,7 @@ impl Drop for Answer {
     }
 }
 
-impl Pending {
+impl PendingFrame {
     /// Bytes of the frame on disk.
     pub(crate) fn extent(&self) -> u64 {
         frame::extent_bytes(self.frame.payload.len() as u64)
@@ -87,12 +89,12 @@ impl Pending {
 
 /// State shared by the journal's callers and the writer.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) place: Place,
+pub(crate) struct SharedQueue {
+    pub(crate) place: JournalPlace,
     /// Bytes available for reservations. Closed when the journal accepts no more frames.
     pub(crate) room: Arc<Semaphore>,
-    desk: Mutex<Desk>,
-    state: Mutex<State>,
+    context: Mutex<WriterContext>,
+    state: Mutex<QueueState>,
     work: Condvar,
     /// Free bytes above `free_bytes_min` that end a lack of room; 0 while the disk has room.
     /// Without this margin, a small deletion would already end the lack of room.
@@ -105,7 +107,7 @@ pub(crate) struct Shared {
 
 /// State that only the serving thread may touch.
 #[derive(Debug)]
-struct Desk {
+struct WriterContext {
     writer: Writer,
     gather: Gather,
     /// Duration of the last group.
@@ -113,8 +115,8 @@ struct Desk {
 }
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Pending>,
+struct QueueState {
+    queue: VecDeque<PendingFrame>,
     queued_bytes: u64,
     /// The writer sleeps until this number of frames waits.
     wanted: usize,
@@ -129,7 +131,7 @@ struct State {
     status: LogStatus,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for QueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("queued", &self.queue.len()).finish_non_exhaustive()
     }
@@ -144,16 +146,20 @@ enum Task {
     Stop,
 }
 
-impl Shared {
-    pub(crate) fn new(place: Place, writer: Writer) -> Self {
-        let mut state = State { wants_mark: writer.wants_mark(), ..State::default() };
+impl SharedQueue {
+    pub(crate) fn new(place: JournalPlace, writer: Writer) -> Self {
+        let mut state = QueueState { wants_mark: writer.wants_mark(), ..QueueState::default() };
         writer.report(&mut state.status);
         let gather = Gather::new(Duration::from_micros(place.settings.gather_us_max));
         let room = usize::try_from(place.settings.queue_bytes_max).unwrap_or(usize::MAX);
         Self {
             room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
             place,
-            desk: Mutex::new(Desk { writer, gather, took: Duration::from_micros(u64::MAX) }),
+            context: Mutex::new(WriterContext {
+                writer,
+                gather,
+                took: Duration::from_micros(u64::MAX),
+            }),
             state: Mutex::new(state),
             work: Condvar::new(),
             wanted_free: AtomicU64::new(0),
@@ -182,9 +188,9 @@ impl Shared {
             return Ok(0);
         }
         let released = {
-            let mut desk = self.desk.lock();
-            let released = desk.writer.release(before);
-            desk.writer.report(&mut self.state.lock().status);
+            let mut context = self.context.lock();
+            let released = context.writer.release(before);
+            context.writer.report(&mut self.state.lock().status);
             released
         };
         let mut bytes = 0;
@@ -193,9 +199,9 @@ impl Shared {
             if let Err(error) = self.place.disk.remove_file(&segment.path) {
                 let path = segment.path.display();
                 let error = Error::io(format_args!("cannot remove {path}"), error);
-                let mut desk = self.desk.lock();
-                desk.writer.take_back(std::iter::once(segment).chain(released));
-                desk.writer.report(&mut self.state.lock().status);
+                let mut context = self.context.lock();
+                context.writer.take_back(std::iter::once(segment).chain(released));
+                context.writer.report(&mut self.state.lock().status);
                 return Err(error);
             }
             // One segment at a time: no power cut leaves a gap.
@@ -214,10 +220,10 @@ impl Shared {
     /// # Errors
     /// `Io` for a poisoned journal.
     pub(crate) fn extents(&self) -> Result<Vec<Extent>> {
-        let desk = self.desk.lock();
+        let context = self.context.lock();
         match self.refusal() {
             Some(error) if error.kind() == ErrorKind::Io => Err(error),
-            _ => Ok(desk.writer.extents()),
+            _ => Ok(context.writer.extents()),
         }
     }
 
@@ -232,7 +238,7 @@ impl Shared {
         self.refusal_in(&state)
     }
 
-    fn refusal_in(&self, state: &State) -> Option<Error> {
+    fn refusal_in(&self, state: &QueueState) -> Option<Error> {
         let directory = self.place.directory.display();
         if let Some(reason) = &state.poisoned {
             let message = format!("the journal {directory} has stopped for good: {reason}");
@@ -255,7 +261,7 @@ impl Shared {
             return Ok(());
         }
         self.unchecked.store(0, Ordering::Relaxed);
-        let Place { disk, directory, settings } = &self.place;
+        let JournalPlace { disk, directory, settings } = &self.place;
         let free = disk.free_bytes(directory).map_err(|error| {
             Error::io(format_args!("cannot see the free space of {}", directory.display()), error)
         })?;
@@ -286,7 +292,7 @@ impl Shared {
 
     /// Queues a frame; or writes the frame if no other thread serves the queue; or fails the frame
     /// at once.
-    pub(crate) fn push(&self, pending: Pending) {
+    pub(crate) fn push(&self, pending: PendingFrame) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal_in(&state) {
             drop(state);
@@ -296,9 +302,9 @@ impl Shared {
         state.queued_bytes += pending.extent();
         let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
-        if let Some(mut desk) = self.lone_desk(&state) {
+        if let Some(mut context) = self.lone_context(&state) {
             drop(state);
-            return self.serve_once(&mut desk, synced);
+            return self.serve_once(&mut context, synced);
         }
         if state.queue.len() >= state.wanted {
             self.work.notify_one();
@@ -307,27 +313,29 @@ impl Shared {
 
     /// The desk for the appender of the only waiting frame, if recent appends did not overlap and
     /// the disk is fast.
-    fn lone_desk(&self, state: &State) -> Option<MutexGuard<'_, Desk>> {
+    fn lone_context(&self, state: &QueueState) -> Option<MutexGuard<'_, WriterContext>> {
         let lone_us_max = self.place.settings.lone_us_max;
         let alone = lone_us_max > 0 && state.queue.len() == 1 && !state.closing;
         if !alone || sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
             return None;
         }
-        let extent = state.queue.front().map_or(0, Pending::extent);
+        let extent = state.queue.front().map_or(0, PendingFrame::extent);
         // The holder of the desk may wait for the state: `try_lock` avoids a deadlock.
-        let desk = self.desk.try_lock()?;
-        let quick = desk.took <= Duration::from_micros(lone_us_max)
-            && extent <= OWN_BYTES_MAX.min(desk.writer.room());
-        (quick && desk.gather.is_lone()).then_some(desk)
+        let context = self.context.try_lock()?;
+        let quick = context.took <= Duration::from_micros(lone_us_max)
+            && extent <= OWN_BYTES_MAX.min(context.writer.room());
+        (quick && context.gather.is_lone()).then_some(context)
     }
 
     /// Serves the queue once, on the appender's thread. An unsynced frame is only copied: the copy
     /// takes less time than a handover of the runtime to another thread. In this case, frames that
     /// arrive meanwhile stay in the queue, because these frames may need a sync.
-    fn serve_once(&self, desk: &mut Desk, synced: bool) {
+    fn serve_once(&self, context: &mut WriterContext, synced: bool) {
         let served = match synced {
-            true => beside_the_runtime(|| self.unharmed(|| self.serve_group(desk, Whom::All))),
-            false => self.unharmed(|| self.serve_group(desk, Whom::First)),
+            true => {
+                beside_the_runtime(|| self.unharmed(|| self.serve_group(context, GroupFrames::All)))
+            }
+            false => self.unharmed(|| self.serve_group(context, GroupFrames::First)),
         };
         if let Err(reason) = served {
             self.poison(reason, Vec::new());
@@ -401,7 +409,7 @@ impl Shared {
     }
 
     /// The first waiting frames, up to `bytes`, but at least one frame.
-    fn take(&self, bytes: u64) -> Vec<Pending> {
+    fn take(&self, bytes: u64) -> Vec<PendingFrame> {
         let mut state = self.state.lock();
         let mut taken = 0;
         let count = state
@@ -414,8 +422,8 @@ impl Shared {
             .count()
             .max(1)
             .min(state.queue.len());
-        let group: Vec<Pending> = state.queue.drain(..count).collect();
-        state.queued_bytes -= group.iter().map(Pending::extent).sum::<u64>();
+        let group: Vec<PendingFrame> = state.queue.drain(..count).collect();
+        state.queued_bytes -= group.iter().map(PendingFrame::extent).sum::<u64>();
         group
     }
 }

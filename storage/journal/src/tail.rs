@@ -161,7 +161,7 @@ pub(crate) fn examine(
 }
 
 /// The content behind the first invalid record.
-struct Beyond {
+struct TailRemainder {
     /// End of the last nonzero byte; the record's offset if all bytes are zeros.
     used_end: u64,
     /// The highest lsn that a sound header in this range attests as durable.
@@ -178,12 +178,12 @@ fn search(
     from: u64,
     stop: &Stop,
     settings: &JournalSettings,
-) -> io::Result<Beyond> {
+) -> io::Result<TailRemainder> {
     let sound_from = match stop {
         Stop::DamagedPayload(header) | Stop::Overrun(header) => from + header.extent(),
         _ => from,
     };
-    let mut beyond = Beyond { used_end: from, durable: Lsn(0), first: None };
+    let mut beyond = TailRemainder { used_end: from, durable: Lsn(0), first: None };
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = from;
     loop {
@@ -216,7 +216,7 @@ fn judge(
     segment: &Segment,
     offset: u64,
     run: &Run,
-    beyond: &Beyond,
+    beyond: &TailRemainder,
     settings: &JournalSettings,
 ) -> Result<()> {
     if sabotaged!(settings, DamageCut) {

@@ -30,7 +30,7 @@ use crate::{
     cells::{self, CellsPlace},
     decoded::Decoded,
     digest::Digest,
-    encoding::{self, Choice},
+    encoding::{self, EncodingChoice},
     footer, form, sabotage,
     schema::{Source, StorySchema},
     shelf::{Shelf, Spool, StoryId, StoryName},
@@ -404,7 +404,7 @@ impl Builder {
         for (path, array) in encoding::leaves(batch) {
             let choice = match array {
                 Some(array) => encoding::choose(&array, &settings)?,
-                None => Choice { dictionary: true, encoding: Encoding::PLAIN },
+                None => EncodingChoice { dictionary: true, encoding: Encoding::PLAIN },
             };
             properties = choice.apply(properties, &path);
         }

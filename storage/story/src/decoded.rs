@@ -58,7 +58,7 @@ impl Place {
 
 /// A value of the cache.
 #[derive(Debug, Clone)]
-enum Kept {
+enum CacheValue {
     Values(ArrayRef),
     Texts(Arc<RunsOfText>),
     /// A reader's finding, and its bytes.
@@ -68,12 +68,12 @@ enum Kept {
 #[derive(Debug, Clone)]
 struct Bytes;
 
-impl Weighter<Place, Kept> for Bytes {
-    fn weight(&self, _: &Place, kept: &Kept) -> u64 {
+impl Weighter<Place, CacheValue> for Bytes {
+    fn weight(&self, _: &Place, kept: &CacheValue) -> u64 {
         let bytes = match kept {
-            Kept::Values(array) => array.get_array_memory_size(),
-            Kept::Texts(texts) => texts.bytes(),
-            Kept::Finding(_, bytes) => *bytes,
+            CacheValue::Values(array) => array.get_array_memory_size(),
+            CacheValue::Texts(texts) => texts.bytes(),
+            CacheValue::Finding(_, bytes) => *bytes,
         };
         (bytes + size_of::<Place>()) as u64
     }
@@ -96,7 +96,7 @@ const STORY: u32 = u32::MAX;
 
 /// A key for a reader's finding about a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spot {
+pub enum FindingKey {
     /// A finding about a group.
     Group(u32),
     /// A finding about the story, by a number of the reader.
@@ -115,7 +115,7 @@ pub enum Spot {
 
 /// Decoded columns of all stories of a shelf.
 #[derive(Debug)]
-pub(crate) struct Decoded(Cache<Place, Kept, Bytes>);
+pub(crate) struct Decoded(Cache<Place, CacheValue, Bytes>);
 
 impl Decoded {
     /// A cache of at most `bytes_max` bytes.
@@ -144,14 +144,14 @@ impl Decoded {
     /// A column of the cells of a group, by its number, if cached.
     pub(crate) fn cell(&self, story: &Story, group: u32, column: usize) -> Option<ArrayRef> {
         match self.0.get(&Place::of_cell(story, group, column)) {
-            Some(Kept::Values(array)) => Some(array),
+            Some(CacheValue::Values(array)) => Some(array),
             _ => None,
         }
     }
 
     /// Caches a column of the cells of a group.
     pub(crate) fn keep_cell(&self, story: &Story, group: u32, column: usize, array: &ArrayRef) {
-        self.0.insert(Place::of_cell(story, group, column), Kept::Values(Arc::clone(array)));
+        self.0.insert(Place::of_cell(story, group, column), CacheValue::Values(Arc::clone(array)));
     }
 
     /// Whether `bytes` more bytes fit without an eviction.
@@ -226,18 +226,18 @@ fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
 
 impl Story {
     /// A reader's finding, if cached.
-    pub fn finding<T: Any + Send + Sync>(&self, spot: Spot) -> Option<Arc<T>> {
+    pub fn finding<T: Any + Send + Sync>(&self, spot: FindingKey) -> Option<Arc<T>> {
         match self.decoded().0.get(&self.spot(spot).ok()?) {
-            Some(Kept::Finding(finding, _)) => finding.downcast().ok(),
+            Some(CacheValue::Finding(finding, _)) => finding.downcast().ok(),
             _ => None,
         }
     }
 
     /// Caches a reader's finding of `bytes` bytes.
-    pub fn note<T: Any + Send + Sync>(&self, spot: Spot, finding: &Arc<T>, bytes: usize) {
+    pub fn note<T: Any + Send + Sync>(&self, spot: FindingKey, finding: &Arc<T>, bytes: usize) {
         let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
         if let Ok(place) = self.spot(spot) {
-            self.decoded().0.insert(place, Kept::Finding(finding, bytes));
+            self.decoded().0.insert(place, CacheValue::Finding(finding, bytes));
         }
     }
 
@@ -288,15 +288,15 @@ impl Story {
         }
     }
 
-    fn spot(&self, spot: Spot) -> Result<Place> {
+    fn spot(&self, spot: FindingKey) -> Result<Place> {
         let (group, root, chunk) = match spot {
-            Spot::Group(group) => (group, FINDING, 0),
-            Spot::Cells => (STORY, CELL, 0),
-            Spot::AllWords => (STORY, WORDS, 0),
-            Spot::Words(group, column) => (group, WORDS, column.0),
-            Spot::Story(number) => (STORY, FINDING, number),
-            Spot::Sums(number) => (STORY, SUMS, number),
-            Spot::Column(source, number) => (STORY, self.root(source)? as u32, number),
+            FindingKey::Group(group) => (group, FINDING, 0),
+            FindingKey::Cells => (STORY, CELL, 0),
+            FindingKey::AllWords => (STORY, WORDS, 0),
+            FindingKey::Words(group, column) => (group, WORDS, column.0),
+            FindingKey::Story(number) => (STORY, FINDING, number),
+            FindingKey::Sums(number) => (STORY, SUMS, number),
+            FindingKey::Column(source, number) => (STORY, self.root(source)? as u32, number),
         };
         Ok(Place { story: self.built().id.0, group, root, chunk })
     }
@@ -329,9 +329,9 @@ impl Story {
             let mut lacks = Vec::new();
             for chunk in &wanted {
                 match self.decoded().0.get(&place(*root, *chunk)) {
-                    Some(Kept::Values(array)) => own.push((*chunk, array)),
-                    Some(Kept::Texts(texts)) => own.push((*chunk, texts.unpacked()?)),
-                    Some(Kept::Finding(..)) | None => lacks.push(*chunk),
+                    Some(CacheValue::Values(array)) => own.push((*chunk, array)),
+                    Some(CacheValue::Texts(texts)) => own.push((*chunk, texts.unpacked()?)),
+                    Some(CacheValue::Finding(..)) | None => lacks.push(*chunk),
                 }
             }
             found.push(own);
@@ -364,8 +364,8 @@ impl Story {
                 for (array, at) in batch.columns().iter().zip(&lacks) {
                     if let (Some(root), Some(own)) = (roots.get(*at), found.get_mut(*at)) {
                         let kept = match RunsOfText::of(array)? {
-                            Some(texts) => Kept::Texts(Arc::new(texts)),
-                            None => Kept::Values(Arc::clone(array)),
+                            Some(texts) => CacheValue::Texts(Arc::new(texts)),
+                            None => CacheValue::Values(Arc::clone(array)),
                         };
                         self.decoded().0.insert(place(*root, chunk), kept);
                         own.push((chunk, Arc::clone(array)));

@@ -22,7 +22,7 @@ use stratalog_model::{
 
 use crate::{
     annex::Annex,
-    decoded::{CHUNK_ROWS, Spot},
+    decoded::{CHUNK_ROWS, FindingKey},
     schema::{Source, StorySchema},
     select::Selection,
     story::Story,
@@ -163,7 +163,7 @@ impl Story {
         if !self.schema().is_indexed(column, IndexKind::Inverted) {
             return Ok(None);
         }
-        let spot = Spot::Words(group, column);
+        let spot = FindingKey::Words(group, column);
         if let Some(known) = self.finding::<Words>(spot) {
             return Ok(Some(known));
         }
@@ -194,7 +194,7 @@ impl Story {
 
     /// The annex of the words, opened once and cached; `None` without words.
     async fn opened_words(self: &Arc<Self>) -> Result<Arc<Option<Annex>>> {
-        if let Some(known) = self.finding(Spot::AllWords) {
+        if let Some(known) = self.finding(FindingKey::AllWords) {
             return Ok(known);
         }
         let opened = match self.words_place() {
@@ -203,7 +203,7 @@ impl Story {
         };
         let bytes = opened.as_ref().map_or(0, Annex::memory_bytes);
         let opened = Arc::new(opened);
-        self.note(Spot::AllWords, &opened, bytes);
+        self.note(FindingKey::AllWords, &opened, bytes);
         Ok(opened)
     }
 }

@@ -285,9 +285,10 @@ impl Catalog {
     }
 
     /// Writes a change without publishing the new state.
-    async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<Written> {
+    async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<DurableRecord> {
         let (state, behind) = (Arc::clone(&self.state), Arc::clone(&self.behind));
-        self.submit(change, move || Written { _turn: turn, state, behind, shown: false }).await
+        self.submit(change, move || DurableRecord { _turn: turn, state, behind, shown: false })
+            .await
     }
 
     /// Submits the record of a change. `done` runs on the log's thread once the record is durable.
@@ -318,9 +319,9 @@ impl Catalog {
     }
 }
 
-/// A durable record whose state is not visible yet. If a `Written` drops before `show`, the catalog
+/// A durable record whose state is not visible yet. If a `DurableRecord` drops before `show`, the catalog
 /// refuses further changes: the state in memory is older than the log.
-struct Written {
+struct DurableRecord {
     state: Arc<RwLock<Arc<CatalogState>>>,
     behind: Arc<AtomicBool>,
     shown: bool,
@@ -328,14 +329,14 @@ struct Written {
     _turn: OwnedMutexGuard<()>,
 }
 
-impl Written {
+impl DurableRecord {
     fn show(mut self, after: Arc<CatalogState>) {
         *self.state.write() = after;
         self.shown = true;
     }
 }
 
-impl Drop for Written {
+impl Drop for DurableRecord {
     fn drop(&mut self) {
         if !self.shown {
             self.behind.store(true, Ordering::Release);

@@ -110,7 +110,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<Severity, StartError
     let path = PathBuf::from(&settings.data_dir);
     let (directory, wrong) = DataDirectory::hold(&disk, &path)?;
     let look = || {
-        let progress = print::Progress::new(&path);
+        let progress = print::CheckProgress::new(&path);
         let mut advance = |bytes: u64| {
             progress.advance(bytes);
             Ok(())

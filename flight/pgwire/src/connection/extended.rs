@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     Connection, Ending, Step,
     cursor::Cursor,
-    kept::{Portal, PortalState, Statement},
+    portal::{Portal, PortalState, Statement},
 };
 use crate::{
     encode::format_of,

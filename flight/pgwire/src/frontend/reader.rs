@@ -37,7 +37,7 @@ pub enum Inbound {
 
 /// The manner of a disconnect: no received message is left to execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum Disconnect {
     /// The client's end is closed.
     Closed,
     /// The client has sent Terminate and expects no answer.
@@ -74,12 +74,12 @@ pub struct MessageReader<R> {
 }
 
 /// A message with its claim; the claim ends with the drop of the last part.
-struct Claimed {
+struct ClaimedMessage {
     body: Bytes,
     _claim: Claim,
 }
 
-impl AsRef<[u8]> for Claimed {
+impl AsRef<[u8]> for ClaimedMessage {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
@@ -252,7 +252,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.buffer.advance(5);
         let mut body = self.buffer.split_to(length - 4).freeze();
         if let Some(claim) = self.claim.take() {
-            body = Bytes::from_owner(Claimed { body, _claim: claim });
+            body = Bytes::from_owner(ClaimedMessage { body, _claim: claim });
             // Later data must not keep the memory of this message.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
@@ -262,13 +262,13 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// Waits until the client disconnects; reads ahead a limited number of bytes. Never returns
     /// while the client is connected, or while received messages need an answer. Sync, Close and
     /// Flush messages need no answer in this sense. Safe to drop.
-    pub async fn left(&mut self) -> Left {
+    pub async fn left(&mut self) -> Disconnect {
         loop {
             if self.kind_behind(b"SCH") == Some(b'X') {
-                return Left::Farewell;
+                return Disconnect::Farewell;
             }
             if self.closed && self.buffer.is_empty() {
-                return Left::Closed;
+                return Disconnect::Closed;
             }
             if self.closed || self.buffer.len() >= READ_AHEAD_BYTES {
                 return std::future::pending().await;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use std::time::Duration;
 
-use super::{Bind, Frontend, Inbound, Left, MessageLimits, MessageReader};
+use super::{Bind, Disconnect, Frontend, Inbound, MessageLimits, MessageReader};
 use crate::budget::Budget;
 
 fn samples() -> Vec<(u8, Vec<u8>)> {
@@ -174,11 +174,11 @@ async fn a_client_that_sent_more_before_it_closed_has_not_left() {
     let message = |kind: u8| samples().into_iter().find(|(known, _)| *known == kind);
     let sent = |kind: u8| message(kind).map(|(kind, body)| framed(kind, &body)).unwrap();
     let goodbye = framed(b'X', b"");
-    assert_eq!(left(Vec::new()).await, Some(Left::Closed));
-    assert_eq!(left(goodbye.clone()).await, Some(Left::Farewell));
+    assert_eq!(left(Vec::new()).await, Some(Disconnect::Closed));
+    assert_eq!(left(goodbye.clone()).await, Some(Disconnect::Farewell));
     for kind in *b"SHC" {
         assert_eq!(left(sent(kind)).await, None);
-        assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, Some(Left::Farewell));
+        assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, Some(Disconnect::Farewell));
     }
     for kind in *b"QPBDE" {
         assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, None);

@@ -3,7 +3,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{ErrorKind, Gsn, GsnRange, Tick};
 use stratalog_sim::{Crash, FaultyDisk, Random};
 
@@ -25,7 +25,7 @@ fn open(disk: &FaultyDisk, made: bool) -> Result<Manifest> {
     let directory = std::path::PathBuf::from("/data/manifest");
     let disk = Arc::new(disk.clone());
     Manifest::open(Arc::new(match made {
-        true => Journal::open_existing(disk, directory, settings(), Beginning::Any)?,
+        true => Journal::open_existing(disk, directory, settings(), RequiredSegments::Any)?,
         false => Journal::open(disk, directory, settings())?,
     }))
 }

@@ -17,7 +17,7 @@ use stratalog_model::{
     aggregate::{AggregateRequest, ColumnStatistic, Statistic, Windows},
     tier::BatchStream,
 };
-use stratalog_story::{Source, Spot, Story};
+use stratalog_story::{FindingKey, Source, Story};
 
 use super::{
     piece::Part,
@@ -70,8 +70,8 @@ impl CacheKey {
         })
     }
 
-    fn spot(&self) -> Spot {
-        Spot::Sums(RandomState::with_seeds(1, 2, 3, 4).hash_one(self) as u32)
+    fn spot(&self) -> FindingKey {
+        FindingKey::Sums(RandomState::with_seeds(1, 2, 3, 4).hash_one(self) as u32)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{array::UInt32Array, buffer::ScalarBuffer};
 use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
-use stratalog_tablet::{BlockHead, BlockSummary, Built, Section, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BlockSummary, BuiltTablet, Section, TabletId, Tablets};
 
 use super::{block::Block, events::ColumnSelection, order, rows::EventRows, statistics};
 use crate::{
@@ -63,7 +63,7 @@ pub struct WrittenPiece {
 #[derive(Debug)]
 pub struct NewTablet {
     /// The tablet's description for the index.
-    pub built: Built,
+    pub built: BuiltTablet,
     /// The heads of the blocks, for the index.
     pub heads: Vec<BlockHead>,
     /// The blocks to keep in memory, by number.
@@ -216,7 +216,7 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
 /// Reads a new tablet back and verifies its content. Returns the blocks if `keep` is set.
 fn check(
     tablets: &Tablets,
-    built: &Built,
+    built: &BuiltTablet,
     shape: &Shape,
     rows: usize,
     keep: bool,
@@ -249,7 +249,7 @@ fn check(
     Ok(blocks)
 }
 
-fn wrong(built: &Built, what: &str) -> Error {
+fn wrong(built: &BuiltTablet, what: &str) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("tablet {} reads back wrongly: {what}", built.id))
         .with_hint("check the disk and the memory of the machine")
 }

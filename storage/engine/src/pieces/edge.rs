@@ -19,7 +19,7 @@ use stratalog_model::{
     Error, Result, TickRange, TickRanges,
     newest::{is_better, sort_from_end},
 };
-use stratalog_story::{CHUNK_ROWS, Source, Spot, Story};
+use stratalog_story::{CHUNK_ROWS, FindingKey, Source, Story};
 
 use super::{
     piece::Part,
@@ -64,7 +64,7 @@ impl SeriesEdge {
         parts: &[Part],
         oldest: bool,
     ) -> Result<Arc<Self>> {
-        let spot = Spot::Story(u32::from(oldest));
+        let spot = FindingKey::Story(u32::from(oldest));
         if let Some(known) = story.finding::<Self>(spot) {
             return Ok(known);
         }
@@ -214,7 +214,7 @@ pub async fn values(
             wanted.iter().filter_map(|at| events.get(*at as usize)).copied().collect();
         return gather(story, sources, &places).await;
     };
-    let spot = |source: &Source| Spot::Column(*source, number);
+    let spot = |source: &Source| FindingKey::Column(*source, number);
     let find = |source| story.finding::<KeptColumn>(spot(source)).filter(|kept| kept.edge == edge);
     let mut known: Vec<Option<Arc<KeptColumn>>> = sources.iter().map(find).collect();
     let lacking = sources.iter().zip(&known).filter(|(_, known)| known.is_none());

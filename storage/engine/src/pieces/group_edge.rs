@@ -15,7 +15,7 @@ use stratalog_model::{
     ColumnId, Error, Result,
     newest::{Best, sort_from_end},
 };
-use stratalog_story::{Source, Spot, Story};
+use stratalog_story::{FindingKey, Source, Story};
 
 use super::{edge, newest, piece::Part, reader::PieceReader};
 use crate::{
@@ -79,7 +79,7 @@ impl GroupEdge {
         let columns = &reader.request().chronicle.columns;
         let keys = best.of().keys.iter().filter_map(|at| Some(columns.get(*at)?.id));
         let keys: Vec<ColumnId> = keys.collect();
-        let spot = Spot::Story(SPOT + u32::from(best.of().oldest));
+        let spot = FindingKey::Story(SPOT + u32::from(best.of().oldest));
         if let Some(known) = story.finding::<Self>(spot)
             && known.keys == keys
         {

@@ -14,7 +14,7 @@ use stratalog_model::{
     TierName, values::ValueSummary,
 };
 use stratalog_story::{BuiltStory, Stories, Story, StoryId};
-use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
 
 use super::{
     block::Block,
@@ -378,8 +378,8 @@ impl PieceRecord {
     }
 
     /// The expected tablet description, compared when the tablet is opened.
-    pub fn tablet(&self, chronicle: ChronicleId) -> Built {
-        Built {
+    pub fn tablet(&self, chronicle: ChronicleId) -> BuiltTablet {
+        BuiltTablet {
             id: TabletId(self.id),
             chronicle,
             schema_version: self.schema_version,

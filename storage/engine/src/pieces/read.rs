@@ -18,7 +18,7 @@ use stratalog_model::{
     newest::Best,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
-use stratalog_story::{Fetched, KeyValues, Selection, Story};
+use stratalog_story::{FetchedColumns, KeyValues, Selection, Story};
 
 use super::{
     aggregate_cache, events::PartEvents, filtered_rows::FilteredRows, keyed_rows::KeyedRows,
@@ -452,7 +452,7 @@ enum RowSelection {
 /// The result of a read.
 enum FetchedRows {
     Events(PartEvents),
-    Pages(Fetched, bool),
+    Pages(FetchedColumns, bool),
 }
 
 /// Batches of a row group.
@@ -499,7 +499,7 @@ pub async fn select(
 pub fn decode(
     reader: &Arc<PieceReader>,
     part: &Part,
-    fetched: Fetched,
+    fetched: FetchedColumns,
     begins: bool,
 ) -> Result<Batches> {
     let (request, rows, bytes) = (reader.request(), fetched.rows() as u64, fetched.bytes() as u64);

@@ -8,7 +8,7 @@ use std::{
 
 use futures::StreamExt;
 use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest};
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Disk, EventStore, Log, Result, Snapshot, tier::ScanOrder,
 };
@@ -105,10 +105,10 @@ impl Life {
             };
             journal.map(Arc::new)
         };
-        let edits = journal("manifest", &sizes.edits, Beginning::Any)?;
+        let edits = journal("manifest", &sizes.edits, RequiredSegments::Any)?;
         let manifest = Manifest::open(edits.clone())?;
         let floor = manifest.state().floor.lsn;
-        let events = journal("journal", &sizes.events, Beginning::At(floor))?;
+        let events = journal("journal", &sizes.events, RequiredSegments::At(floor))?;
         let known = definitions.to_vec();
         let files = EngineFiles {
             shelves: shelves(disk)?,

@@ -11,7 +11,7 @@ use super::claim::{Acquisition, Claim, HolderId, Mode, Moment, Refusal, Standing
 pub(super) struct Entry {
     pub(super) parties: BTreeMap<HolderId, Party>,
     /// Waiting requests, the oldest first.
-    pub(super) queue: Vec<Waiting>,
+    pub(super) queue: Vec<WaitingRequest>,
     /// The number of drops in progress.
     pub(super) closing: u32,
     /// True if the chronicle will be dropped after the last release.
@@ -23,9 +23,9 @@ pub(super) struct Entry {
 /// The relation of a holder to the chronicle.
 #[derive(Debug)]
 pub(super) struct Party {
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldClaim>,
     /// The claim lost when a lease last ran out.
-    lost: Option<Held>,
+    lost: Option<HeldClaim>,
     /// True from the loss until the holder acquires again or releases.
     pub(super) is_barred: bool,
     reading: u32,
@@ -45,7 +45,7 @@ pub(super) struct Party {
 
 /// The rights of a started statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entered {
+pub(super) struct StartedUse {
     /// The events visible to the statement and open to its writes.
     pub(super) ticks: TickRange,
     /// The wall clock at the holder's acquisition; `None` without an acquisition.
@@ -56,7 +56,7 @@ pub(super) struct Entered {
 
 /// An acquired claim.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     claim: Claim,
     since: Moment,
     /// The same moment on the wall clock: nanoseconds since 1970.
@@ -66,7 +66,7 @@ pub(super) struct Held {
 
 /// A waiting request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     pub(super) ticket: u64,
     pub(super) holder: HolderId,
     pub(super) claim: Claim,
@@ -167,7 +167,7 @@ impl Entry {
         let (since, since_ns) =
             party.held.map_or((now, time_ns), |held| (held.since, held.since_ns));
         let until = claim.lease_ns.map(|lease_ns| Moment(now.0.saturating_add(lease_ns)));
-        party.held = Some(Held { claim, since, since_ns, until });
+        party.held = Some(HeldClaim { claim, since, since_ns, until });
         party.is_barred = false;
         self.look_ahead();
     }
@@ -208,7 +208,7 @@ impl Entry {
         chronicle: ChronicleId,
         holder: HolderId,
         what: Use,
-    ) -> Result<Entered, Refusal> {
+    ) -> Result<StartedUse, Refusal> {
         self.check(chronicle, holder)?;
         let ticks = self.parties.get(&holder).map_or(TickRange::ALL, Party::ticks);
         if what.writes() {
@@ -232,7 +232,7 @@ impl Entry {
             }
         }
         let since_ns = party.held.map(|held| held.since_ns);
-        Ok(Entered { ticks, since_ns, epoch: party.epoch })
+        Ok(StartedUse { ticks, since_ns, epoch: party.epoch })
     }
 
     /// Another holder with exclusive access to some of the events, or waiting for exclusive access.
@@ -401,7 +401,7 @@ impl Party {
     }
 }
 
-impl Held {
+impl HeldClaim {
     pub(super) fn told(
         &self,
         chronicle: ChronicleId,
@@ -421,7 +421,7 @@ impl Held {
     }
 }
 
-impl Waiting {
+impl WaitingRequest {
     pub(super) fn new(ticket: u64, holder: HolderId, claim: Claim, since: Moment) -> Self {
         Self { ticket, holder, claim, since }
     }

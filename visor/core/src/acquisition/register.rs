@@ -7,7 +7,7 @@ use stratalog_model::ChronicleId;
 
 use super::{
     claim::{Acquisition, Claim, HolderId, Moment, Refusal, Standing, Use},
-    entry::{Entered, Entry, Waiting},
+    entry::{Entry, StartedUse, WaitingRequest},
 };
 
 /// Maximum number of chronicles acquired or waited for by a holder.
@@ -29,7 +29,7 @@ pub(super) struct Register {
 
 /// The state of a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum RequestState {
     /// The request is granted.
     Granted,
     /// The request still waits; a lease in its way runs out at the given moment.
@@ -70,7 +70,7 @@ impl Register {
         if entry.queue.len() >= WAITING_MAX {
             return Err(Refusal::Crowded(WAITING_MAX));
         }
-        entry.queue.push(Waiting::new(ticket, holder, claim, now));
+        entry.queue.push(WaitingRequest::new(ticket, holder, claim, now));
         self.tickets += 1;
         self.waiting.entry(holder).or_default().insert(ticket, chronicle);
         if self.is_deadlocked(chronicle, ticket) {
@@ -87,7 +87,7 @@ impl Register {
         time_ns: i64,
         chronicle: ChronicleId,
         ticket: u64,
-    ) -> Result<Look, Refusal> {
+    ) -> Result<RequestState, Refusal> {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else {
             return Err(Refusal::Closing);
         };
@@ -100,20 +100,20 @@ impl Register {
             self.withdraw(chronicle, ticket);
             return Err(Refusal::Closing);
         }
-        let Waiting { holder, claim, .. } = waiting;
+        let WaitingRequest { holder, claim, .. } = waiting;
         let in_the_way = entry.in_the_way(chronicle, holder, &claim, Some(ticket));
         if in_the_way.is_empty() {
             entry.grant(now, time_ns, holder, claim);
             self.withdraw(chronicle, ticket);
             self.holders.entry(holder).or_default().insert(chronicle);
-            return Ok(Look::Granted);
+            return Ok(RequestState::Granted);
         }
         let until = in_the_way.iter().filter_map(|other| other.until).min();
         if self.is_deadlocked(chronicle, ticket) {
             self.withdraw(chronicle, ticket);
             return Err(Refusal::Deadlock(in_the_way));
         }
-        Ok(Look::Waits(until))
+        Ok(RequestState::Waits(until))
     }
 
     /// The acquisitions in the way of a waiting request.
@@ -150,7 +150,7 @@ impl Register {
         let mut open = vec![(chronicle, *first)];
         while let Some((chronicle, waiting)) = open.pop() {
             let Some(entry) = self.chronicles.get(&chronicle) else { continue };
-            let Waiting { holder, claim, ticket, .. } = waiting;
+            let WaitingRequest { holder, claim, ticket, .. } = waiting;
             for other in entry.in_the_way(chronicle, holder, &claim, Some(ticket)) {
                 // A session also waits under a second number, for an exclusive statement in a
                 // chronicle. The acquisition directly in the way then belongs to another session of
@@ -169,7 +169,7 @@ impl Register {
     }
 
     /// The waiting requests of a holder.
-    fn waits_of(&self, holder: HolderId) -> Vec<(ChronicleId, Waiting)> {
+    fn waits_of(&self, holder: HolderId) -> Vec<(ChronicleId, WaitingRequest)> {
         let listed = self.waiting.get(&holder).into_iter().flatten();
         let found = listed.filter_map(|(ticket, chronicle)| {
             let queue = &self.chronicles.get(chronicle)?.queue;
@@ -218,7 +218,7 @@ impl Register {
         chronicle: ChronicleId,
         holder: HolderId,
         what: Use,
-    ) -> Result<Entered, Refusal> {
+    ) -> Result<StartedUse, Refusal> {
         let entry = self.chronicles.entry(chronicle).or_default();
         entry.settle(now);
         let entered = entry.enter(now, chronicle, holder, what);

@@ -118,7 +118,7 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
 async fn ask_server(arguments: &BackupArguments) -> Result<(), SqlError> {
     let mut connection = arguments.connect.connect("stratalog backup").await?;
     let statement = format!("CALL stratalog.backup('{}')", arguments.to.replace('\'', "''"));
-    let mut row = OneRow::default();
+    let mut row = RowReceiver::default();
     let canceller = connection.canceller();
     let bar = spinner("the server makes the backup");
     let made = {
@@ -142,7 +142,7 @@ async fn ask_server(arguments: &BackupArguments) -> Result<(), SqlError> {
 async fn call(
     connection: &mut Connection,
     statement: &str,
-    row: &mut OneRow,
+    row: &mut RowReceiver,
 ) -> Result<String, SqlError> {
     connection.run(statement, row).await
 }
@@ -284,9 +284,9 @@ async fn interrupted() {
 
 /// Keeps the values of the only row.
 #[derive(Debug, Default)]
-struct OneRow(Vec<String>);
+struct RowReceiver(Vec<String>);
 
-impl Receiver for OneRow {
+impl Receiver for RowReceiver {
     fn columns(&mut self, _: &[ResultColumn]) -> std::io::Result<()> {
         Ok(())
     }

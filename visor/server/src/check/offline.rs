@@ -6,7 +6,7 @@ use stratalog_engine::{
     Shelves,
     check::{Line, PartKind, Report, Severity, Subject},
 };
-use stratalog_journal::{Beginning, Scope};
+use stratalog_journal::{RequiredSegments, Scope};
 use stratalog_model::{Disk, Error, Result};
 use stratalog_story::Stories;
 use stratalog_tablet::Tablets;
@@ -16,11 +16,11 @@ use crate::{
     StartError,
     backup::by_operator,
     directory::DataDirectory,
-    embedded::{Way, open_shelf},
+    embedded::{ShelfPurpose, open_shelf},
 };
 
 /// The findings, and the reference for the comparison, if any.
-pub(super) struct Found {
+pub(super) struct OfflineFindings {
     pub(super) report: Report,
     pub(super) subject: Option<Subject>,
 }
@@ -32,14 +32,14 @@ pub(super) fn inspect(
     wrong: Option<&StartError>,
     story_url: &str,
     progress: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<Found> {
+) -> Result<OfflineFindings> {
     let folders = Folders::of(directory);
     let mut parts = Parts { disk: Arc::clone(disk), folders, progress, report: Report::default() };
     parts.format(wrong);
     parts.clock();
-    let catalog = parts.catalog(Scope::Closed(Beginning::First))?;
+    let catalog = parts.catalog(Scope::Closed(RequiredSegments::First))?;
     let manifest = if directory.has_manifest() {
-        parts.manifest(Scope::Closed(Beginning::Any))?
+        parts.manifest(Scope::Closed(RequiredSegments::Any))?
     } else {
         let line = Line::new(PartKind::Manifest, "manifest", Severity::Sound);
         parts.report.push(line.with_detail("version 1 has none: the next start makes it"));
@@ -47,7 +47,8 @@ pub(super) fn inspect(
     };
     let copy = IndexCopy::of(&directory.index());
     let index = copy.as_ref().ok().map(IndexCopy::path);
-    let shelf = open_shelf(disk, &directory.stories(), (story_url, by_operator()), Way::Look)?;
+    let shelf =
+        open_shelf(disk, &directory.stories(), (story_url, by_operator()), ShelfPurpose::Look)?;
     let shelves = Shelves {
         tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
         stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),
@@ -66,14 +67,14 @@ pub(super) fn inspect(
     };
     match &subject {
         Some(subject) => {
-            let from = Beginning::At(subject.floor());
+            let from = RequiredSegments::At(subject.floor());
             parts.events(subject, Scope::Closed(from))?;
         }
-        None => parts.events_alone(Scope::Closed(Beginning::Any))?,
+        None => parts.events_alone(Scope::Closed(RequiredSegments::Any))?,
     }
     let mut report = parts.report;
     unnamed(disk, directory, story_url, &shelves, subject.as_ref(), &mut report)?;
-    Ok(Found { report, subject })
+    Ok(OfflineFindings { report, subject })
 }
 
 /// Lists files without a reference to them.

@@ -9,7 +9,9 @@ use stratalog_engine::{
     ManifestReplay,
     check::{CatalogEntry, Check, Line, PartKind, Repair, Report, Severity, Subject},
 };
-use stratalog_journal::{Fault, JournalSettings, Scope, Sight, Summary, check as check_journal};
+use stratalog_journal::{
+    CheckEvent, JournalFault, JournalSettings, Scope, Summary, check as check_journal,
+};
 use stratalog_model::{Disk, Error, ErrorKind, Lsn, Result};
 use stratalog_visor_core::{CatalogState, catalog::CatalogReplay, clock::MasterClock};
 
@@ -139,7 +141,7 @@ impl Parts<'_> {
         let settings = JournalSettings::default();
         let mut sound = true;
         let summary = check_journal(&disk, folder, &settings, scope, &mut |sight| match sight {
-            Sight::Frame { path, offset, lsn, frame } => {
+            CheckEvent::Frame { path, offset, lsn, frame } => {
                 (self.progress)(frame.payload.len() as u64)?;
                 // Errors after a damage have no meaning of their own.
                 if sound && let Err(error) = read(lsn, frame) {
@@ -151,7 +153,7 @@ impl Parts<'_> {
                 }
                 Ok(())
             }
-            Sight::Fault(fault) => {
+            CheckEvent::Fault(fault) => {
                 sound = false;
                 let line = self.of_fault(part, &fault);
                 self.report.push(line);
@@ -174,10 +176,10 @@ impl Parts<'_> {
             let mut check = Check::new(subject, &mut *self.progress);
             let summary = check_journal(&disk, &folder, &settings, scope, &mut |sight| {
                 match sight {
-                    Sight::Frame { path, offset, lsn, frame } => {
+                    CheckEvent::Frame { path, offset, lsn, frame } => {
                         check.frame(path, offset, lsn, frame)?;
                     }
-                    Sight::Fault(fault) => {
+                    CheckEvent::Fault(fault) => {
                         sound = false;
                         let foreign = fault.error.kind() != ErrorKind::DataCorrupted;
                         let means = match &fault.lost {
@@ -237,7 +239,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    fn of_fault(&self, part: PartKind, fault: &Fault) -> Line {
+    fn of_fault(&self, part: PartKind, fault: &JournalFault) -> Line {
         of_error(Line::new(part, self.shown(&fault.path), Severity::Damaged), &fault.error)
     }
 

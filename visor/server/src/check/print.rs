@@ -50,7 +50,7 @@ fn text(line: &Line) -> String {
 }
 
 /// A progress bar on a terminal; hidden elsewhere.
-pub(super) struct Progress {
+pub(super) struct CheckProgress {
     bar: ProgressBar,
     /// Bytes not yet shown by the bar.
     pending: Cell<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Progress {
 /// Bytes between two changes of the bar.
 const STEP_BYTES: u64 = 1 << 20;
 
-impl Progress {
+impl CheckProgress {
     pub(super) fn new(path: &Path) -> Self {
         let pending = Cell::new(0);
         if !std::io::stderr().is_terminal() {

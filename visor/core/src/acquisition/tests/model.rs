@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::acquisition::register::{Look, Register};
+use crate::acquisition::register::{Register, RequestState};
 
 const HOLDERS: i32 = 4;
 const CHRONICLES: u32 = 2;
@@ -232,7 +232,7 @@ impl Naive {
         Ok(Some(asked.ticket))
     }
 
-    fn look(&mut self, ticket: u64) -> Said<Look> {
+    fn look(&mut self, ticket: u64) -> Said<RequestState> {
         let Some(at) = self.waits.iter().position(|waits| waits.ticket == ticket) else {
             return Err("Closing");
         };
@@ -245,7 +245,7 @@ impl Naive {
         if in_the_way.is_empty() {
             self.waits.remove(at);
             self.grant(&waits);
-            return Ok(Look::Granted);
+            return Ok(RequestState::Granted);
         }
         if self.rings(&waits) {
             self.waits.remove(at);
@@ -256,7 +256,7 @@ impl Naive {
                 && has.holder != waits.holder
                 && has.claim.conflicts(&waits.claim)
         });
-        Ok(Look::Waits(leases.filter_map(|has| has.until.map(Moment)).min()))
+        Ok(RequestState::Waits(leases.filter_map(|has| has.until.map(Moment)).min()))
     }
 
     fn enter(&mut self, chronicle: u32, holder: i32, what: Use, epoch: u32) -> Said<TickRange> {

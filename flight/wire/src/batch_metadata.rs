@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// The requests of a batch, in JSON in its `app_metadata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wish {
+pub struct BatchMetadata {
     /// The producer, and the number of the batch. A batch with a number up to the producer's last
     /// number is not stored again.
     pub producer: Option<(ProducerId, u64)>,
@@ -15,14 +15,14 @@ pub struct Wish {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Written {
+#[serde(default, deny_unknown_fields, rename = "Written")]
+struct MetadataJson {
     producer: Option<String>,
     sequence: Option<u64>,
     durability: Option<String>,
 }
 
-impl Wish {
+impl BatchMetadata {
     /// Parses the metadata; empty metadata requests nothing.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl Wish {
         if metadata.is_empty() {
             return Ok(Self::default());
         }
-        let written: Written = serde_json::from_slice(metadata).map_err(|error| {
+        let written: MetadataJson = serde_json::from_slice(metadata).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidParameterValue,
                 format!("the metadata of the batch cannot be read: {error}"),

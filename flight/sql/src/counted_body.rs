@@ -31,14 +31,14 @@ const FREE_BYTES: usize = 64 << 10;
 
 /// The body of a request with a counted incomplete message.
 #[derive(Debug)]
-pub(crate) struct Counted<B> {
+pub(crate) struct CountedBody<B> {
     body: B,
     share: Arc<Share>,
     message: Incoming,
     held: Option<Held>,
 }
 
-impl<B> Counted<B> {
+impl<B> CountedBody<B> {
     pub(crate) fn new(body: B, share: Arc<Share>) -> Self {
         Self { body, share, message: Incoming::default(), held: None }
     }
@@ -59,7 +59,7 @@ impl<B> Counted<B> {
     }
 }
 
-impl<B> Body for Counted<B>
+impl<B> Body for CountedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<StdError>,

@@ -8,27 +8,27 @@ use stratalog_model::{ChronicleId, TickRange};
 use super::{
     Acquisitions,
     claim::{HolderId, Refusal, Use},
-    entry::Entered,
+    entry::StartedUse,
 };
 
 /// A single use of a chronicle; a drop ends the use.
 #[derive(Debug)]
-pub struct Using {
+pub struct UseGuard {
     acquisitions: Arc<Acquisitions>,
     chronicle: ChronicleId,
     holder: HolderId,
     what: Use,
-    entered: Entered,
+    entered: StartedUse,
     committing: bool,
 }
 
-impl Using {
+impl UseGuard {
     pub(super) fn new(
         acquisitions: Arc<Acquisitions>,
         chronicle: ChronicleId,
         holder: HolderId,
         what: Use,
-        entered: Entered,
+        entered: StartedUse,
     ) -> Self {
         Self { acquisitions, chronicle, holder, what, entered, committing: false }
     }
@@ -91,7 +91,7 @@ impl Using {
     }
 }
 
-impl Drop for Using {
+impl Drop for UseGuard {
     fn drop(&mut self) {
         let Self { chronicle, holder, what, entered, committing, .. } = *self;
         let mut inner = self.acquisitions.inner.lock();

@@ -9,11 +9,11 @@ use stratalog_model::{
     store::{AppendOptions, CommittedAppend},
 };
 
-use super::{Table, Waiting};
+use super::{IngestTarget, WaitingBatch};
 use crate::ingest::at;
 
 /// The result of an append.
-pub(super) struct Stored {
+pub(super) struct AppendOutcome {
     /// The acknowledgements of the stored batches: the first batches of the group.
     pub(super) told: Vec<Bytes>,
     /// The error of the next batch.
@@ -22,7 +22,7 @@ pub(super) struct Stored {
 
 /// The acknowledgement of a batch, as JSON.
 #[derive(Debug, Serialize)]
-struct Acknowledged {
+struct BatchAcknowledgement {
     /// Number of the batch in the call, from 1.
     batch: u64,
     /// Number of stored rows.
@@ -41,11 +41,11 @@ struct Acknowledged {
 
 /// The number of waiting batches for a single append: their requests are equal, and their numbers
 /// ascend for a single producer, or they have no producer.
-pub(super) fn count(waiting: &VecDeque<Waiting>) -> usize {
+pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     let pairs = waiting.iter().zip(waiting.iter().skip(1));
-    let follows = |(before, next): &(&Waiting, &Waiting)| {
-        before.wish.durability == next.wish.durability
-            && match (before.wish.producer, next.wish.producer) {
+    let follows = |(before, next): &(&WaitingBatch, &WaitingBatch)| {
+        before.batch_metadata.durability == next.batch_metadata.durability
+            && match (before.batch_metadata.producer, next.batch_metadata.producer) {
                 (None, None) => true,
                 (Some((producer, number)), Some((same, higher))) => {
                     producer == same && number < higher
@@ -57,7 +57,7 @@ pub(super) fn count(waiting: &VecDeque<Waiting>) -> usize {
 }
 
 /// Stores batches grouped by [`count`].
-pub(super) async fn store(table: Arc<Table>, group: Vec<Waiting>) -> Stored {
+pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) -> AppendOutcome {
     if group.len() > 1
         && let Ok(all) = append(&table, &group).await
     {
@@ -76,7 +76,7 @@ pub(super) async fn store(table: Arc<Table>, group: Vec<Waiting>) -> Stored {
 
 /// The acknowledgements of stored batches. A failure to encode an acknowledgement must not cause a
 /// second append of its batch.
-fn told(all: Vec<Acknowledged>, mut error: Option<Error>) -> Stored {
+fn told(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
     let mut told = Vec::with_capacity(all.len());
     for one in all {
         match serde_json::to_vec(&one) {
@@ -87,17 +87,17 @@ fn told(all: Vec<Acknowledged>, mut error: Option<Error>) -> Stored {
             }
         }
     }
-    Stored { told, error }
+    AppendOutcome { told, error }
 }
 
 /// Makes a single append; returns the acknowledgement of each batch. After an error, no row is
 /// stored.
-async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
+async fn append(table: &IngestTarget, group: &[WaitingBatch]) -> Result<Vec<BatchAcknowledgement>> {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
     let options = AppendOptions {
-        durability: last.wish.durability,
-        producer: last.wish.producer,
-        producer_from: first.wish.producer.map(|(_, number)| number),
+        durability: last.batch_metadata.durability,
+        producer: last.batch_metadata.producer,
+        producer_from: first.batch_metadata.producer.map(|(_, number)| number),
         ..AppendOptions::default()
     };
     let mut append = table.session.append(&table.what, options)?;
@@ -113,21 +113,21 @@ async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
 
 /// The acknowledgement of a batch with rows from `next_gsn` on.
 fn acknowledged(
-    batch: &Waiting,
+    batch: &WaitingBatch,
     rows: u64,
     appended: &CommittedAppend,
     next_gsn: &mut Option<u64>,
-) -> Acknowledged {
+) -> BatchAcknowledgement {
     let rows = if appended.duplicate { 0 } else { rows };
     let first_gsn = next_gsn.filter(|_| rows > 0);
     *next_gsn = next_gsn.map(|next| next.saturating_add(rows));
-    Acknowledged {
+    BatchAcknowledgement {
         batch: batch.number,
         rows,
         first_gsn,
         last_gsn: first_gsn.map(|first| first.saturating_add(rows - 1)),
         durability: appended.durability.to_string(),
         duplicate: appended.duplicate,
-        sequence: batch.wish.producer.map(|(_, sequence)| sequence),
+        sequence: batch.batch_metadata.producer.map(|(_, sequence)| sequence),
     }
 }

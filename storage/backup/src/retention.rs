@@ -40,7 +40,7 @@ pub struct Summary {
 
 /// The result of a removal: the removed backups and files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct RemovalResult {
     /// Backups.
     pub backups: u64,
     /// Files that no remaining backup uses.
@@ -112,14 +112,14 @@ pub(crate) fn time_ms(name: &str) -> Option<i64> {
 /// `ObjectInUse` while another process changes the place; `DataCorrupted` if the list of a
 /// remaining backup is unreadable: then nothing is removed; `Io`, `ConnectionFailure`: the next
 /// call removes the rest.
-pub async fn keep(place: &Place, newest: usize) -> Result<Kept> {
+pub async fn keep(place: &Place, newest: usize) -> Result<RemovalResult> {
     let guard = place.guard().await?;
     let kept = keep_guarded(place, &guard, newest.max(1)).await;
     guard.end().await;
     kept
 }
 
-async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Result<Kept> {
+async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Result<RemovalResult> {
     let names = names(place).await?;
     let old = names.len().saturating_sub(newest);
     let mut needed = BTreeSet::new();
@@ -133,7 +133,7 @@ async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Resul
             needed.extend(list.files.into_iter().map(|file| file.object));
         }
     }
-    let mut kept = Kept::default();
+    let mut kept = RemovalResult::default();
     guard.check().await?;
     // First the lists, durably: an existing backup has all its files.
     for name in gone {

@@ -8,12 +8,12 @@ use stratalog_model::ChronicleId;
 use super::{
     Acquisitions,
     claim::{Acquisition, Moment, Refusal},
-    register::Look,
+    register::RequestState,
 };
 
 /// A place in the queue for a chronicle; a drop gives the place up.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct QueuePlace {
     acquisitions: Arc<Acquisitions>,
     chronicle: ChronicleId,
     /// `None` after the end of the wait.
@@ -36,7 +36,7 @@ impl Pause {
     }
 }
 
-impl Waiting {
+impl QueuePlace {
     pub(super) fn new(
         acquisitions: Arc<Acquisitions>,
         chronicle: ChronicleId,
@@ -56,11 +56,11 @@ impl Waiting {
         let mut inner = self.acquisitions.inner.lock();
         let now = self.acquisitions.now();
         match inner.register.look(now, time_ns, self.chronicle, ticket) {
-            Ok(Look::Waits(until)) => {
+            Ok(RequestState::Waits(until)) => {
                 let changed = inner.listen(self.chronicle);
                 Ok(Some(Pause::new(now, until, changed)))
             }
-            Ok(Look::Granted) => {
+            Ok(RequestState::Granted) => {
                 self.ticket = None;
                 inner.changed(self.chronicle);
                 Ok(None)
@@ -81,7 +81,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut inner = self.acquisitions.inner.lock();

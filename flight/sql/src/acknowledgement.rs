@@ -11,23 +11,23 @@
 //! together, each batch is stored separately: batches before the failing batch are stored, later
 //! batches are not.
 
-mod together;
+mod group_append;
 
 use std::{collections::VecDeque, sync::Arc};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
-use stratalog_flight_wire::{Arrived, Batches, Inbound, Wish};
+use stratalog_flight_wire::{ArrivedBatch, BatchMetadata, Batches, Inbound};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Ingest, Session};
 use tonic::Status;
 
-use self::together::{Stored, store};
+use self::group_append::{AppendOutcome, store};
 use crate::{caller::Caller, ingest::at, status::refused};
 
 /// Acknowledgements as JSON.
-pub(crate) type Told = stream::BoxStream<'static, Result<Bytes, Status>>;
+pub(crate) type AcknowledgementStream = stream::BoxStream<'static, Result<Bytes, Status>>;
 
 /// Maximum number of waiting batches during an append, and the number of waiting bytes that stops
 /// further reads.
@@ -43,7 +43,7 @@ pub(crate) async fn by_path(
     caller: &Arc<Caller>,
     path: &[String],
     messages: Inbound,
-) -> Result<Told> {
+) -> Result<AcknowledgementStream> {
     let (named, table) = match path {
         [table] => (None, table.as_str()),
         [schema, table] => (Some(schema.as_str()), table.as_str()),
@@ -60,8 +60,8 @@ pub(crate) async fn by_path(
     let mut batches = Batches::new(messages, caller.settings.batch_limits());
     let Some(schema) = batches.schema().await? else { return Ok(stream::empty().boxed()) };
     let ingest = session.ingest(chronicle, schema).await?;
-    let table = Arc::new(Table { session, ingest, what: format!("rows for {table}") });
-    let call = Call {
+    let table = Arc::new(IngestTarget { session, ingest, what: format!("rows for {table}") });
+    let call = IngestCall {
         caller: Arc::clone(caller),
         batches,
         table,
@@ -79,34 +79,34 @@ pub(crate) async fn by_path(
 }
 
 /// The destination of the rows.
-struct Table {
+struct IngestTarget {
     session: Arc<Session>,
     ingest: Ingest,
     what: String,
 }
 
 /// A batch ready to be stored.
-struct Waiting {
+struct WaitingBatch {
     number: u64,
     rows: RecordBatch,
-    wish: Wish,
+    batch_metadata: BatchMetadata,
 }
 
 /// The state of a call.
-struct Call {
+struct IngestCall {
     caller: Arc<Caller>,
     batches: Batches,
-    table: Arc<Table>,
-    waiting: VecDeque<Waiting>,
+    table: Arc<IngestTarget>,
+    waiting: VecDeque<WaitingBatch>,
     waiting_bytes: usize,
-    storing: Option<BoxFuture<'static, Stored>>,
+    storing: Option<BoxFuture<'static, AppendOutcome>>,
     /// Acknowledgements not yet sent.
     told: VecDeque<Bytes>,
     /// The reason for the end of reading: the client's end, or an error.
     end: Option<Result<()>>,
 }
 
-impl Call {
+impl IngestCall {
     /// The next acknowledgement, or the final error of the call.
     async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
@@ -143,15 +143,15 @@ impl Call {
         if self.storing.is_some() || self.waiting.is_empty() {
             return;
         }
-        let count = together::count(&self.waiting);
-        let group: Vec<Waiting> = self.waiting.drain(..count).collect();
+        let count = group_append::count(&self.waiting);
+        let group: Vec<WaitingBatch> = self.waiting.drain(..count).collect();
         let bytes: usize = group.iter().map(|batch| batch.rows.get_array_memory_size()).sum();
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
         self.storing = Some(store(Arc::clone(&self.table), group).boxed());
     }
 
     /// Handles a received batch, an error or the end.
-    async fn take(&mut self, arrived: Option<Result<Arrived>>) {
+    async fn take(&mut self, arrived: Option<Result<ArrivedBatch>>) {
         let arrived = match arrived {
             None => return self.end = Some(Ok(())),
             Some(Err(error)) => return self.end = Some(Err(error)),
@@ -170,7 +170,7 @@ impl Call {
 
     /// Handles the end of an append: adds its acknowledgements. After an error, later batches are
     /// not stored.
-    fn stored(&mut self, stored: Stored) {
+    fn stored(&mut self, stored: AppendOutcome) {
         self.caller.touch();
         self.told.extend(stored.told);
         if let Some(error) = stored.error {
@@ -181,11 +181,11 @@ impl Call {
     }
 }
 
-impl Table {
+impl IngestTarget {
     /// Converts a batch to the table's columns.
-    async fn ready(&self, arrived: Arrived) -> Result<Waiting> {
-        let wish = Wish::read(&arrived.metadata)?;
+    async fn ready(&self, arrived: ArrivedBatch) -> Result<WaitingBatch> {
+        let batch_metadata = BatchMetadata::read(&arrived.metadata)?;
         let rows = self.ingest.rows(&arrived.batch).await?;
-        Ok(Waiting { number: arrived.number, rows, wish })
+        Ok(WaitingBatch { number: arrived.number, rows, batch_metadata })
     }
 }
