@@ -39,7 +39,7 @@ pub(crate) struct SessionAcquisition {
 #[derive(Debug)]
 struct LeaseState {
     /// The session with the acquisition, and the time of the last ACQUIRE.
-    asked: Option<(Arc<Session>, Instant)>,
+    requested: Option<(Arc<Session>, Instant)>,
     /// The acquisition is not renewed and ends at this time.
     ends: Option<Instant>,
     /// The server has reported that the lease ran out.
@@ -60,7 +60,7 @@ impl SessionAcquisition {
     ) -> Self {
         let now = Instant::now();
         let state = LeaseState {
-            asked: Some((session, now)),
+            requested: Some((session, now)),
             ends: timed.then(|| now + lease),
             ran_out: false,
             refused: false,
@@ -83,8 +83,8 @@ impl SessionAcquisition {
         let now = Instant::now();
         let Some(lease) = self.due(&connection.session, now)? else { return Ok(()) };
         match connection.update(&timed(&self.statement, lease, true), None).await {
-            Ok(_) => self.acquired(&connection.session, now),
-            Err(error) if self.goes_on(&connection.session, now, &error) => {
+            Ok(_) => self.record_acquired(&connection.session, now),
+            Err(error) if self.is_renewable(&connection.session, now, &error) => {
                 tracing::debug!(%error, chronicle = %self.name, "what is held was not renewed");
             }
             Err(error) => return Err(error),
@@ -94,23 +94,23 @@ impl SessionAcquisition {
 
     /// True if the acquisition stays usable although the renewal failed because the chronicle is
     /// being dropped: the holder keeps it until the lease runs out.
-    fn goes_on(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
+    fn is_renewable(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
         if !error.is_wrong_state() {
             return false;
         }
         let mut state = self.state.lock();
-        let told = std::mem::take(&mut state.ran_out);
-        state.refused |= told;
-        let asked = state.asked.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
-        !told && asked.is_some_and(|(_, asked)| now < *asked + self.lease)
+        let ran_out = std::mem::take(&mut state.ran_out);
+        state.refused |= ran_out;
+        let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
+        !ran_out && requested.is_some_and(|(_, requested)| now < *requested + self.lease)
     }
 
     /// The lease time for an ACQUIRE now; `None` if not due yet.
     fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
         let state = self.state.lock();
-        let asked = state.asked.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
-        let fresh = |asked: Instant| now < asked + self.lease / RENEWED_AFTER;
-        match (state.ends, asked) {
+        let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
+        let fresh = |requested: Instant| now < requested + self.lease / RENEWED_AFTER;
+        match (state.ends, requested) {
             (Some(ends), _) if ends <= now => Err(Error::new(
                 ErrorKind::Closed,
                 format!("the time for which chronicle {} was acquired is over", self.name),
@@ -118,21 +118,21 @@ impl SessionAcquisition {
             .with_hint("acquire it again: that gives another handle")),
             (Some(_), Some(_)) => Ok(None),
             (Some(ends), None) => Ok(Some(ends.saturating_duration_since(now))),
-            (None, Some((_, asked))) if !state.ran_out && fresh(*asked) => Ok(None),
+            (None, Some((_, requested))) if !state.ran_out && fresh(*requested) => Ok(None),
             (None, _) => Ok(Some(self.lease)),
         }
     }
 
-    /// Records a successful ACQUIRE by the session, sent at `asked`.
-    fn acquired(&self, session: &Arc<Session>, asked: Instant) {
+    /// Records a successful ACQUIRE by the session, sent at `requested`.
+    fn record_acquired(&self, session: &Arc<Session>, requested: Instant) {
         let mut state = self.state.lock();
         let unbroken = !state.ran_out
-            && state.asked.as_ref().is_some_and(|(known, before)| {
-                Arc::ptr_eq(known, session) && asked < *before + self.lease
+            && state.requested.as_ref().is_some_and(|(known, before)| {
+                Arc::ptr_eq(known, session) && requested < *before + self.lease
             });
         state.lapses += u64::from(!unbroken);
         (state.ran_out, state.refused) = (false, false);
-        state.asked = Some((Arc::clone(session), asked));
+        state.requested = Some((Arc::clone(session), requested));
     }
 
     /// Ends the acquisition after a time.
@@ -143,7 +143,7 @@ impl SessionAcquisition {
         let now = Instant::now();
         connection.update(&timed(&self.statement, time, true), None).await?;
         self.state.lock().ends = Some(now + time);
-        self.acquired(&connection.session, now);
+        self.record_acquired(&connection.session, now);
         Ok(())
     }
 
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(acquired.due(&session, now).unwrap(), None);
         let later = now + LEASE / 3;
         assert_eq!(acquired.due(&session, later).unwrap(), Some(LEASE));
-        acquired.acquired(&session, later);
+        acquired.record_acquired(&session, later);
         assert_eq!(acquired.due(&session, later).unwrap(), None);
         assert_eq!(acquired.lapses(), 0);
     }
@@ -205,12 +205,12 @@ mod tests {
         assert_eq!(acquired.due(&session, now).unwrap(), None);
         assert!(acquired.ran_out(&server_says("SL003")));
         assert_eq!(acquired.due(&session, now).unwrap(), Some(LEASE));
-        acquired.acquired(&session, now);
+        acquired.record_acquired(&session, now);
         assert_eq!((acquired.due(&session, now).unwrap(), acquired.lapses()), (None, 1));
         let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
         assert_eq!(acquired.due(&another, now).unwrap(), Some(LEASE));
-        acquired.acquired(&another, now);
-        acquired.acquired(&another, now + 2 * LEASE);
+        acquired.record_acquired(&another, now);
+        acquired.record_acquired(&another, now + 2 * LEASE);
         assert_eq!(acquired.lapses(), 3);
     }
 
@@ -219,20 +219,20 @@ mod tests {
         let (acquired, session) = acquired(false);
         let now = Instant::now();
         let (dropped, lost) = (server_says("55000"), server_says("SL003"));
-        assert!(acquired.goes_on(&session, now + LEASE / 2, &dropped));
-        assert!(!acquired.goes_on(&session, now + 2 * LEASE, &dropped));
-        assert!(!acquired.goes_on(&session, now, &server_says("55P03")));
+        assert!(acquired.is_renewable(&session, now + LEASE / 2, &dropped));
+        assert!(!acquired.is_renewable(&session, now + 2 * LEASE, &dropped));
+        assert!(!acquired.is_renewable(&session, now, &server_says("55P03")));
         // The refusal of a write does not mean that the lease ran out.
         assert!(!acquired.ran_out(&dropped));
-        assert!(acquired.goes_on(&session, now, &dropped));
+        assert!(acquired.is_renewable(&session, now, &dropped));
         assert_eq!(acquired.lapses(), 0);
         // A lost lease cannot be acquired again: reported once.
         assert!(acquired.ran_out(&lost));
-        assert!(!acquired.goes_on(&session, now, &dropped));
+        assert!(!acquired.is_renewable(&session, now, &dropped));
         assert!(!acquired.ran_out(&lost), "it is of no use to try again");
-        assert!(acquired.goes_on(&session, now, &dropped));
+        assert!(acquired.is_renewable(&session, now, &dropped));
         let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
-        assert!(!acquired.goes_on(&another, now, &dropped));
+        assert!(!acquired.is_renewable(&another, now, &dropped));
     }
 
     #[test]

@@ -26,7 +26,7 @@ const SESSIONS_MAX: usize = 3;
 pub(crate) struct Pool {
     pub(crate) settings: Settings,
     slots: Vec<Arc<Slot>>,
-    wanted: Mutex<RequestedOptions>,
+    requested: Mutex<RequestedOptions>,
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
     pub(crate) clock: ServerClock,
@@ -90,11 +90,11 @@ impl Pool {
         if let Some(name) = &settings.application_name {
             options.insert("application_name".to_string(), Some(name.as_str().into()));
         }
-        let wanted = Mutex::new(RequestedOptions { version: 1, options });
+        let requested = Mutex::new(RequestedOptions { version: 1, options });
         Self {
             settings,
             slots,
-            wanted,
+            requested,
             closed: AtomicBool::new(false),
             cleanup: Cleanup::start(),
             clock: ServerClock::default(),
@@ -126,7 +126,7 @@ impl Pool {
                     // slot.
                     let session = kept.as_ref().map(|before| Arc::clone(&before.session));
                     let connection = Connection::open(&self.settings, session).await?;
-                    tracing::debug!(server = %self.settings.address.shown(), "connected");
+                    tracing::debug!(server = %self.settings.address.display_url(), "connected");
                     *kept = Some(connection.clone());
                     connection
                 }
@@ -161,11 +161,11 @@ impl Pool {
     /// Sends a session the options that changed since its last update.
     async fn bring_up(&self, connection: &Connection) -> Result<()> {
         let (version, options) = {
-            let wanted = self.wanted.lock();
-            if connection.session.options_version.load(Ordering::Acquire) == wanted.version {
+            let requested = self.requested.lock();
+            if connection.session.options_version.load(Ordering::Acquire) == requested.version {
                 return Ok(());
             }
-            (wanted.version, wanted.options.clone())
+            (requested.version, requested.options.clone())
         };
         within(Some(self.settings.connect_timeout), connection.set(&options))
             .await
@@ -182,10 +182,10 @@ impl Pool {
     }
 
     /// Sets an option for all present and future sessions.
-    pub(crate) fn want(&self, name: String, value: Option<OptionValue>) {
-        let mut wanted = self.wanted.lock();
-        wanted.version += 1;
-        wanted.options.insert(name, value);
+    pub(crate) fn request_option(&self, name: String, value: Option<OptionValue>) {
+        let mut requested = self.requested.lock();
+        requested.version += 1;
+        requested.options.insert(name, value);
     }
 
     /// Ends all sessions.

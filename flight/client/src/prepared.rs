@@ -4,7 +4,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::{
     cleanup::CleanupTask,
-    client::{RepeatCondition, Client},
+    client::{Client, RepeatCondition},
     command::Handle,
     connection::within,
     error::{Error, Result},
@@ -98,7 +98,8 @@ impl Prepared {
     }
 
     async fn on_server(&mut self) -> Result<&ServerStatement> {
-        let usable = self.on_server.take().filter(|on_server| !on_server.lease.connection.is_suspect());
+        let usable =
+            self.on_server.take().filter(|on_server| !on_server.lease.connection.is_suspect());
         let on_server = match usable {
             Some(on_server) => on_server,
             None => make(&self.client, &self.sql).await?,
@@ -134,7 +135,7 @@ async fn make(client: &Client, sql: &str) -> Result<ServerStatement> {
         Ok(ServerStatement { lease, handle })
     };
     // Preparing never changes data, whatever the statement.
-    client.safely(RepeatCondition::Pure, made).await
+    client.with_retries(RepeatCondition::Pure, made).await
 }
 
 impl Drop for Prepared {

@@ -38,10 +38,10 @@ pub use self::{
 };
 pub(crate) use self::{gather::raw_batch, options::path_of};
 use self::{
-    gather::{SharedOutcome, AwaitedEvents, StoreFailure, RawEvent, OutcomeReceivers},
+    gather::{AwaitedEvents, OutcomeReceivers, RawEvent, SharedOutcome, StoreFailure},
     ledger::{Ledger, Limits},
     options::WriterSettings,
-    parcel::{Entry, EventPlace, EntryRows},
+    parcel::{Entry, EntryRows, EventPlace},
     pieces::{bytes_of, cut},
 };
 use crate::{
@@ -113,17 +113,17 @@ pub(crate) struct AppendedEvent {
     answer: SharedOutcome,
     awaited: Arc<AwaitedEvents>,
     at: usize,
-    told: bool,
+    resolved: bool,
 }
 
 impl Future for AppendedEvent {
     type Output = std::result::Result<Acknowledgement, StoreFailure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let told = ready!(self.answer.poll_unpin(context));
-        self.told = true;
-        Poll::Ready(match told {
-            Ok(told) => told.of(self.at),
+        let outcome = ready!(self.answer.poll_unpin(context));
+        self.resolved = true;
+        Poll::Ready(match outcome {
+            Ok(outcome) => outcome.of(self.at),
             Err(_) => Err((Error::closed("writer"), None)),
         })
     }
@@ -131,7 +131,7 @@ impl Future for AppendedEvent {
 
 impl Drop for AppendedEvent {
     fn drop(&mut self) {
-        if !self.told {
+        if !self.resolved {
             self.awaited.drop_one(self.at);
         }
     }
@@ -276,7 +276,12 @@ impl Writer {
                 if is_first {
                     self.shared.wake.notify_one();
                 }
-                return Ok(AppendedEvent { answer: awaited.answer.clone(), awaited, at, told: false });
+                return Ok(AppendedEvent {
+                    answer: awaited.answer.clone(),
+                    awaited,
+                    at,
+                    resolved: false,
+                });
             }
             room = Some(self.room_for(event.bytes().max(GATHERED_ROOM_BYTES)).await?);
         }
@@ -326,8 +331,8 @@ impl Writer {
             first = if first == 0 { number } else { first };
             let name = (!whole)
                 .then(|| format!("batch {first}, rows {} to {} of it,", rows.start, rows.end));
-            let (tell, told) = oneshot::channel();
-            receivers.push(told);
+            let (sender, receiver) = oneshot::channel();
+            receivers.push(receiver);
             core.last_number = number;
             core.ledger.push(Entry {
                 number,
@@ -336,7 +341,7 @@ impl Writer {
                 rows: EntryRows::Batch(batch.slice(rows.start, rows.len())),
                 name,
                 since,
-                tell: OutcomeReceivers::One(tell),
+                receivers: OutcomeReceivers::One(sender),
                 room: Arc::clone(&room),
             });
         }
@@ -366,7 +371,7 @@ impl Writer {
                      acknowledged what it holds",
                     settings.table,
                     settings.write_timeout.as_secs_f64(),
-                    self.shared.pool.settings.address.shown(),
+                    self.shared.pool.settings.address.display_url(),
                 ),
             )
             .with_hint(
@@ -451,7 +456,7 @@ impl WriterCore {
 }
 
 impl WriterState {
-    fn told(&self) {
+    fn report_progress(&self) {
         let done_through = self.core.lock().ledger.done_through();
         self.progress.send_modify(|progress| progress.done_through = done_through);
     }

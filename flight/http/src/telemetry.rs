@@ -54,12 +54,12 @@ pub(crate) async fn remote_write(
         value("content-encoding"),
         value("x-prometheus-remote-write-version"),
     );
-    let told = |status: StatusCode, error: &Error| {
+    let respond = |status: StatusCode, error: &Error| {
         state.counts.refused();
         failed(error, (status, in_one_line(error)))
     };
     if let Err(error) = checked {
-        return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
+        return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
     // The reader decompresses the protocol's compressed blocks.
     let body = DecodedBody::as_it_comes(&state, body);
@@ -74,7 +74,7 @@ pub(crate) async fn remote_write(
             (StatusCode::BAD_REQUEST, outcome.message()).into_response()
         }
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => told(status(&error), &error),
+        Err(error) => respond(status(&error), &error),
     }
 }
 
@@ -129,7 +129,7 @@ where
     let encoding = content::check_otlp(kind);
     let answers = encoding.as_ref().copied().unwrap_or(Encoding::Json);
     let kind = || [(header::CONTENT_TYPE, answers.content_type())];
-    let told = |status: StatusCode, error: &Error| {
+    let respond = |status: StatusCode, error: &Error| {
         state.counts.refused();
         let code = error.kind().status().grpc();
         let body = stratalog_telemetry::status(code, &in_one_line(error), answers);
@@ -137,11 +137,11 @@ where
     };
     let body = match encoding.and_then(|_| DecodedBody::new(state, headers, body)) {
         Ok(body) => body,
-        Err(error) => return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
+        Err(error) => return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
     };
     match write(state, headers, body, request, reading(answers)).await {
         Ok(outcome) => (StatusCode::OK, kind(), outcome.response(answers)).into_response(),
-        Err(error) => told(status(&error), &error),
+        Err(error) => respond(status(&error), &error),
     }
 }
 

@@ -72,19 +72,21 @@ async fn write(
     headers: &HeaderMap,
     body: Body,
 ) -> Response {
-    let written = match wanted(state, version, parameters) {
-        Ok(wanted) => lines::write(state, headers, body, &wanted).await.map(|w| (w, wanted)),
+    let written = match line_options(state, version, parameters) {
+        Ok(line_options) => {
+            lines::write(state, headers, body, &line_options).await.map(|w| (w, line_options))
+        }
         Err(error) => Err(error),
     };
     match written {
         Ok((written, _)) if written.failed == 0 => StatusCode::NO_CONTENT.into_response(),
-        Ok((written, wanted)) => partial(version, &written, wanted.accepts_partial),
+        Ok((written, line_options)) => partial(version, &written, line_options.accepts_partial),
         Err(error) => {
             state.counts.refused();
-            let told = in_one_line(&error);
+            let message = in_one_line(&error);
             let body = match version {
-                Version::One | Version::Three => json!({ "error": told }),
-                Version::Two => json!({ "code": code(&error), "message": told }),
+                Version::One | Version::Three => json!({ "error": message }),
+                Version::Two => json!({ "code": code(&error), "message": message }),
             };
             answer(&error, body)
         }
@@ -92,7 +94,7 @@ async fn write(
 }
 
 /// The options in a request's address.
-fn wanted(
+fn line_options(
     state: &State,
     version: Version,
     parameters: &HashMap<String, String>,

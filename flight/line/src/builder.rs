@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 
 use crate::{
-    Row, RowLimits, SeriesNumber, TableRows, column::NONE, fault::shown, name::check_line,
+    Row, RowLimits, SeriesNumber, TableRows, column::NONE, fault::excerpt, name::check_line,
     name::check_name, series::SeriesCache, table::Table,
 };
 
@@ -196,7 +196,7 @@ impl RowBuilder {
             if found.iter().any(|(other, _)| *other == tag) {
                 return Err(Error::new(
                     ErrorKind::DuplicateColumn,
-                    format!("tag \"{}\" is given twice", shown(name)),
+                    format!("tag \"{}\" is given twice", excerpt(name)),
                 )
                 .with_hint("keep one of the two"));
             }

@@ -53,14 +53,14 @@ impl LineErrors {
 }
 
 /// A name or value for a message.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     let cut = cut(text.as_bytes(), VALUE_SHOWN_MAX);
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
 }
 
-/// As [`shown`], for bytes that may not be text.
-pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
-    shown(&String::from_utf8_lossy(bytes.get(..4 * VALUE_SHOWN_MAX).unwrap_or(bytes)))
+/// As [`excerpt`], for bytes that may not be text.
+pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
+    excerpt(&String::from_utf8_lossy(bytes.get(..4 * VALUE_SHOWN_MAX).unwrap_or(bytes)))
 }
 
 /// At most `bytes_max` bytes of a text that may have invalid UTF-8, cut between characters.

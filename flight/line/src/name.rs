@@ -2,7 +2,7 @@
 
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
-use crate::{fault::shown, limits::NAME_BYTES_MAX};
+use crate::{fault::excerpt, limits::NAME_BYTES_MAX};
 
 /// Checks the name of a measurement, tag or field.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
@@ -15,7 +15,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
             ErrorKind::NameTooLong,
             format!(
                 "the name of {what} \"{}\" has {} bytes, and {NAME_BYTES_MAX} are the most",
-                shown(name),
+                excerpt(name),
                 name.len()
             ),
         )
@@ -44,7 +44,7 @@ pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::UntranslatableCharacter,
-        format!("{what} \"{}\" has a character of code 0, which text cannot hold", shown(text)),
+        format!("{what} \"{}\" has a character of code 0, which text cannot hold", excerpt(text)),
     )
     .with_hint("leave it out"))
 }
@@ -58,7 +58,7 @@ pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::InvalidName,
-        format!("{what} \"{}\" has a newline in it", shown(text)),
+        format!("{what} \"{}\" has a newline in it", excerpt(text)),
     )
     .with_hint("only strings can have newlines"))
 }

@@ -262,8 +262,8 @@ impl Outbound {
 
 /// The table and column of a field; 0 for none.
 fn origin(field: &Field) -> (i32, i16) {
-    let told = field.metadata().get(ORIGIN_METADATA).and_then(|told| told.split_once('.'));
-    let parsed = told.and_then(|(table, column)| {
+    let origin = field.metadata().get(ORIGIN_METADATA).and_then(|origin| origin.split_once('.'));
+    let parsed = origin.and_then(|(table, column)| {
         // Oids have no sign; their bits are sent.
         let table: u32 = table.parse().ok()?;
         Some((table.cast_signed(), column.parse().ok()?))

@@ -163,8 +163,8 @@ pub fn receipts(py: Python<'_>, receipts: &[client::Receipt]) -> PyResult<Py<PyA
 /// A comparison of the clocks.
 pub fn clock_sync(py: Python<'_>, sync: &client::ClockSync) -> PyResult<Py<PyAny>> {
     let sync = ClockSync {
-        time_ns: sync.told.time_ns,
-        error_ns: sync.told.error_ns,
+        time_ns: sync.estimate.time_ns,
+        error_ns: sync.estimate.error_ns,
         drift: sync.drift,
         distance_ns: sync.distance_ns,
         round_trip_ns: u64::try_from(sync.round_trip.as_nanos()).unwrap_or(u64::MAX),

@@ -68,12 +68,12 @@ pub(crate) async fn by_path(
         waiting: VecDeque::new(),
         waiting_bytes: 0,
         storing: None,
-        told: VecDeque::new(),
+        acknowledgements: VecDeque::new(),
         end: None,
     };
     Ok(stream::unfold(call, |mut call| async move {
-        let told = call.next().await?;
-        Some((told.map_err(refused), call))
+        let acknowledgements = call.next().await?;
+        Some((acknowledgements.map_err(refused), call))
     })
     .boxed())
 }
@@ -101,7 +101,7 @@ struct IngestCall {
     waiting_bytes: usize,
     storing: Option<BoxFuture<'static, AppendOutcome>>,
     /// Acknowledgements not yet sent.
-    told: VecDeque<Bytes>,
+    acknowledgements: VecDeque<Bytes>,
     /// The reason for the end of reading: the client's end, or an error.
     end: Option<Result<()>>,
 }
@@ -110,8 +110,8 @@ impl IngestCall {
     /// The next acknowledgement, or the final error of the call.
     async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
-            if let Some(told) = self.told.pop_front() {
-                return Some(Ok(told));
+            if let Some(acknowledgement) = self.acknowledgements.pop_front() {
+                return Some(Ok(acknowledgement));
             }
             self.begin();
             let has_room =
@@ -172,7 +172,7 @@ impl IngestCall {
     /// not stored.
     fn stored(&mut self, stored: AppendOutcome) {
         self.caller.touch();
-        self.told.extend(stored.told);
+        self.acknowledgements.extend(stored.acknowledgements);
         if let Some(error) = stored.error {
             self.waiting.clear();
             self.waiting_bytes = 0;

@@ -55,7 +55,7 @@ where
         let answered = self.calls.call(request.map(|body| CountedBody::new(body, share)));
         Box::pin(async move {
             let response = answered.await?;
-            Ok(match response.extensions().get::<Status>().and_then(ours) {
+            Ok(match response.extensions().get::<Status>().and_then(replacement_of) {
                 Some(status) => status.into_http(),
                 None => response,
             })
@@ -64,7 +64,7 @@ where
 }
 
 /// The replacement for a status of the library.
-fn ours(status: &Status) -> Option<Status> {
+fn replacement_of(status: &Status) -> Option<Status> {
     if status.metadata().contains_key(SQLSTATE) {
         return None;
     }

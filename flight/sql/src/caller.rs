@@ -203,7 +203,7 @@ impl Caller {
     ///
     /// # Errors
     /// `UndefinedPreparedStatement`.
-    pub(crate) fn kept(&self, handle: &[u8]) -> Result<Arc<Statement>> {
+    pub(crate) fn prepared_statement(&self, handle: &[u8]) -> Result<Arc<Statement>> {
         self.statements.lock().get(handle).cloned().ok_or_else(|| {
             Error::new(
                 ErrorKind::UndefinedPreparedStatement,

@@ -79,7 +79,7 @@ pub(crate) async fn plan(
     handle: Vec<u8>,
     descriptor: FlightDescriptor,
 ) -> Result<FlightInfo> {
-    let statement = caller.kept(&handle)?;
+    let statement = caller.prepared_statement(&handle)?;
     let prepared = statement.prepared();
     if !changes(&prepared) {
         let number = caller.number();
@@ -113,7 +113,7 @@ pub(crate) async fn plan(
 /// # Errors
 /// `UndefinedPreparedStatement`.
 pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatypes::SchemaRef> {
-    Ok(shape(&caller.kept(handle)?.prepared()))
+    Ok(shape(&caller.prepared_statement(handle)?.prepared()))
 }
 
 /// DoGet of a prepared statement: its rows for each row of parameters, in order.
@@ -121,7 +121,7 @@ pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatyp
 /// # Errors
 /// Errors of the statement in the current state, or of the parameters.
 pub(crate) async fn run(caller: &Arc<Caller>, work: PreparedWork) -> Result<Messages> {
-    let statement = caller.kept(&work.handle)?;
+    let statement = caller.prepared_statement(&work.handle)?;
     let running = caller.redeem(work.number);
     let prepared = statement.prepared();
     let bound = statement.bound.lock().clone();
@@ -254,8 +254,8 @@ impl Statement {
     /// Plans again when the parameters' types determine otherwise unknown types.
     async fn adapt(&self, bound: &BoundParameters) -> Result<()> {
         let prepared = self.prepared();
-        if let Some(told) = Session::told_by(&prepared, &bound.schema) {
-            *self.prepared.lock() = self.session.prepare(prepared.parsed(), &told).await?;
+        if let Some(types) = Session::told_by(&prepared, &bound.schema) {
+            *self.prepared.lock() = self.session.prepare(prepared.parsed(), &types).await?;
         }
         Ok(())
     }

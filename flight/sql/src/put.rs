@@ -106,7 +106,8 @@ async fn by_command(
             }
         }
         Command::CommandPreparedStatementUpdate(update) => {
-            let statement = caller.kept(&update.prepared_statement_handle).map_err(refused)?;
+            let statement =
+                caller.prepared_statement(&update.prepared_statement_handle).map_err(refused)?;
             let bound = Batches::new(messages, caller.settings.batch_limits())
                 .all(caller.settings.bound_bytes_max)
                 .await;
@@ -114,7 +115,8 @@ async fn by_command(
             count(updated.map_err(refused)?)
         }
         Command::CommandPreparedStatementQuery(query) => {
-            let statement = caller.kept(&query.prepared_statement_handle).map_err(refused)?;
+            let statement =
+                caller.prepared_statement(&query.prepared_statement_handle).map_err(refused)?;
             let bound = Batches::new(messages, caller.settings.batch_limits())
                 .all(caller.settings.bound_bytes_max)
                 .await;
@@ -183,10 +185,10 @@ pub(crate) async fn exchange(
     }
     let rows =
         acknowledgement::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
-    let told = rows.map(|acknowledged| {
+    let flight_data = rows.map(|acknowledged| {
         acknowledged.map(|app_metadata| FlightData { app_metadata, ..FlightData::default() })
     });
-    Ok(told.boxed())
+    Ok(flight_data.boxed())
 }
 
 /// The answer to plans that are not SQL.

@@ -85,8 +85,8 @@ impl Flight {
             Command::CommandStatementSubstraitPlan(_) => Err(put::no_substrait()),
             question if metadata::is_question(&question) => {
                 let schema = metadata::schema_of(&question, &self.facts).map_err(refused)?;
-                let asked = question.into_any().encode_to_vec();
-                let work_items = vec![TicketWork::Metadata(asked)];
+                let command_bytes = question.into_any().encode_to_vec();
+                let work_items = vec![TicketWork::Metadata(command_bytes)];
                 info(caller, &self.seal, &schema, work_items, true, descriptor)
             }
             other => {
@@ -130,8 +130,8 @@ impl Flight {
             TicketWork::Statement(work) => statement::run(caller, work).await,
             TicketWork::Prepared(work) => prepared::run(caller, work).await,
             TicketWork::Part(number) => statement::run_part(caller, number),
-            TicketWork::Metadata(asked) => {
-                let command = command::command_of(&asked).map_err(refused)?;
+            TicketWork::Metadata(command_bytes) => {
+                let command = command::command_of(&command_bytes).map_err(refused)?;
                 match metadata::answer(caller, command, &self.facts).await {
                     Ok(batch) => whole(batch),
                     Err(error) => Err(error),

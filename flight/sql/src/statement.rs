@@ -106,9 +106,9 @@ pub(crate) fn done(
     let shared =
         Arc::new(SharedRows { state: Mutex::new(state), ..SharedRows::new(session, prepared) });
     let work_items = caller.share(&shared, 1).into_iter().map(TicketWork::Part).collect();
-    let mut told = info(caller, seal, &schema, work_items, true, descriptor)?;
-    told.total_records = count;
-    Ok(told)
+    let mut flight_info = info(caller, seal, &schema, work_items, true, descriptor)?;
+    flight_info.total_records = count;
+    Ok(flight_info)
 }
 
 fn no_copy() -> Error {

@@ -16,7 +16,7 @@ use self::{
 };
 use crate::{
     TelemetryLimits,
-    fault::shown,
+    fault::excerpt,
     reader::too_large,
     wire::{put_bytes, put_varint},
 };
@@ -206,7 +206,7 @@ fn malformed(at: usize, wanted: &str, found: &str) -> Error {
         ErrorKind::ProtocolViolation,
         format!(
             "the body is no OTLP in JSON: {wanted} at byte {at}, where \"{}\" is",
-            shown(found)
+            excerpt(found)
         ),
     )
     .with_hint("send JSON as protobuf's mapping and OTLP have it, or application/x-protobuf")

@@ -16,7 +16,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     Encoding, Item, Layout, Outcome, Signal, TelemetryReader,
-    fault::{Refusal, shown},
+    fault::{Refusal, excerpt},
     json,
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
     origin::{Origin, Tags},
@@ -140,7 +140,7 @@ impl TelemetryReader {
         let Some(data) = data else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("metric \"{}\" has no data of a kind that is known", shown(name)),
+                format!("metric \"{}\" has no data of a kind that is known", excerpt(name)),
             );
             let hint = "send gauges, sums, histograms with bounds, or summaries";
             self.warn(Item::DataPoint, self.items + 1, &error.with_hint(hint));
@@ -155,7 +155,7 @@ impl TelemetryReader {
                 ErrorKind::FeatureNotSupported,
                 format!(
                     "metric \"{}\" is an exponential histogram, which is not kept",
-                    shown(name)
+                    excerpt(name)
                 ),
             );
             let hint = "send histograms with bounds: have the SDK's view aggregate it as an explicit bucket histogram";

@@ -7,7 +7,7 @@ use stratalog_model::{Error, Result};
 
 use crate::{
     Encoding, Item, TelemetryError,
-    fault::{Refusal, told},
+    fault::{Refusal, message_of},
     json::text::put_text,
     wire::{put_bytes, put_number},
 };
@@ -76,9 +76,9 @@ impl Outcome {
         }
         // Refused names may contain control characters.
         message = message.replace(char::is_control, " ");
-        let told = self.errors.len().min(ERRORS_TOLD) as u64;
-        if self.errors_count > told {
-            let _ = write!(message, " | and {} more errors", self.errors_count - told);
+        let listed = self.errors.len().min(ERRORS_TOLD) as u64;
+        if self.errors_count > listed {
+            let _ = write!(message, " | and {} more errors", self.errors_count - listed);
         }
         if message.len() > MESSAGE_BYTES_MAX {
             message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
@@ -164,7 +164,7 @@ impl Tally {
         self.rejected += count;
         self.errors_count += 1;
         if self.errors.len() < self.errors_max {
-            let message = told(error);
+            let message = message_of(error);
             self.errors.push(TelemetryError { item, number, kind: error.kind(), message });
         }
     }

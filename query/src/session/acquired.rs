@@ -229,7 +229,7 @@ impl Session {
     /// Removes writes of other, still open blocks to a chronicle, if their leases have run out. The
     /// writes can never be committed, and no session may wait for their keys and times.
     pub(super) fn rid(&self, chronicle: ChronicleId) {
-        let holders = self.acquisitions().void(chronicle);
+        let holders = self.acquisitions().void_holders(chronicle);
         if holders.is_empty() {
             return;
         }

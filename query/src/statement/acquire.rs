@@ -313,7 +313,7 @@ pub async fn wait_for(
     };
     tokio::pin!(timed_out);
     loop {
-        let look = waiting.look().map_err(|refusal| match session.gone(chronicle) {
+        let look = waiting.check_request().map_err(|refusal| match session.gone(chronicle) {
             Some(gone) => gone,
             None => session.refused(chronicle.id, refusal),
         });
@@ -321,7 +321,7 @@ pub async fn wait_for(
         tokio::select! {
             () = passed(pause) => {}
             () = &mut timed_out => {
-                return Err(session.timed_out(chronicle, &waiting.in_the_way()));
+                return Err(session.timed_out(chronicle, &waiting.blockers()));
             }
         }
     }

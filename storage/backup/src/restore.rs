@@ -235,14 +235,14 @@ impl RestoreTask<'_> {
         mut take: impl FnMut(u64, &Bytes) -> Result<()>,
     ) -> Result<()> {
         let name = format!("{FILES}/{}", file.object);
-        let told = |error: Error| match error.kind() {
+        let with_place = |error: Error| match error.kind() {
             ErrorKind::DataCorrupted => hinted(error),
             _ => error,
         };
         let mut checksum = 0;
         for range in chunks(file.bytes) {
             self.watch.check()?;
-            let bytes = self.place.read(&name, range.clone()).await.map_err(told)?;
+            let bytes = self.place.read(&name, range.clone()).await.map_err(with_place)?;
             checksum = crc32c::crc32c_append(checksum, &bytes);
             take(range.start, &bytes)?;
         }

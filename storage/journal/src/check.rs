@@ -135,7 +135,7 @@ struct Check<'a> {
 impl Check<'_> {
     fn run(&mut self) -> Result<()> {
         let directory = self.place.directory.clone();
-        if let Err(error) = recovery::check_there(&self.place) {
+        if let Err(error) = recovery::check_directory(&self.place) {
             return self.fault(directory, error, None);
         }
         let names = recovery::names(&self.place)?;
@@ -161,8 +161,8 @@ impl Check<'_> {
         self.leave_out_released(&mut segments);
         self.check_order(&segments)?;
         if segments.is_empty() {
-            let shown = directory.display();
-            let lost = recovery::lost(format!("the journal {shown} has lost all of its segments"));
+            let path = directory.display();
+            let lost = recovery::lost(format!("the journal {path} has lost all of its segments"));
             return self.fault(directory.clone(), lost, None);
         }
         for (at, (number, segment)) in segments.iter().enumerate() {

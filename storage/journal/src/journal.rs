@@ -96,7 +96,7 @@ impl Journal {
         settings.validate()?;
         let place = JournalPlace { disk, directory, settings: Arc::new(settings) };
         if existing.is_some() {
-            recovery::check_there(&place)?;
+            recovery::check_directory(&place)?;
         }
         let lock = recovery::lock(&place)?;
         let recovered = recovery::recover(&place, existing)?;

@@ -333,9 +333,9 @@ impl SharedQueue {
     fn serve_once(&self, context: &mut WriterContext, synced: bool) {
         let served = match synced {
             true => {
-                beside_the_runtime(|| self.unharmed(|| self.serve_group(context, GroupFrames::All)))
+                run_blocking(|| self.catch_panic(|| self.serve_group(context, GroupFrames::All)))
             }
-            false => self.unharmed(|| self.serve_group(context, GroupFrames::First)),
+            false => self.catch_panic(|| self.serve_group(context, GroupFrames::First)),
         };
         if let Err(reason) = served {
             self.poison(reason, Vec::new());
@@ -405,7 +405,7 @@ impl SharedQueue {
             left -= pause;
         }
         state.wanted = 0;
-        gather.waited(wait, state.queue.len());
+        gather.learn_wait(wait, state.queue.len());
     }
 
     /// The first waiting frames, up to `bytes`, but at least one frame.
@@ -430,7 +430,7 @@ impl SharedQueue {
 
 /// Runs blocking work. Meanwhile another thread runs the tasks and sockets of this thread's
 /// runtime: a slow disk delays no other task.
-fn beside_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

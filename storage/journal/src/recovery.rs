@@ -49,7 +49,7 @@ pub(crate) fn lock(place: &JournalPlace) -> Result<Box<dyn Send + Sync>> {
 
 /// Makes the path of the journal's directory durable: a killed process may have made each directory
 /// of the path without a sync.
-fn sync_way(place: &JournalPlace) -> Result<()> {
+fn sync_path(place: &JournalPlace) -> Result<()> {
     for (above, parent) in place.directory.ancestors().skip(1).enumerate() {
         let here = parent.as_os_str().is_empty();
         match place.disk.sync_dir(if here { Path::new(".") } else { parent }) {
@@ -64,7 +64,7 @@ fn sync_way(place: &JournalPlace) -> Result<()> {
 }
 
 /// Refuses a missing directory, before any file is made.
-pub(crate) fn check_there(place: &JournalPlace) -> Result<()> {
+pub(crate) fn check_directory(place: &JournalPlace) -> Result<()> {
     let directory = &place.directory;
     match place.disk.exists(directory) {
         Ok(true) => Ok(()),
@@ -274,7 +274,7 @@ pub(crate) fn missing(path: &Path) -> Error {
 
 fn create(place: &JournalPlace) -> Result<RecoveredJournal> {
     if !sabotaged!(place.settings, NoDirectorySync) {
-        sync_way(place)?;
+        sync_path(place)?;
     }
     let header = SegmentHeader {
         partition: place.settings.partition,

@@ -129,7 +129,7 @@ impl Writer {
 
     /// Starts a new segment if this segment has no room for `extent` bytes.
     pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), WriterFailure> {
-        self.say_continued()?;
+        self.write_continuation()?;
         if extent <= self.room() {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl Writer {
             .take(&self.place, segment::HEADER_BYTES + extent + frame::HEADER_BYTES)
             .map_err(|error| rotation::refused(&path, error))?;
         #[cfg(feature = "sabotage")]
-        self.say_continued_too_early()?;
+        self.write_continuation_too_early()?;
         let (file, segment) = rotation::adopt(&self.place, spare, header)?;
         let left = mem::replace(&mut self.file, file);
         let left_path = mem::replace(&mut self.path, segment.path);
@@ -179,11 +179,11 @@ impl Writer {
         self.zeroed = self.position;
         // The existence of a segment attests that all earlier frames are durable.
         self.attested = self.written;
-        self.say_continued()
+        self.write_continuation()
     }
 
     /// Makes the continuation record of the segment before durable, if still missing.
-    fn say_continued(&mut self) -> Result<(), WriterFailure> {
+    fn write_continuation(&mut self) -> Result<(), WriterFailure> {
         let Some(continuation) = &self.continuation else { return Ok(()) };
         if !sabotaged!(self.place.settings, SuccessorUnnamed) {
             self.writes += 1;
@@ -201,7 +201,7 @@ impl Writer {
 
     /// Sabotage: writes the continuation record before the next segment exists.
     #[cfg(feature = "sabotage")]
-    fn say_continued_too_early(&mut self) -> Result<(), WriterFailure> {
+    fn write_continuation_too_early(&mut self) -> Result<(), WriterFailure> {
         if sabotaged!(self.place.settings, SuccessorNamedEarly) {
             let mut record = Vec::new();
             let next = Lsn(self.written.0 + 1);

@@ -23,7 +23,7 @@ const BYTES_MAX: usize = 64 << 10;
 /// Results of the last batches.
 #[derive(Debug)]
 pub struct BatchResults<T> {
-    kept: Mutex<VecDeque<BatchResult<T>>>,
+    recent: Mutex<VecDeque<BatchResult<T>>>,
     /// The shapes in use.
     shapes: Mutex<Vec<Weak<Schema>>>,
 }
@@ -33,12 +33,12 @@ struct BatchResult<T> {
     /// The cache holds the arrays: no other arrays can have the same addresses.
     of: Vec<ArrayRef>,
     shape: SchemaRef,
-    made: T,
+    result: T,
 }
 
 impl<T> Default for BatchResults<T> {
     fn default() -> Self {
-        Self { kept: Mutex::default(), shapes: Mutex::default() }
+        Self { recent: Mutex::default(), shapes: Mutex::default() }
     }
 }
 
@@ -46,27 +46,27 @@ impl<T: Clone> BatchResults<T> {
     /// The shared instance of a shape: equal shapes give the same instance while a caller holds it.
     /// A comparison of shapes for each batch would often take longer than the computation of the
     /// result.
-    pub fn shape(&self, asked: &SchemaRef) -> SchemaRef {
+    pub fn shape(&self, requested: &SchemaRef) -> SchemaRef {
         let mut shapes = self.shapes.lock();
         shapes.retain(|shape| shape.strong_count() > 0);
         let mut known = shapes.iter().filter_map(Weak::upgrade);
-        if let Some(known) = known.find(|known| known == asked) {
+        if let Some(known) = known.find(|known| known == requested) {
             return known;
         }
-        shapes.push(Arc::downgrade(asked));
-        Arc::clone(asked)
+        shapes.push(Arc::downgrade(requested));
+        Arc::clone(requested)
     }
 
     /// The result of a batch for a shape from [`Self::shape`]: from the cache for the same arrays,
-    /// otherwise from `make`. The result must depend on nothing else.
+    /// otherwise from `compute`. The result must depend on nothing else.
     ///
     /// # Errors
-    /// The errors of `make`.
+    /// The errors of `compute`.
     pub fn get(
         &self,
         batch: &RecordBatch,
         shape: &SchemaRef,
-        make: impl FnOnce() -> Result<T>,
+        compute: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let is_it = |known: &BatchResult<T>| {
             known.of.len() == batch.num_columns()
@@ -74,25 +74,25 @@ impl<T: Clone> BatchResults<T> {
                 && Arc::ptr_eq(&known.shape, shape)
         };
         if batch.num_columns() == 0 {
-            return make();
+            return compute();
         }
-        if let Some(known) = self.kept.lock().iter().rev().find(|known| is_it(known)) {
-            return Ok(known.made.clone());
+        if let Some(known) = self.recent.lock().iter().rev().find(|known| is_it(known)) {
+            return Ok(known.result.clone());
         }
-        let made = make()?;
+        let result = compute()?;
         if batch_bytes(batch) <= BYTES_MAX {
             let known = BatchResult {
                 of: batch.columns().to_vec(),
                 shape: Arc::clone(shape),
-                made: made.clone(),
+                result: result.clone(),
             };
-            let mut kept = self.kept.lock();
-            kept.push_back(known);
-            if kept.len() > KEPT_MAX {
-                kept.pop_front();
+            let mut recent = self.recent.lock();
+            recent.push_back(known);
+            if recent.len() > KEPT_MAX {
+                recent.pop_front();
             }
         }
-        Ok(made)
+        Ok(result)
     }
 }
 
@@ -113,33 +113,33 @@ mod tests {
     #[test]
     fn it_is_made_once_for_the_same_arrays_and_shape() {
         let (once, count) = (BatchResults::<i64>::default(), Cell::new(0));
-        let make = || {
+        let compute = || {
             count.set(count.get() + 1);
             Ok(count.get())
         };
         let first = batch(1, "x");
         let shape = first.schema();
-        assert_eq!(once.get(&first, &shape, make).unwrap(), 1);
+        assert_eq!(once.get(&first, &shape, compute).unwrap(), 1);
         let equal = once.shape(&first.schema());
         assert!(Arc::ptr_eq(&once.shape(&Arc::new(Schema::clone(&equal))), &equal));
-        assert_eq!(once.get(&first.clone(), &equal, make).unwrap(), 1);
+        assert_eq!(once.get(&first.clone(), &equal, compute).unwrap(), 1);
         // Equal arrays at other addresses are a miss: subscribers of the same batch have the same
         // arrays.
-        assert_eq!(once.get(&batch(1, "x"), &shape, make).unwrap(), 2);
+        assert_eq!(once.get(&batch(1, "x"), &shape, compute).unwrap(), 2);
         let narrow = Arc::new(shape.project(&[0]).unwrap());
-        assert_eq!(once.get(&first, &narrow, make).unwrap(), 3);
-        assert_eq!(once.get(&first.project(&[0]).unwrap(), &shape, make).unwrap(), 4);
+        assert_eq!(once.get(&first, &narrow, compute).unwrap(), 3);
+        assert_eq!(once.get(&first.project(&[0]).unwrap(), &shape, compute).unwrap(), 4);
         for value in 0..20 {
-            once.get(&batch(value, "y"), &shape, make).unwrap();
+            once.get(&batch(value, "y"), &shape, compute).unwrap();
         }
-        assert_eq!(once.get(&first, &shape, make).unwrap(), 25);
+        assert_eq!(once.get(&first, &shape, compute).unwrap(), 25);
         // Large batches are computed each time; failed results are not kept.
         let large = batch(1, &"z".repeat(BYTES_MAX));
-        assert_eq!(once.get(&large, &shape, make).unwrap(), 26);
-        assert_eq!(once.get(&large, &shape, make).unwrap(), 27);
+        assert_eq!(once.get(&large, &shape, compute).unwrap(), 26);
+        assert_eq!(once.get(&large, &shape, compute).unwrap(), 27);
         let failing = batch(2, "w");
         let failed = once.get(&failing, &shape, || Err(crate::Error::internal("no")));
         assert!(failed.is_err());
-        assert_eq!(once.get(&failing, &shape, make).unwrap(), 28);
+        assert_eq!(once.get(&failing, &shape, compute).unwrap(), 28);
     }
 }

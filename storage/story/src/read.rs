@@ -136,13 +136,13 @@ impl Story {
         }
         let rows = selection.rows();
         let mut windows: Vec<Selection> = Vec::with_capacity(parts);
-        let (mut start, mut told) = (0, 0);
+        let (mut start, mut counted) = (0, 0);
         for (at, page) in pages.iter().enumerate() {
             let window = selection.within(once(start..page.end));
             // The window has its share of the rows, or all remaining rows.
             let due = rows * (windows.len() + 1) / parts;
-            if told + window.rows() >= due || at + 1 == pages.len() {
-                told += window.rows();
+            if counted + window.rows() >= due || at + 1 == pages.len() {
+                counted += window.rows();
                 start = page.end;
                 windows.extend(Some(window).filter(|window| window.rows() > 0));
             }

@@ -142,15 +142,15 @@ impl Story {
     ) -> Result<Option<Selection>> {
         let mut selection = selection;
         for values in wanted {
-            let asked = match &values.wanted {
+            let required_words = match &values.wanted {
                 ValuePredicate::Among(texts) => among(texts),
                 ValuePredicate::Words(parts) => Some(vec![parts.clone()]),
                 ValuePredicate::Null | ValuePredicate::Between(..) => None,
             };
-            let Some(asked) = asked else { continue };
+            let Some(required_words) = required_words else { continue };
             let Some(words) = self.words(group, values.column).await? else { continue };
             let blocks = self.group(group)?.summary.rows.div_ceil(CHUNK_ROWS as u64) as usize;
-            let Some(blocks) = words.blocks_of(&asked, blocks) else { continue };
+            let Some(blocks) = words.blocks_of(&required_words, blocks) else { continue };
             let ranges = blocks.iter().enumerate().filter(|(_, may)| **may);
             let ranges = ranges.map(|(block, _)| block * CHUNK_ROWS..(block + 1) * CHUNK_ROWS);
             selection = selection.within(ranges.collect::<Vec<Range<usize>>>());
@@ -240,11 +240,11 @@ impl Words {
         Some(Self { words, blocks })
     }
 
-    /// The blocks with rows that may have all parts of an element of `asked`; `None` for damaged
+    /// The blocks with rows that may have all parts of an element of `required_words`; `None` for damaged
     /// blocks.
-    fn blocks_of(&self, asked: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
+    fn blocks_of(&self, required_words: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
         let mut any = vec![false; blocks];
-        for parts in asked {
+        for parts in required_words {
             let mut all = vec![true; blocks];
             for part in parts {
                 let mut with = vec![false; blocks];

@@ -76,8 +76,8 @@ impl AcquisitionsState {
     fn listen(&mut self, chronicle: ChronicleId) -> oneshot::Receiver<()> {
         let all = self.listening.entry(chronicle).or_default();
         all.retain(|listening| !listening.is_canceled());
-        let (told, listening) = oneshot::channel();
-        all.push(told);
+        let (sender, listening) = oneshot::channel();
+        all.push(sender);
         listening
     }
 }
@@ -188,11 +188,11 @@ impl Acquisitions {
 
     /// Holders with open writes through an expired lease: the writes will never be committed, and
     /// no other holder waits for them.
-    pub fn void(&self, chronicle: ChronicleId) -> Vec<HolderId> {
+    pub fn void_holders(&self, chronicle: ChronicleId) -> Vec<HolderId> {
         if !self.leases.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        self.inner.lock().register.void(self.now(), chronicle)
+        self.inner.lock().register.void_holders(self.now(), chronicle)
     }
 
     /// Time until the next lease on a chronicle runs out; `None` without a lease.

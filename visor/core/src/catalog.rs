@@ -287,7 +287,7 @@ impl Catalog {
     /// Writes a change without publishing the new state.
     async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<DurableRecord> {
         let (state, behind) = (Arc::clone(&self.state), Arc::clone(&self.behind));
-        self.submit(change, move || DurableRecord { _turn: turn, state, behind, shown: false })
+        self.submit(change, move || DurableRecord { _turn: turn, state, behind, is_shown: false })
             .await
     }
 
@@ -324,7 +324,7 @@ impl Catalog {
 struct DurableRecord {
     state: Arc<RwLock<Arc<CatalogState>>>,
     behind: Arc<AtomicBool>,
-    shown: bool,
+    is_shown: bool,
     // Dropped last: the next change finds `behind` set.
     _turn: OwnedMutexGuard<()>,
 }
@@ -332,13 +332,13 @@ struct DurableRecord {
 impl DurableRecord {
     fn show(mut self, after: Arc<CatalogState>) {
         *self.state.write() = after;
-        self.shown = true;
+        self.is_shown = true;
     }
 }
 
 impl Drop for DurableRecord {
     fn drop(&mut self) {
-        if !self.shown {
+        if !self.is_shown {
             self.behind.store(true, Ordering::Release);
         }
     }

@@ -124,16 +124,16 @@ impl Server {
 
     /// The line with the addresses for clients.
     pub fn ready_line(&self) -> String {
-        let shown = |address: Option<SocketAddr>| {
+        let text_of = |address: Option<SocketAddr>| {
             address.map_or("off".to_string(), |address| address.to_string())
         };
         format!(
             "{}postgres {}, flight {}, http {}, lines {}, data directory {}, process {}",
             crate::demo::child::READY,
-            shown(self.addresses.postgres),
-            shown(self.addresses.flight),
-            shown(self.addresses.http),
-            shown(self.addresses.lines),
+            text_of(self.addresses.postgres),
+            text_of(self.addresses.flight),
+            text_of(self.addresses.http),
+            text_of(self.addresses.lines),
             self.embedded.directory().display(),
             std::process::id()
         )

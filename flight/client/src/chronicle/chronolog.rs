@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     acquisition::{SessionAcquisition, timed},
-    client::{RepeatCondition, Client},
+    client::{Client, RepeatCondition},
     clock::ClockSync,
     error::{ErrorKind, Result},
     options::ClientBuilder,
@@ -207,7 +207,7 @@ impl Chronolog {
         }
         let sql = timed(&statement, how.lease, how.wait == Wait::Not);
         let sql = sql.as_str();
-        let asked = |lease: Lease| async move {
+        let send_acquire = |lease: Lease| async move {
             // A repeated ACQUIRE has the same effect as a single ACQUIRE.
             lease.connection.update(sql, None).await.map_err(|error| match error.kind() {
                 ErrorKind::Connection => error.not_carried_out(),
@@ -215,8 +215,9 @@ impl Chronolog {
             })?;
             Ok(Arc::clone(&lease.connection.session))
         };
-        let session = client.safely(RepeatCondition::OnlyUnsent, asked).await?;
-        let acquisition = SessionAcquisition::new(name.to_string(), statement, how.lease, how.timed, session);
+        let session = client.with_retries(RepeatCondition::OnlyUnsent, send_acquire).await?;
+        let acquisition =
+            SessionAcquisition::new(name.to_string(), statement, how.lease, how.timed, session);
         // The client is new and not shared yet, so the cell is empty.
         let _ = client.pool.acquisition.set(acquisition);
         self.shared.remember(&client);

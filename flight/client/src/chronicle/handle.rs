@@ -18,7 +18,7 @@ use super::{
     table::{Table, literal},
 };
 use crate::{
-    client::{RepeatCondition, Client},
+    client::{Client, RepeatCondition},
     error::{Error, Result},
     pool::Lease,
     writer::{Acknowledgement, Writer},
@@ -273,7 +273,7 @@ impl Chronicle {
         let pool = &self.shared.client.pool;
         let acquisition = pool.acquisition.get().ok_or_else(|| Error::closed("acquisition"))?;
         let ended = |lease: Lease| async move { acquisition.end_in(&lease.connection, time).await };
-        self.shared.client.safely(RepeatCondition::Pure, ended).await
+        self.shared.client.with_retries(RepeatCondition::Pure, ended).await
     }
 }
 

@@ -128,10 +128,10 @@ impl HandleState {
 
     /// The client's estimate of the server's time.
     async fn now(&self) -> Result<i64> {
-        if let Some(told) = self.client.time() {
-            return Ok(told.time_ns);
+        if let Some(estimate) = self.client.time() {
+            return Ok(estimate.time_ns);
         }
-        Ok(self.client.sync_clock().await?.told.time_ns)
+        Ok(self.client.sync_clock().await?.estimate.time_ns)
     }
 
     /// Awaits the outcome of events, and assigns new ticks to refused events.

@@ -150,9 +150,9 @@ impl Subscription {
         let error = match read.and_then(|batch| event::updates(&batch, &self.shared.table)) {
             Ok(updates) => {
                 self.backoff.reset();
-                let told = self.gap.clone();
+                let reported_gap = self.gap.clone();
                 self.waiting.extend(updates.into_iter().filter(|update| {
-                    !matches!(update, Update::Gap { what, .. } if told.as_ref() == Some(what))
+                    !matches!(update, Update::Gap { what, .. } if reported_gap.as_ref() == Some(what))
                 }));
                 return Some(Ok(()));
             }

@@ -70,7 +70,7 @@ async fn write(shared: &WriterState) -> Result<()> {
             CallEnd::Done => {}
             CallEnd::Refused(error) => {
                 shared.core.lock().ledger.refused(&error);
-                shared.told();
+                shared.report_progress();
                 backoff.reset();
             }
             CallEnd::Fatal(error) => return Err(error),
@@ -79,7 +79,7 @@ async fn write(shared: &WriterState) -> Result<()> {
                 let now = Instant::now();
                 let Some(wait) = backoff.failed(now, chance()) else {
                     let what =
-                        format!("writing to {}: {}", shared.settings.table, backoff.told(now));
+                        format!("writing to {}: {}", shared.settings.table, backoff.summary(now));
                     return Err(error.during(what));
                 };
                 tracing::debug!(%error, ?wait, "batches are sent again");
@@ -232,7 +232,9 @@ impl<'a> PutCall<'a> {
                         "the server ended the call before it had acknowledged everything",
                     ));
                 }
-                CallEvent::Answer(Err(status)) => return judged(self.lease.connection.failed(status)),
+                CallEvent::Answer(Err(status)) => {
+                    return judged(self.lease.connection.failed(status));
+                }
                 CallEvent::Late => {
                     let seconds = self.shared.acknowledge_timeout().as_secs_f64();
                     let error = Error::new(
@@ -301,7 +303,7 @@ impl<'a> PutCall<'a> {
         let answer: Answer = serde_json::from_slice(json)
             .map_err(|error| Error::protocol(format!("an acknowledgement: {error}")))?;
         self.shared.core.lock().ledger.acknowledged(&answer)?;
-        self.shared.told();
+        self.shared.report_progress();
         self.waiting_since = Instant::now();
         self.busy_at = self.waiting_since;
         Ok(())
@@ -355,19 +357,19 @@ mod tests {
 
     #[test]
     fn errors_are_about_the_batch_the_connection_or_everything() {
-        let told = |sqlstate: &str| {
+        let end_of = |sqlstate: &str| {
             let mut status = Status::new(Code::Internal, "x");
             status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
             judged(status.into())
         };
         for refused in ["22003", "23505", "23502", "42703", "42804", "44000", "54000", "0A000"] {
-            assert!(matches!(told(refused), CallEnd::Refused(_)), "{refused}");
+            assert!(matches!(end_of(refused), CallEnd::Refused(_)), "{refused}");
         }
         for broken in ["08006", "53100", "57P01", "57P03", "58030", "XX000", "40P01"] {
-            assert!(matches!(told(broken), CallEnd::Broken(_)), "{broken}");
+            assert!(matches!(end_of(broken), CallEnd::Broken(_)), "{broken}");
         }
         for fatal in ["42P01", "42501", "25006", "3F000"] {
-            assert!(matches!(told(fatal), CallEnd::Fatal(_)), "{fatal}");
+            assert!(matches!(end_of(fatal), CallEnd::Fatal(_)), "{fatal}");
         }
         assert!(matches!(judged(Status::unauthenticated("x").into()), CallEnd::Broken(_)));
         assert!(matches!(judged(Status::unavailable("x").into()), CallEnd::Broken(_)));

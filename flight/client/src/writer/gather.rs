@@ -168,8 +168,8 @@ pub(crate) struct AwaitedEvents {
 
 impl AwaitedEvents {
     pub(crate) fn new() -> (oneshot::Sender<Arc<GatheredOutcome>>, Arc<Self>) {
-        let (tell, told) = oneshot::channel();
-        (tell, Arc::new(Self { answer: told.shared(), dropped: Mutex::default() }))
+        let (sender, receiver) = oneshot::channel();
+        (sender, Arc::new(Self { answer: receiver.shared(), dropped: Mutex::default() }))
     }
 
     pub(crate) fn drop_one(&self, at: usize) {
@@ -208,18 +208,18 @@ impl OutcomeReceivers {
     /// Reports an error; returns the number of events whose caller does not learn of it.
     pub(crate) fn refused(self, error: &Error, rows: Option<RecordBatch>) -> u64 {
         match self {
-            Self::One(tell) => u64::from(tell.send(Err(error.clone())).is_err()),
-            Self::Gathered(tell, awaited) => {
-                let told = GatheredOutcome::Refused(error.clone(), rows);
+            Self::One(sender) => u64::from(sender.send(Err(error.clone())).is_err()),
+            Self::Gathered(sender, awaited) => {
+                let outcome = GatheredOutcome::Refused(error.clone(), rows);
                 // The ledger has a receiver itself.
-                let _ = tell.send(Arc::new(told));
+                let _ = sender.send(Arc::new(outcome));
                 awaited.dropped() as u64
             }
             Self::Part(at, parts) => {
                 let mut parts = parts.lock();
-                let untold = parts.awaited.is_dropped(at);
-                parts.tell(at, Err(error.clone()));
-                u64::from(untold)
+                let unreported = parts.awaited.is_dropped(at);
+                parts.report(at, Err(error.clone()));
+                u64::from(unreported)
             }
             Self::Nobody => 0,
         }
@@ -228,9 +228,11 @@ impl OutcomeReceivers {
     pub(crate) fn stored(self, acknowledged: Acknowledgement) {
         // The caller may have dropped the receiver.
         match self {
-            Self::One(tell) => drop(tell.send(Ok(acknowledged))),
-            Self::Gathered(tell, _) => drop(tell.send(Arc::new(GatheredOutcome::Stored(acknowledged)))),
-            Self::Part(at, parts) => parts.lock().tell(at, Ok(acknowledged)),
+            Self::One(sender) => drop(sender.send(Ok(acknowledged))),
+            Self::Gathered(sender, _) => {
+                drop(sender.send(Arc::new(GatheredOutcome::Stored(acknowledged))))
+            }
+            Self::Part(at, parts) => parts.lock().report(at, Ok(acknowledged)),
             Self::Nobody => {}
         }
     }
@@ -241,20 +243,20 @@ impl OutcomeReceivers {
 pub(crate) struct EventParts {
     outcomes: Vec<Option<Outcome>>,
     rows: RecordBatch,
-    tell: Option<oneshot::Sender<Arc<GatheredOutcome>>>,
+    sender: Option<oneshot::Sender<Arc<GatheredOutcome>>>,
     awaited: Arc<AwaitedEvents>,
 }
 
 impl EventParts {
     pub(crate) fn new(
-        tell: oneshot::Sender<Arc<GatheredOutcome>>,
+        sender: oneshot::Sender<Arc<GatheredOutcome>>,
         awaited: Arc<AwaitedEvents>,
         rows: RecordBatch,
     ) -> Self {
-        Self { outcomes: vec![None; rows.num_rows()], rows, tell: Some(tell), awaited }
+        Self { outcomes: vec![None; rows.num_rows()], rows, sender: Some(sender), awaited }
     }
 
-    fn tell(&mut self, at: usize, outcome: Outcome) {
+    fn report(&mut self, at: usize, outcome: Outcome) {
         if let Some(place) = self.outcomes.get_mut(at) {
             *place = Some(outcome);
         }
@@ -267,9 +269,10 @@ impl Drop for EventParts {
     fn drop(&mut self) {
         let known = std::mem::take(&mut self.outcomes).into_iter();
         let outcomes = known.map(|known| known.unwrap_or_else(|| Err(Error::closed("writer"))));
-        if let Some(tell) = self.tell.take() {
+        if let Some(sender) = self.sender.take() {
             // The ledger has a receiver itself.
-            let _ = tell.send(Arc::new(GatheredOutcome::Each(outcomes.collect(), self.rows.clone())));
+            let _ =
+                sender.send(Arc::new(GatheredOutcome::Each(outcomes.collect(), self.rows.clone())));
         }
     }
 }
@@ -317,16 +320,18 @@ mod tests {
         let second = GatheredOutcome::Stored(all).of(1).unwrap();
         assert_eq!((second.rows, second.first_gsn, second.last_gsn), (1, Some(41), Some(41)));
         let error = Error::new(ErrorKind::InvalidBatch, "no");
-        let (_, payload) = GatheredOutcome::Refused(error, Some(gathered(&columns()))).of(2).unwrap_err();
+        let (_, payload) =
+            GatheredOutcome::Refused(error, Some(gathered(&columns()))).of(2).unwrap_err();
         let expected: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"ccc"]));
         assert_eq!(payload, Some(expected));
     }
 
     #[test]
     fn events_that_are_sent_one_by_one_are_told_once_all_are_through() {
-        let (tell, awaited) = AwaitedEvents::new();
+        let (sender, awaited) = AwaitedEvents::new();
         let rows = gathered(&columns());
-        let parts = Arc::new(Mutex::new(EventParts::new(tell, Arc::clone(&awaited), rows.clone())));
+        let parts =
+            Arc::new(Mutex::new(EventParts::new(sender, Arc::clone(&awaited), rows.clone())));
         let part = |at| OutcomeReceivers::Part(at, Arc::clone(&parts));
         awaited.drop_one(2);
         let error = Error::new(ErrorKind::InvalidBatch, "no");
@@ -335,19 +340,19 @@ mod tests {
         assert!(awaited.answer.clone().now_or_never().is_none());
         assert_eq!(part(2).refused(&error, None), 1);
         drop(parts);
-        let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
-        assert!(told.of(0).is_ok() && told.of(1).is_err() && told.of(2).is_err());
+        let outcome = awaited.answer.clone().now_or_never().unwrap().unwrap();
+        assert!(outcome.of(0).is_ok() && outcome.of(1).is_err() && outcome.of(2).is_err());
     }
 
     #[test]
     fn what_is_stored_is_told_also_when_the_others_are_not_sent_any_more() {
-        let (tell, awaited) = AwaitedEvents::new();
-        let parts = EventParts::new(tell, Arc::clone(&awaited), gathered(&columns()));
+        let (sender, awaited) = AwaitedEvents::new();
+        let parts = EventParts::new(sender, Arc::clone(&awaited), gathered(&columns()));
         let parts = Arc::new(Mutex::new(parts));
         OutcomeReceivers::Part(0, Arc::clone(&parts)).stored(Acknowledgement::default());
         drop(parts);
-        let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
-        assert!(told.of(0).is_ok());
-        assert_eq!(told.of(1).unwrap_err().0.kind(), ErrorKind::Closed);
+        let outcome = awaited.answer.clone().now_or_never().unwrap().unwrap();
+        assert!(outcome.of(0).is_ok());
+        assert_eq!(outcome.of(1).unwrap_err().0.kind(), ErrorKind::Closed);
     }
 }

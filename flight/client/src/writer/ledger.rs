@@ -24,8 +24,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     ROOM_BYTES,
     acknowledgement::{Acknowledgement, Answer, Outcome},
-    gather::{AwaitedEvents, GatheredEvents, RawEvent, OutcomeReceivers},
-    parcel::{Entry, Parcel, EventPlace, EntryRows},
+    gather::{AwaitedEvents, GatheredEvents, OutcomeReceivers, RawEvent},
+    parcel::{Entry, EntryRows, EventPlace, Parcel},
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -56,7 +56,7 @@ pub(crate) struct Ledger {
     /// Since the last flush: the sum of acknowledgements, and refusals that no caller has learned
     /// of.
     acknowledged: Acknowledgement,
-    untold: Option<(Error, u64)>,
+    unreported: Option<(Error, u64)>,
 }
 
 impl Ledger {
@@ -71,7 +71,7 @@ impl Ledger {
             flush_through: 0,
             done_through: 0,
             acknowledged: Acknowledgement::default(),
-            untold: None,
+            unreported: None,
         }
     }
 
@@ -95,7 +95,7 @@ impl Ledger {
             Ok(place) => return Some(place),
             Err(room) => room?,
         };
-        let (tell, awaited) = AwaitedEvents::new();
+        let (sender, awaited) = AwaitedEvents::new();
         let mut events = GatheredEvents::new(event.columns);
         if !events.push(event) {
             return None;
@@ -107,7 +107,7 @@ impl Ledger {
             bytes: event.bytes(),
             name: None,
             since: Instant::now(),
-            tell: OutcomeReceivers::Gathered(tell, Arc::clone(&awaited)),
+            receivers: OutcomeReceivers::Gathered(sender, Arc::clone(&awaited)),
             room: Arc::new(room),
         });
         Some(EventPlace { awaited, at: 0, is_first: true })
@@ -121,7 +121,8 @@ impl Ledger {
         mut room: Option<OwnedSemaphorePermit>,
     ) -> std::result::Result<EventPlace, Option<OwnedSemaphorePermit>> {
         let Some(last) = self.waiting.back_mut() else { return Err(room) };
-        let (EntryRows::Gathered(events), OutcomeReceivers::Gathered(_, awaited)) = (&mut last.rows, &last.tell)
+        let (EntryRows::Gathered(events), OutcomeReceivers::Gathered(_, awaited)) =
+            (&mut last.rows, &last.receivers)
         else {
             return Err(room);
         };
@@ -299,18 +300,18 @@ impl Ledger {
         let mut row = 0;
         for entry in parcel.entries {
             let rows = entry.rows.count() as u64;
-            let mut told = Acknowledgement::of(rows, answer);
-            told.narrow(row, parcel.batch.num_rows() as u64);
+            let mut acknowledgement = Acknowledgement::of(rows, answer);
+            acknowledgement.narrow(row, parcel.batch.num_rows() as u64);
             row += rows;
             // Counts one duplicate per parcel, independent of the number of merged writes.
             let all = Acknowledgement {
-                duplicates: if first { told.duplicates } else { 0 },
-                ..told.clone()
+                duplicates: if first { acknowledgement.duplicates } else { 0 },
+                ..acknowledgement.clone()
             };
             first = false;
             self.acknowledged.add(&all);
-            told.duplicates = told.duplicates.min(1);
-            entry.tell.stored(told);
+            acknowledgement.duplicates = acknowledgement.duplicates.min(1);
+            entry.receivers.stored(acknowledgement);
         }
         Ok(())
     }
@@ -338,10 +339,10 @@ impl Ledger {
     fn tell_refused(&mut self, mut entry: Entry, error: &Error) {
         let name = entry.name.unwrap_or_else(|| format!("batch {}", entry.number));
         let error = error.clone().of_batch(entry.number, &name);
-        match (entry.tell.refused(&error, entry.rows.close().ok()), &mut self.untold) {
+        match (entry.receivers.refused(&error, entry.rows.close().ok()), &mut self.unreported) {
             (0, _) => {}
-            (untold, Some((_, count))) => *count += untold,
-            (untold, none) => *none = Some((error, untold)),
+            (unreported, Some((_, count))) => *count += unreported,
+            (unreported, none) => *none = Some((error, unreported)),
         }
     }
 
@@ -358,7 +359,7 @@ impl Ledger {
     /// `InvalidBatch` if a batch was refused and no caller has learned of it.
     pub(crate) fn take_outcome(&mut self) -> Outcome {
         let acknowledged = std::mem::take(&mut self.acknowledged);
-        match self.untold.take() {
+        match self.unreported.take() {
             None => Ok(acknowledged),
             Some((error, 1)) => Err(error),
             Some((error, count)) => {
@@ -373,8 +374,8 @@ impl Ledger {
         let sent = self.unsent.iter_mut().flat_map(|parcel| parcel.entries.iter_mut());
         for entry in sent.chain(self.waiting.iter_mut()) {
             // The caller may have dropped the receiver.
-            let tell = std::mem::replace(&mut entry.tell, OutcomeReceivers::Nobody);
-            tell.refused(error, entry.rows.close().ok());
+            let receivers = std::mem::replace(&mut entry.receivers, OutcomeReceivers::Nobody);
+            receivers.refused(error, entry.rows.close().ok());
         }
     }
 

@@ -6,7 +6,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::gather::{AwaitedEvents, GatheredEvents, EventParts, OutcomeReceivers};
+use super::gather::{AwaitedEvents, EventParts, GatheredEvents, OutcomeReceivers};
 use crate::error::Result;
 
 /// Rows with a number.
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     /// The name in errors, if it is not a batch number.
     pub(crate) name: Option<String>,
     pub(crate) since: Instant,
-    pub(crate) tell: OutcomeReceivers,
+    pub(crate) receivers: OutcomeReceivers,
     /// The entry's share of the writer's buffer; the pieces of a batch share it.
     pub(crate) room: Arc<OwnedSemaphorePermit>,
 }
@@ -89,11 +89,11 @@ impl Entry {
     pub(super) fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
         let Ok(batch) = self.rows.close() else { return Vec::new() };
         let count = batch.num_rows();
-        let (tell, awaited) = match self.tell {
-            OutcomeReceivers::Gathered(tell, awaited) if count > 1 => (tell, awaited),
-            tell => return vec![(Entry { tell, ..self }, batch)],
+        let (sender, awaited) = match self.receivers {
+            OutcomeReceivers::Gathered(sender, awaited) if count > 1 => (sender, awaited),
+            receivers => return vec![(Entry { receivers, ..self }, batch)],
         };
-        let parts = Arc::new(Mutex::new(EventParts::new(tell, awaited, batch.clone())));
+        let parts = Arc::new(Mutex::new(EventParts::new(sender, awaited, batch.clone())));
         let single = |at: usize| {
             let batch = batch.slice(at, 1);
             let behind = (count - 1 - at) as u64;
@@ -104,7 +104,7 @@ impl Entry {
                 bytes: self.bytes / count,
                 name: None,
                 since: self.since,
-                tell: OutcomeReceivers::Part(at, Arc::clone(&parts)),
+                receivers: OutcomeReceivers::Part(at, Arc::clone(&parts)),
                 room: Arc::clone(&self.room),
             };
             (entry, batch)
@@ -122,7 +122,10 @@ impl Parcel {
     /// True if the parcel can be split.
     pub(super) fn is_several(&self) -> bool {
         match self.entries.as_slice() {
-            [one] => matches!(&one.tell, OutcomeReceivers::Gathered(..)) && self.batch.num_rows() > 1,
+            [one] => {
+                matches!(&one.receivers, OutcomeReceivers::Gathered(..))
+                    && self.batch.num_rows() > 1
+            }
             several => several.len() > 1,
         }
     }

@@ -21,7 +21,7 @@ use stratalog_model::{
 use stratalog_query::{Appending, Session};
 
 use super::{
-    WriteProtocol, PreparedAppend, append_all, prepared,
+    PreparedAppend, WriteProtocol, append_all, prepared,
     rows::{Keys, ticks_of},
 };
 use crate::state::State;
@@ -102,7 +102,7 @@ pub(crate) async fn store(
     }
     match append_all(state, session, bringer, &batches, options.clone()).await {
         Err(error) if is_of_rows(error.kind()) => {}
-        other => return Ok(answered(state, producer, other?, refusals)),
+        other => return Ok(answer_of(state, producer, other?, refusals)),
     }
     let mut append = session.append(bringer.protocol, options)?;
     for ((definition, batch), lines) in batches.into_iter().zip(lines) {
@@ -112,11 +112,11 @@ pub(crate) async fn store(
     }
     let appended = append.commit().await?;
     refusals.errors.sort_by_key(|error| error.line);
-    Ok(answered(state, producer, appended, refusals))
+    Ok(answer_of(state, producer, appended, refusals))
 }
 
 /// The outcome of an append. The retry of a numbered request has the refusals of the first answer.
-fn answered(
+fn answer_of(
     state: &State,
     producer: Option<(ProducerId, u64)>,
     appended: CommittedAppend,
@@ -173,7 +173,7 @@ async fn push_each(append: &mut Appending, part: &Part, refusals: &mut Refusals)
         pushes += 1;
         match append.push_with(&part.definition, rows.clone(), on_conflict).await {
             Ok(admitted) if admitted.skipped > 0 => {
-                let error = taken(&part.definition);
+                let error = key_taken(&part.definition);
                 for at in skipped(part, &rows, &admitted)? {
                     refuse(part, piece.get(at).copied(), &error, refusals);
                 }
@@ -201,7 +201,7 @@ fn refuse(part: &Part, row: Option<u32>, error: &Error, refusals: &mut Refusals)
 }
 
 /// The error of a row with the key and time of another row.
-fn taken(definition: &ChronicleDefinition) -> Error {
+fn key_taken(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::UniqueViolation,
         "a row with the same key and time exists, or comes before it in the request",

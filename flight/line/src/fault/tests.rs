@@ -1,6 +1,6 @@
 use stratalog_model::{Error, ErrorKind};
 
-use super::{LineErrors, shown};
+use super::{LineErrors, excerpt};
 
 #[test]
 fn keeps_the_first_and_counts_all() {
@@ -23,6 +23,6 @@ fn lines_are_cut_between_characters() {
     assert_eq!(errors.kept[0].original, format!("x{}", "é".repeat(127)));
     errors.add(9, 1, &[0xff; 300], &error);
     assert!(errors.kept[1].original.len() <= 256);
-    assert_eq!(shown(&"a".repeat(65)), format!("{}…", "a".repeat(64)));
-    assert_eq!(shown("short"), "short");
+    assert_eq!(excerpt(&"a".repeat(65)), format!("{}…", "a".repeat(64)));
+    assert_eq!(excerpt("short"), "short");
 }

@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             _ => false,
         };
         let numbers = declared.clone();
-        let told = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
+        let parameter_types = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
             let all = numbers.iter().enumerate();
             all.map(|(at, id)| match *id == oid::NUMERIC {
                 true if prepared.is_some_and(|prepared| fits(prepared, at)) => None,
@@ -92,10 +92,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     return session.prepare(&statement, &types).await;
                 }
                 let first = session.try_prepare(&statement, &types).await.ok();
-                let told = told(first.as_deref());
+                let parameter_types = parameter_types(first.as_deref());
                 match first {
-                    Some(prepared) if told == types => Ok(prepared),
-                    _ => session.prepare(&statement, &told).await,
+                    Some(prepared) if parameter_types == types => Ok(prepared),
+                    _ => session.prepare(&statement, &parameter_types).await,
                 }
             })
             .await?;

@@ -15,7 +15,7 @@ use crate::ingest::at;
 /// The result of an append.
 pub(super) struct AppendOutcome {
     /// The acknowledgements of the stored batches: the first batches of the group.
-    pub(super) told: Vec<Bytes>,
+    pub(super) acknowledgements: Vec<Bytes>,
     /// The error of the next batch.
     pub(super) error: Option<Error>,
 }
@@ -61,33 +61,33 @@ pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) ->
     if group.len() > 1
         && let Ok(all) = append(&table, &group).await
     {
-        return told(all, None);
+        return acknowledgements(all, None);
     }
     // No batch of the group is stored. The batches before the failing batch must be stored.
     let mut all = Vec::with_capacity(group.len());
     for batch in &group {
         match append(&table, std::slice::from_ref(batch)).await {
             Ok(one) => all.extend(one),
-            Err(error) => return told(all, Some(at(error, batch.number))),
+            Err(error) => return acknowledgements(all, Some(at(error, batch.number))),
         }
     }
-    told(all, None)
+    acknowledgements(all, None)
 }
 
 /// The acknowledgements of stored batches. A failure to encode an acknowledgement must not cause a
 /// second append of its batch.
-fn told(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
-    let mut told = Vec::with_capacity(all.len());
+fn acknowledgements(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
+    let mut acknowledgements = Vec::with_capacity(all.len());
     for one in all {
         match serde_json::to_vec(&one) {
-            Ok(json) => told.push(json.into()),
+            Ok(json) => acknowledgements.push(json.into()),
             Err(failed) => {
                 error = Some(Error::internal(format!("an acknowledgement: {failed}")));
                 break;
             }
         }
     }
-    AppendOutcome { told, error }
+    AppendOutcome { acknowledgements, error }
 }
 
 /// Makes a single append; returns the acknowledgement of each batch. After an error, no row is
@@ -107,8 +107,10 @@ async fn append(table: &IngestTarget, group: &[WaitingBatch]) -> Result<Vec<Batc
     }
     let appended = append.commit().await?;
     let mut next_gsn = appended.first_gsn.map(|gsn| gsn.0);
-    let told = group.iter().zip(counts);
-    Ok(told.map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn)).collect())
+    let acknowledgements = group.iter().zip(counts);
+    Ok(acknowledgements
+        .map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn))
+        .collect())
 }
 
 /// The acknowledgement of a batch with rows from `next_gsn` on.

@@ -238,8 +238,8 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         outbox.looked_at(&mut socket, &mut context);
         let large = vec![0; LARGE];
-        let told = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
-        assert!(matches!(told, Poll::Ready(Err(_))));
+        let outcome = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
+        assert!(matches!(outcome, Poll::Ready(Err(_))));
         assert!(matches!(outbox.send(&mut socket, &mut context), Poll::Ready(Err(_))));
     }
 

@@ -116,7 +116,7 @@ pub(super) async fn act(
             let request: RenewFlightEndpointRequest = plain(body).map_err(refused)?;
             let mut endpoint = request.endpoint.unwrap_or_default();
             let ticket = endpoint.ticket.take().unwrap_or_default();
-            let work = errand_of(call, caller, &ticket.ticket).map_err(refused)?;
+            let work = work_of(call, caller, &ticket.ticket).map_err(refused)?;
             endpoint.ticket = Some(crate::describe::ticket(caller, call.seal, work));
             Some(endpoint.encode_to_vec())
         }
@@ -154,7 +154,7 @@ fn cancel(call: &ActionContext<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> 
     let mut any = false;
     for endpoint in &info.endpoint {
         let Some(ticket) = &endpoint.ticket else { continue };
-        any |= match errand_of(call, caller, &ticket.ticket) {
+        any |= match work_of(call, caller, &ticket.ticket) {
             Ok(TicketWork::Statement(work)) => caller.cancel_ticket(work.number),
             Ok(TicketWork::Prepared(work)) => caller.cancel_ticket(work.number),
             Ok(TicketWork::Part(number)) => caller.cancel_ticket(number),
@@ -164,7 +164,7 @@ fn cancel(call: &ActionContext<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> 
     any
 }
 
-fn errand_of(
+fn work_of(
     call: &ActionContext<'_>,
     caller: &Arc<Caller>,
     ticket: &[u8],

@@ -14,7 +14,7 @@ use super::{Metric, MetricTarget, metric_name, refused};
 use crate::{
     TelemetryReader,
     attribute::float_text,
-    fault::{Refusal, shown},
+    fault::{Refusal, excerpt},
     wire::{Fault, Fields, put_varint},
 };
 
@@ -339,7 +339,7 @@ fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
 }
 
 fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {
-    let message = format!("metric \"{}\" {what}", shown(metric.name));
+    let message = format!("metric \"{}\" {what}", excerpt(metric.name));
     Refusal::Item(Error::new(ErrorKind::InvalidParameterValue, message).with_hint(hint))
 }
 

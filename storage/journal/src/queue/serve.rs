@@ -26,13 +26,13 @@ pub(super) enum GroupFrames {
 impl SharedQueue {
     /// Serves the queue until it is closed or the writer is poisoned.
     pub(crate) fn serve(&self) {
-        if let Err(reason) = self.unharmed(|| self.serve_until_end()) {
+        if let Err(reason) = self.catch_panic(|| self.serve_until_end()) {
             self.poison(reason, Vec::new());
         }
     }
 
     /// Runs `serve`; a panic becomes a reason to poison the journal.
-    pub(super) fn unharmed(
+    pub(super) fn catch_panic(
         &self,
         serve: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {

@@ -49,13 +49,13 @@ impl QueuePlace {
     ///
     /// # Errors
     /// `Closing`, `Deadlock`: the request no longer waits.
-    pub fn look(&mut self) -> Result<Option<Pause>, Refusal> {
+    pub fn check_request(&mut self) -> Result<Option<Pause>, Refusal> {
         let Some(ticket) = self.ticket else { return Ok(None) };
         // Outside the lock, because the clock may have to wait for the disk.
         let time_ns = self.acquisitions.clock.now_ns();
         let mut inner = self.acquisitions.inner.lock();
         let now = self.acquisitions.now();
-        match inner.register.look(now, time_ns, self.chronicle, ticket) {
+        match inner.register.check_request(now, time_ns, self.chronicle, ticket) {
             Ok(RequestState::Waits(until)) => {
                 let changed = inner.listen(self.chronicle);
                 Ok(Some(Pause::new(now, until, changed)))
@@ -74,10 +74,10 @@ impl QueuePlace {
     }
 
     /// The acquisitions in the way of the request.
-    pub fn in_the_way(&self) -> Vec<Acquisition> {
+    pub fn blockers(&self) -> Vec<Acquisition> {
         let Some(ticket) = self.ticket else { return Vec::new() };
         let mut inner = self.acquisitions.inner.lock();
-        inner.register.in_the_way(self.acquisitions.now(), self.chronicle, ticket)
+        inner.register.blockers(self.acquisitions.now(), self.chronicle, ticket)
     }
 }
 

@@ -58,7 +58,7 @@ impl Register {
         if entry.is_shut() && !entry.is_renewal(holder, &claim) {
             return Err(Refusal::Closing);
         }
-        let in_the_way = entry.in_the_way(chronicle, holder, &claim, None);
+        let in_the_way = entry.blockers(chronicle, holder, &claim, None);
         if in_the_way.is_empty() {
             entry.grant(now, time_ns, holder, claim);
             self.holders.entry(holder).or_default().insert(chronicle);
@@ -81,7 +81,7 @@ impl Register {
     }
 
     /// Checks for a waiting request that can be granted now.
-    pub(super) fn look(
+    pub(super) fn check_request(
         &mut self,
         now: Moment,
         time_ns: i64,
@@ -101,7 +101,7 @@ impl Register {
             return Err(Refusal::Closing);
         }
         let WaitingRequest { holder, claim, .. } = waiting;
-        let in_the_way = entry.in_the_way(chronicle, holder, &claim, Some(ticket));
+        let in_the_way = entry.blockers(chronicle, holder, &claim, Some(ticket));
         if in_the_way.is_empty() {
             entry.grant(now, time_ns, holder, claim);
             self.withdraw(chronicle, ticket);
@@ -117,7 +117,7 @@ impl Register {
     }
 
     /// The acquisitions in the way of a waiting request.
-    pub(super) fn in_the_way(
+    pub(super) fn blockers(
         &mut self,
         now: Moment,
         chronicle: ChronicleId,
@@ -127,7 +127,7 @@ impl Register {
         entry.settle(now);
         let waiting = entry.queue.iter().find(|waiting| waiting.ticket == ticket).copied();
         waiting.map_or_else(Vec::new, |waiting| {
-            entry.in_the_way(chronicle, waiting.holder, &waiting.claim, Some(ticket))
+            entry.blockers(chronicle, waiting.holder, &waiting.claim, Some(ticket))
         })
     }
 
@@ -151,7 +151,7 @@ impl Register {
         while let Some((chronicle, waiting)) = open.pop() {
             let Some(entry) = self.chronicles.get(&chronicle) else { continue };
             let WaitingRequest { holder, claim, ticket, .. } = waiting;
-            for other in entry.in_the_way(chronicle, holder, &claim, Some(ticket)) {
+            for other in entry.blockers(chronicle, holder, &claim, Some(ticket)) {
                 // A session also waits under a second number, for an exclusive statement in a
                 // chronicle. The acquisition directly in the way then belongs to another session of
                 // the client.
@@ -268,10 +268,10 @@ impl Register {
     }
 
     /// Holders with unfinished void writes to a chronicle.
-    pub(super) fn void(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
+    pub(super) fn void_holders(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
         self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
             entry.settle(now);
-            entry.void()
+            entry.void_holders()
         })
     }
 

@@ -100,7 +100,7 @@ fn exclusive_waits_for_those_who_write() {
         (all.enter(T, A, Use::Write).unwrap(), all.enter(T, C, Use::Read).unwrap());
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     let pause = waiting.look().unwrap().unwrap();
-    assert_eq!(waiting.in_the_way()[0].standing, Standing::Writing);
+    assert_eq!(waiting.blockers()[0].standing, Standing::Writing);
     // No new writer enters, but a writing transaction continues.
     assert!(matches!(all.enter(T, C, Use::Write), Err(Refusal::LockedOut(_))));
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
@@ -169,7 +169,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     clock.advance(1);
     // No request waits for the void writes: they cannot be committed.
     assert!(waiting.look().unwrap().is_none());
-    assert_eq!((all.void(T), all.next_end(T)), (vec![A], None));
+    assert_eq!((all.void_holders(T), all.next_end(T)), (vec![A], None));
     assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(writing.commit(), Err(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(all.enter(T, A, Use::Read), Err(Refusal::Lost(_))));
@@ -181,7 +181,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     // The writes stay lost after a release too.
     assert!(writing.lost().is_some());
     drop(writing);
-    assert!(all.void(T).is_empty());
+    assert!(all.void_holders(T).is_empty());
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn what_is_being_committed_is_waited_for_though_the_lease_ran_out() {
     clock.advance(10);
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(waiting.look().unwrap().is_some());
-    assert_eq!((all.void(T), writing.lost()), (Vec::new(), None));
+    assert_eq!((all.void_holders(T), writing.lost()), (Vec::new(), None));
     drop(writing);
     assert!(waiting.look().unwrap().is_none());
 }

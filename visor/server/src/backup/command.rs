@@ -78,7 +78,7 @@ pub(crate) fn run_backups(arguments: &BackupsArguments) -> ExitCode {
 
 /// `stratalog restore`.
 pub(crate) fn run_restore(arguments: &RestoreArguments) -> ExitCode {
-    run(bring_back(arguments))
+    run(restore_database(arguments))
 }
 
 fn run(command: impl Future<Output = Result<(), SqlError>> + Send) -> ExitCode {
@@ -103,7 +103,7 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
     let opened = Embedded::open_existing(&settings).await;
     let embedded = opened.map_err(|error| SqlError::local(error.to_string()))?;
     let watch = Arc::new(Watch::default());
-    let saved = watched(&watch, embedded.backups().run(&arguments.to, &watch)).await;
+    let saved = with_progress_bar(&watch, embedded.backups().run(&arguments.to, &watch)).await;
     let closed = tokio::task::spawn_blocking(move || embedded.close()).await;
     let saved = saved?;
     match closed {
@@ -111,7 +111,7 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
         Ok(Err(error)) => return Err(SqlError::local(error.to_string())),
         Err(error) => return Err(SqlError::local(format!("closing broke off: {error}"))),
     }
-    told(&saved.name, [saved.files, saved.bytes, saved.stored_files, saved.stored_bytes]);
+    print_summary(&saved.name, [saved.files, saved.bytes, saved.stored_files, saved.stored_bytes]);
     Ok(())
 }
 
@@ -135,7 +135,7 @@ async fn ask_server(arguments: &BackupArguments) -> Result<(), SqlError> {
     made?;
     let number = |at: usize| row.0.get(at).and_then(|value| value.parse().ok()).unwrap_or(0);
     let name = row.0.first().cloned().unwrap_or_default();
-    told(&name, [number(1), number(2), number(3), number(4)]);
+    print_summary(&name, [number(1), number(2), number(3), number(4)]);
     Ok(())
 }
 
@@ -147,7 +147,7 @@ async fn call(
     connection.run(statement, row).await
 }
 
-fn told(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
+fn print_summary(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
     println!(
         "backup {name}: {files} files, {}; {stored_files} of them, {}, were not there before",
         HumanBytes(bytes),
@@ -163,7 +163,7 @@ pub(crate) fn by_operator() -> RemoteSettings {
 async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
     let place = Place::of_url(&arguments.from, &disk(), by_operator())?;
     if let Some(newest) = arguments.keep {
-        let kept = aside(async move { keep(&place, newest as usize).await }).await?;
+        let kept = spawn_worker(async move { keep(&place, newest as usize).await }).await?;
         println!(
             "removed {} backups, and {} files, {}",
             kept.backups,
@@ -172,7 +172,7 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
         );
         return Ok(());
     }
-    let found = aside(async move { backups(&place).await }).await?;
+    let found = spawn_worker(async move { backups(&place).await }).await?;
     println!("{:<24} {:>10} {:>12} {:>12}", "backup", "files", "bytes", "stored");
     let mut damaged = None;
     for backup in found {
@@ -193,7 +193,7 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
     damaged.map_or(Ok(()), |error| Err(error.into()))
 }
 
-async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
+async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
     let place = Place::of_url(&arguments.from, &disk, by_operator())?;
     // The directory uses the place of its stories exclusively from the first story on.
@@ -209,8 +209,9 @@ async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let target = Target { disk, directory: arguments.data_dir.clone(), stories, own, manifest };
     let watch = Arc::new(Watch::default());
     let (seen, name) = (Arc::clone(&watch), arguments.backup.clone());
-    let working = aside(async move { restore(&place, name.as_deref(), &target, &seen).await });
-    let restored = watched(&watch, working).await?;
+    let working =
+        spawn_worker(async move { restore(&place, name.as_deref(), &target, &seen).await });
+    let restored = with_progress_bar(&watch, working).await?;
     println!(
         "restored {} into {}: {} files, {}",
         restored.name,
@@ -226,7 +227,7 @@ fn disk() -> Arc<dyn Disk> {
 }
 
 /// Runs partly blocking work on a separate thread.
-async fn aside<T: Send + 'static>(
+async fn spawn_worker<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     let runtime = tokio::runtime::Handle::current();
@@ -235,7 +236,7 @@ async fn aside<T: Send + 'static>(
 }
 
 /// Waits with a progress bar on a terminal; an interrupt ends the work.
-async fn watched<T>(
+async fn with_progress_bar<T>(
     watch: &Watch,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {

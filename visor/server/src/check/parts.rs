@@ -55,7 +55,7 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     /// A path relative to the data directory; another path unchanged.
-    fn shown(&self, path: &Path) -> String {
+    fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.folders.root).unwrap_or(path).display().to_string()
     }
 
@@ -146,7 +146,7 @@ impl Parts<'_> {
                 // Errors after a damage have no meaning of their own.
                 if sound && let Err(error) = read(lsn, frame) {
                     sound = false;
-                    let line = Line::new(part, self.shown(path), Severity::Damaged);
+                    let line = Line::new(part, self.relative_path(path), Severity::Damaged);
                     let line = of_error(line, &error);
                     let place = format!("the record at offset {offset}: {}", line.detail);
                     self.report.push(line.with_detail(place));
@@ -218,7 +218,7 @@ impl Parts<'_> {
             self.sum_up(PartKind::Journal, &folder, &summary, &frames);
         }
         for line in &mut report.lines {
-            line.path = self.shown(Path::new(&line.path));
+            line.path = self.relative_path(Path::new(&line.path));
         }
         self.report.append(report);
         Ok(())
@@ -240,17 +240,18 @@ impl Parts<'_> {
     }
 
     fn of_fault(&self, part: PartKind, fault: &JournalFault) -> Line {
-        of_error(Line::new(part, self.shown(&fault.path), Severity::Damaged), &fault.error)
+        of_error(Line::new(part, self.relative_path(&fault.path), Severity::Damaged), &fault.error)
     }
 
     fn sum_up(&mut self, part: PartKind, folder: &Path, summary: &Summary, what: &str) {
-        let line = Line::new(part, self.shown(folder), Severity::Sound).with_bytes(summary.bytes);
+        let line =
+            Line::new(part, self.relative_path(folder), Severity::Sound).with_bytes(summary.bytes);
         self.report.push(line.with_detail(format!("{} segments, {what}", summary.segments)));
     }
 
     fn torn(&mut self, part: PartKind, summary: &Summary, sound: bool) {
         let Some((path, offset, bytes)) = &summary.torn else { return };
-        let line = Line::new(part, self.shown(path), Severity::Warning).with_bytes(*bytes);
+        let line = Line::new(part, self.relative_path(path), Severity::Warning).with_bytes(*bytes);
         let line = line.with_detail(format!(
             "{bytes} bytes from offset {offset} on are a torn tail, which nothing says was ever \
              durable: what a crash leaves of a write that it cut off. Where the server was closed \
@@ -265,7 +266,7 @@ impl Parts<'_> {
 
     fn leftover(&mut self, summary: &Summary) {
         for path in &summary.leftover {
-            let line = left_over(self.shown(path), "a segment that nothing needs");
+            let line = left_over(self.relative_path(path), "a segment that nothing needs");
             self.report.push(line);
         }
     }

@@ -144,12 +144,12 @@ impl Output for ParquetOutput {
             .map_err(io::Error::other)?;
         let batch =
             RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io::Error::other)?;
-        writer.write(&batch).map_err(told)
+        writer.write(&batch).map_err(io_error_of)
     }
 
     fn end(&mut self) -> io::Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        writer.into_inner().map_err(told)?.flush()?;
+        writer.into_inner().map_err(io_error_of)?.flush()?;
         match self.file.take() {
             Some((new, file)) => new.keep(&file),
             None => Ok(()),
@@ -172,7 +172,7 @@ fn storable(field: &Field) -> Field {
 }
 
 /// Returns the error of the disk or the pipe, if either caused the failure.
-fn told(error: ParquetError) -> io::Error {
+fn io_error_of(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) => *error,
