@@ -112,7 +112,7 @@ impl Party {
         self.is_barred = true;
         let void = self.writing.saturating_sub(self.committing);
         if void > 0 {
-            self.void_writes = self.void_holders.saturating_add(void);
+            self.void_writes = self.void_writes.saturating_add(void);
             self.writing = self.committing;
             self.epoch = self.epoch.wrapping_add(1);
         }
