@@ -195,7 +195,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
         }
         fields.extend(states);
     }
-    let request = AggregateRequest { scan: read.clone(), keys, windows, wanted };
+    let request = AggregateRequest { scan: read.clone(), keys, windows, statistics: wanted };
     Ok(Some((request, outputs, Arc::new(Schema::new(fields)))))
 }
 

@@ -68,13 +68,13 @@ pub async fn delete(
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
-    let known = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
+    let positions = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
     drop(published);
 
     let kind = (FrameKind::Delete, definition.schema_version);
-    let frame = Frame { payload: known.encode(), ticks: range, ..frame(definition.id, kind) };
+    let frame = Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
     let raising = Arc::clone(&chronicle);
-    let raise = move |core: &Core| raise_fence(core, &raising, range, Some(known));
+    let raise = move |core: &Core| raise_fence(core, &raising, range, Some(positions));
     let deleted = submit(&core, &definition, frame, raise).await?;
     let found = survey(&deleted.version, range, deleted.fence.gsn).await;
     drop(deleted);
@@ -173,10 +173,10 @@ fn raise_fence(
     core: &Core,
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
-    known: Option<SurveyedPositions>,
+    positions: Option<SurveyedPositions>,
 ) -> DeletedVersion {
     core.change(|gsn| {
-        let (pinned, deleted) = fence_off(chronicle, ticks, known, gsn);
+        let (pinned, deleted) = fence_off(chronicle, ticks, positions, gsn);
         (Some(pinned), deleted)
     })
 }
@@ -186,27 +186,31 @@ fn raise_fence(
 fn fence_off(
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
-    known: Option<SurveyedPositions>,
+    positions: Option<SurveyedPositions>,
     gsn: Gsn,
 ) -> (PinnedVersion, DeletedVersion) {
     let fence = Fence { ticks, gsn, raised: None };
     let (before, version) =
-        chronicle.delete(fence, |version| fenced_positions(version, fence, known));
+        chronicle.delete(fence, |version| fenced_positions(version, fence, positions));
     let pinned = PinnedVersion { chronicle: Arc::clone(chronicle), version };
     (pinned, DeletedVersion { version: before, fence })
 }
 
 /// The positions of the events deleted by a fence: the known positions, the positions in memory,
 /// and the later positions of the pieces that overlap the fence.
-fn fenced_positions(version: &Version, fence: Fence, known: Option<SurveyedPositions>) -> GsnRange {
-    let looked_at = known.map_or(Gsn(0), |known| known.through);
+fn fenced_positions(
+    version: &Version,
+    fence: Fence,
+    positions: Option<SurveyedPositions>,
+) -> GsnRange {
+    let looked_at = positions.map_or(Gsn(0), |positions| positions.through);
     let in_memory =
         version.survey_memory(SurveyArea { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
     let later = GsnRange::between(Gsn(looked_at.0 + 1), fence.gsn);
     let filed = version.pieces().iter().filter(|piece| fence.ticks.overlaps(&piece.record().ticks));
     let filed = filed.map(|piece| piece.gsns().intersect(&later));
-    let known = known.map_or(GsnRange::EMPTY, |known| known.gsns);
-    filed.fold(known.hull(&in_memory.gsns), |hull, gsns| hull.hull(&gsns))
+    let positions = positions.map_or(GsnRange::EMPTY, |positions| positions.gsns);
+    filed.fold(positions.hull(&in_memory.gsns), |hull, gsns| hull.hull(&gsns))
 }
 
 /// Applies a replayed Delete frame.

@@ -231,7 +231,7 @@ pub async fn rewrite(
 
 /// True if most of the events are in memory.
 fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
-    let kept = inputs.iter().filter(|piece| piece.kept_bytes() > 0);
+    let kept = inputs.iter().filter(|piece| piece.cached_bytes() > 0);
     let rows: u64 = inputs.iter().map(|piece| piece.record().rows).sum();
     kept.map(|piece| piece.record().rows).sum::<u64>() * 2 > rows
 }

@@ -129,14 +129,14 @@ pub struct AggregateRequest {
     /// Windows to group by.
     pub windows: Option<Windows>,
     /// The statistics of each group.
-    pub wanted: Vec<ColumnStatistic>,
+    pub statistics: Vec<ColumnStatistic>,
 }
 
 impl AggregateRequest {
     /// The columns with values to read, by position, without duplicates.
     pub fn columns(&self) -> Vec<usize> {
-        let mut columns = Vec::with_capacity(self.wanted.len());
-        for wanted in &self.wanted {
+        let mut columns = Vec::with_capacity(self.statistics.len());
+        for wanted in &self.statistics {
             if wanted.statistic != Statistic::Rows && !columns.contains(&wanted.column) {
                 columns.push(wanted.column);
             }
@@ -161,7 +161,7 @@ impl AggregateRequest {
         if self.windows.is_some() {
             fields.push(Arc::new(Field::new("_window", DataType::Int64, false)));
         }
-        for (number, wanted) in self.wanted.iter().enumerate() {
+        for (number, wanted) in self.statistics.iter().enumerate() {
             let (data_type, nullable) = match wanted.statistic {
                 Statistic::Rows | Statistic::Count => (DataType::Int64, false),
                 Statistic::Sum => {

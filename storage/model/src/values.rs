@@ -97,7 +97,7 @@ pub struct ValueFilter {
     /// `ChronicleDefinition::columns`, or the position of `_seq` behind the user's columns.
     pub column: usize,
     /// The wanted values.
-    pub wanted: ValuePredicate,
+    pub predicate: ValuePredicate,
 }
 
 impl ValuePredicate {

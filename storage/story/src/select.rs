@@ -120,7 +120,7 @@ impl Story {
             let Some(of) = self.page_values(other.column) else { continue };
             let leaf = self.leaf(Source::Column(other.column))?;
             selection = self.keep(group, leaf, selection, |index, page| {
-                other.wanted.may_be_in(&of.summary(index, page))
+                other.predicate.may_be_in(&of.summary(index, page))
             });
         }
         Ok((selection.rows() > 0).then_some(selection))

@@ -15,7 +15,7 @@ pub struct ColumnValues {
     /// A column that is no list.
     pub column: ColumnId,
     /// The wanted values.
-    pub wanted: ValuePredicate,
+    pub predicate: ValuePredicate,
 }
 
 /// The interpretation of a column's page index.

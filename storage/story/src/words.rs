@@ -142,7 +142,7 @@ impl Story {
     ) -> Result<Option<Selection>> {
         let mut selection = selection;
         for values in wanted {
-            let required_words = match &values.wanted {
+            let required_words = match &values.predicate {
                 ValuePredicate::Among(texts) => among(texts),
                 ValuePredicate::Words(parts) => Some(vec![parts.clone()]),
                 ValuePredicate::Null | ValuePredicate::Between(..) => None,

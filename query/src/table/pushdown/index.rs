@@ -127,8 +127,8 @@ impl Indexed<'_> {
         self.definition.indexes.iter().any(of_kind)
     }
 
-    fn wants(&self, wanted: ValuePredicate) -> ValueFilter {
-        ValueFilter { column: self.at, wanted }
+    fn wants(&self, predicate: ValuePredicate) -> ValueFilter {
+        ValueFilter { column: self.at, predicate }
     }
 
     /// A filter for any of the constants. A constant outside of the column's type equals no value.

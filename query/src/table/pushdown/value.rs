@@ -30,8 +30,8 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let (one, other) = (single(definition, left)?, single(definition, right)?);
             let same = one.column == other.column;
-            let wanted = one.wanted.or(other.wanted).filter(|_| same)?;
-            Some(ValueFilter { column: one.column, wanted })
+            let predicate = one.predicate.or(other.predicate).filter(|_| same)?;
+            Some(ValueFilter { column: one.column, predicate })
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match Operand::of(definition, left) {
             Some(operand) => operand.compared(*op, right),
@@ -118,8 +118,8 @@ impl Operand {
         }
     }
 
-    fn wants(&self, wanted: ValuePredicate) -> ValueFilter {
-        ValueFilter { column: self.column, wanted }
+    fn wants(&self, predicate: ValuePredicate) -> ValueFilter {
+        ValueFilter { column: self.column, predicate }
     }
 
     fn compared(&self, op: Operator, value: &Expr) -> Option<ValueFilter> {

@@ -41,7 +41,7 @@ pub struct Rebuild<'a> {
     record: PieceRecord,
     gsn: u64,
     open: HashMap<StatementId, Vec<Frame>, RandomState>,
-    found: Vec<EventRows>,
+    row_batches: Vec<EventRows>,
     fences: Vec<Fence>,
 }
 
@@ -58,9 +58,9 @@ impl<'a> Rebuild<'a> {
         if record.gsns.0 <= floor.gsn {
             return None;
         }
-        let (open, found, fences) = (HashMap::default(), Vec::new(), Vec::new());
+        let (open, row_batches, fences) = (HashMap::default(), Vec::new(), Vec::new());
         let gsn = floor.gsn.0;
-        Some(Self { subject, definition, shape, record, gsn, open, found, fences })
+        Some(Self { subject, definition, shape, record, gsn, open, row_batches, fences })
     }
 
     /// Takes a frame of the journal. Called for all frames from the floor onward, in lsn order.
@@ -136,7 +136,7 @@ impl<'a> Rebuild<'a> {
             rows.ticks.get(*row as usize).is_some_and(|tick| record.ticks.contains(Tick(*tick)))
         };
         let picked: Vec<u32> = (0..rows.len() as u32).filter(inside).collect();
-        self.found.push(rows.pick(&picked)?);
+        self.row_batches.push(rows.pick(&picked)?);
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl<'a> Rebuild<'a> {
     /// `DiskFull`, `Io`.
     pub fn finish(mut self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<bool> {
         let record = self.record;
-        let Some(rows) = EventRows::concat(std::mem::take(&mut self.found))? else {
+        let Some(rows) = EventRows::concat(std::mem::take(&mut self.row_batches))? else {
             return Ok(false);
         };
         let kept = self.in_force(&rows)?;

@@ -25,7 +25,7 @@ pub struct Deletion {
     /// Events of the same append with lower arrival numbers came before the DELETE.
     pub before_seq: u64,
     schema_version: SchemaVersion,
-    known: SurveyedPositions,
+    positions: SurveyedPositions,
 }
 
 impl Deletion {
@@ -40,16 +40,16 @@ impl Deletion {
         ticks: TickRange,
     ) -> Result<Self> {
         let chronicle = core.chronicle(definition)?;
-        let known = SurveyedPositions::now(core, definition.id, ticks).await?;
+        let positions = SurveyedPositions::now(core, definition.id, ticks).await?;
         let before_seq = chronicle.next_seq();
         let schema_version = definition.schema_version;
-        Ok(Self { chronicle, ticks, before_seq, schema_version, known })
+        Ok(Self { chronicle, ticks, before_seq, schema_version, positions })
     }
 
     /// The frame that stores the DELETE for a statement.
     pub fn frame(&self, statement: StatementId) -> Frame {
         let kind = (FrameKind::StatementDelete, self.schema_version);
-        let (ticks, payload) = (self.ticks, self.known.encode());
+        let (ticks, payload) = (self.ticks, self.positions.encode());
         Frame { statement, ticks, payload, ..frame(self.chronicle.id(), kind) }
     }
 
@@ -57,7 +57,7 @@ impl Deletion {
     /// `None` for a dropped chronicle. Only under the publisher's lock.
     pub fn carry_out(&self, gsn: Gsn) -> Option<PinnedVersion> {
         self.chronicle.version()?;
-        let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.known), gsn);
+        let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.positions), gsn);
         Some(pinned)
     }
 }

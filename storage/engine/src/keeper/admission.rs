@@ -161,16 +161,16 @@ impl<'a> Push<'a> {
                 arrivals += 1;
             }
             piece_ticks.copy_from_slice(&given);
-            let taken = match known.take() {
-                Some(taken) => taken,
-                None => self.chronicle.taken(&groups, &given).await?,
+            let stored_keys = match known.take() {
+                Some(stored_keys) => stored_keys,
+                None => self.chronicle.stored_keys(&groups, &given).await?,
             };
             let candidates = AdmissionRequest {
                 groups: &groups,
                 first_seq,
                 on_conflict: self.on_conflict,
                 outcome,
-                taken: &taken,
+                stored_keys: &stored_keys,
                 vacated: &self.vacated,
                 late: self.definition.late,
                 window: now.map(|now| self.window(&now)),
@@ -184,7 +184,7 @@ impl<'a> Push<'a> {
                 {
                     // The acceptance window decides.
                     restores = false;
-                    known = Some(taken);
+                    known = Some(stored_keys);
                 }
                 Err(AdmissionRefusal::Begun) => return Err(violation::begun(self.definition)),
                 Err(AdmissionRefusal::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
@@ -213,7 +213,7 @@ impl<'a> Push<'a> {
                 }
                 Err(AdmissionRefusal::Pending(holder)) => {
                     core.wait_graph.wait(outcome.id(), &holder).await?;
-                    known = Some(taken);
+                    known = Some(stored_keys);
                 }
             }
         };

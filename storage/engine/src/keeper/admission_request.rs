@@ -41,7 +41,7 @@ pub struct AdmissionRequest<'a> {
     /// The statement of the events.
     pub outcome: &'a Arc<Outcome>,
     /// Keys held by events in pieces.
-    pub taken: &'a StoredKeys,
+    pub stored_keys: &'a StoredKeys,
     /// Ticks of earlier events deleted by the statement.
     pub vacated: &'a [VacatedTicks],
     /// The rule for late events.

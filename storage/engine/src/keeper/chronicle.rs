@@ -246,11 +246,11 @@ impl Chronicle {
             return Ok(());
         }
         if self.collision == Collision::Last {
-            let taken = StoredKeys::find(&state.version, groups, batch.ticks(), false);
-            let taken = blocking_pool.block_on(taken)?;
+            let stored_keys = StoredKeys::find(&state.version, groups, batch.ticks(), false);
+            let stored_keys = blocking_pool.block_on(stored_keys)?;
             let replaced = (0..batch.rows()).filter_map(|row| {
                 let tick = batch.ticks().get(row)?;
-                Some((taken.seq(groups.group(row), *tick)?, first_gsn + row as u64))
+                Some((stored_keys.seq(groups.group(row), *tick)?, first_gsn + row as u64))
             });
             state.replace_filed(replaced.collect::<Vec<_>>());
         }
@@ -392,7 +392,7 @@ impl Chronicle {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn taken(&self, groups: &Groups, ticks: &[i64]) -> Result<StoredKeys> {
+    pub async fn stored_keys(&self, groups: &Groups, ticks: &[i64]) -> Result<StoredKeys> {
         let version = Arc::clone(&self.state.lock().version);
         match self.collision {
             Collision::All => Ok(StoredKeys::none(&version)),

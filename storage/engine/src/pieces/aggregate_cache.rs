@@ -36,7 +36,7 @@ struct CacheKey {
     keys: Vec<ColumnId>,
     windows: Option<Windows>,
     /// The count of events has no column.
-    wanted: Vec<(Option<ColumnId>, Statistic)>,
+    statistics: Vec<(Option<ColumnId>, Statistic)>,
     /// First and last slice.
     slices: (u32, u32),
 }
@@ -65,7 +65,7 @@ impl CacheKey {
         Some(Self {
             keys: request.keys.iter().map(|at| stored(*at)).collect::<Option<_>>()?,
             windows: request.windows,
-            wanted: request.wanted.iter().map(requested).collect::<Option<_>>()?,
+            statistics: request.statistics.iter().map(requested).collect::<Option<_>>()?,
             slices: (first.number, last.number),
         })
     }

@@ -58,7 +58,7 @@ impl FilteredRows {
     ) -> Result<Result<Self, Selection>> {
         let mut filters = Vec::new();
         for values in reader.column_values() {
-            if let ValuePredicate::Between(low, high) = &values.wanted
+            if let ValuePredicate::Between(low, high) = &values.predicate
                 && let Some(between) = NumberRange::of(low.as_ref(), high.as_ref())
             {
                 filters.push((Source::Column(values.column), between));

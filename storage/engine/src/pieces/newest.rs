@@ -120,7 +120,8 @@ pub fn of_tablet(
             false => improved(&keys, &keys.read_at_hand(part)?, &part.hull, best)?,
         };
         if !candidates.is_empty() {
-            let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
+            let (events, bytes) =
+                reader.piece().read_at_hand(part, &reader.column_selection(&part.hull))?;
             reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
             found.push(complete(reader, &events, candidates)?);
         }
@@ -177,7 +178,8 @@ fn of_block_edge(
     }
     let row_of = |at: u32| edge.rows.get(at as usize).copied().unwrap_or_default();
     candidates.rows.iter_mut().for_each(|at| *at = row_of(*at));
-    let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
+    let (events, bytes) =
+        reader.piece().read_at_hand(part, &reader.column_selection(&part.hull))?;
     reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
     complete(reader, &events, candidates).map(Some)
 }

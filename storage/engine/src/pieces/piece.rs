@@ -50,7 +50,7 @@ pub struct OpenPiece {
     shelves: Shelves,
     tablet: OnceLock<Tablet>,
     parts: OnceLock<Vec<Part>>,
-    kept: Mutex<Option<Arc<BlockCache>>>,
+    cached: Mutex<Option<Arc<BlockCache>>>,
     doomed: AtomicBool,
     /// The latest `indexes_made` of the chronicle for which the story is known to have all indexes.
     indexed: AtomicU32,
@@ -109,7 +109,7 @@ impl OpenPiece {
         shape: Arc<Shape>,
         shelves: Shelves,
     ) -> Self {
-        let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let (tablet, parts, cached) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
         let (series, edges, numbered) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
         Self {
@@ -119,7 +119,7 @@ impl OpenPiece {
             shelves,
             tablet,
             parts,
-            kept,
+            cached,
             doomed,
             indexed,
             series,
@@ -195,13 +195,13 @@ impl OpenPiece {
     }
 
     /// Sets the blocks to keep in memory; `None` drops the blocks.
-    pub fn keep(&self, kept: Option<Arc<BlockCache>>) {
-        *self.kept.lock() = kept;
+    pub fn keep(&self, cached: Option<Arc<BlockCache>>) {
+        *self.cached.lock() = cached;
     }
 
     /// Bytes of the blocks in memory.
-    pub fn kept_bytes(&self) -> u64 {
-        self.kept.lock().as_ref().map_or(0, |kept| kept.bytes())
+    pub fn cached_bytes(&self) -> u64 {
+        self.cached.lock().as_ref().map_or(0, |cached| cached.bytes())
     }
 
     /// Shape of the events.
@@ -296,8 +296,8 @@ impl OpenPiece {
     /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
     pub fn read_at_hand(&self, part: &Part, wanted: &ColumnSelection) -> Result<(PartEvents, u64)> {
         let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
-        let kept = self.kept.lock().clone();
-        if let Some(block) = kept.as_ref().and_then(|kept| kept.block(head.number)) {
+        let cached = self.cached.lock().clone();
+        if let Some(block) = cached.as_ref().and_then(|cached| cached.block(head.number)) {
             return Ok((PartEvents::of_block(block.clone()), 0));
         }
         let wanted_sections = Block::sections(wanted, &self.shape);

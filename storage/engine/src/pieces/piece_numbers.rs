@@ -15,7 +15,7 @@ pub struct PieceNumbers<'a> {
     files: &'a EngineFiles,
     chronicle: ChronicleId,
     tier: TierName,
-    taken: BTreeSet<u64>,
+    issued: BTreeSet<u64>,
 }
 
 impl<'a> PieceNumbers<'a> {
@@ -26,25 +26,25 @@ impl<'a> PieceNumbers<'a> {
         chronicle: ChronicleId,
         tier: TierName,
     ) -> Self {
-        Self { core, files, chronicle, tier, taken: BTreeSet::new() }
+        Self { core, files, chronicle, tier, issued: BTreeSet::new() }
     }
 
     /// Takes an unused number.
     pub fn take(&mut self) -> u64 {
         let number = self.core.next_piece(self.files);
-        self.taken.insert(number);
+        self.issued.insert(number);
         number
     }
 
     /// Hands the numbers over to the manifest, which may now name the pieces. Drop no longer gives
     /// up the pieces.
     pub fn hand_over(&mut self) -> IssuedNumbers {
-        IssuedNumbers(std::mem::take(&mut self.taken))
+        IssuedNumbers(std::mem::take(&mut self.issued))
     }
 
     /// Takes numbers back because the manifest does not name the pieces after all.
-    pub fn take_back(&mut self, given: IssuedNumbers) {
-        self.taken = given.0;
+    pub fn take_back(&mut self, numbers: IssuedNumbers) {
+        self.issued = numbers.0;
     }
 }
 
@@ -53,18 +53,18 @@ pub struct IssuedNumbers(BTreeSet<u64>);
 
 impl Drop for PieceNumbers<'_> {
     fn drop(&mut self) {
-        let taken = std::mem::take(&mut self.taken);
-        if taken.is_empty() {
+        let issued = std::mem::take(&mut self.issued);
+        if issued.is_empty() {
             return;
         }
         let shelves = &self.files.shelves;
         if self.tier == TierName::Story {
-            for id in taken.into_iter().map(StoryId) {
+            for id in issued.into_iter().map(StoryId) {
                 shelves.stories.doom(StoryName { chronicle: self.chronicle, id });
             }
             return;
         }
-        let tablets = taken.into_iter().map(TabletId).collect();
+        let tablets = issued.into_iter().map(TabletId).collect();
         if let Err(error) = shelves.tablets.remove_all(&tablets) {
             tracing::warn!(%error, "tablets that are of no use are left for the next start");
         }

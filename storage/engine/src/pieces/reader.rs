@@ -91,7 +91,7 @@ impl PieceReader {
 
     /// The events of a block of a tablet.
     pub fn read_at_hand(&self, part: &Part) -> Result<PartEvents> {
-        let (events, bytes) = self.piece.read_at_hand(part, &self.wanted(&part.hull))?;
+        let (events, bytes) = self.piece.read_at_hand(part, &self.column_selection(&part.hull))?;
         self.request().metrics.tablet.read(part.rows, bytes);
         Ok(events)
     }
@@ -232,7 +232,7 @@ impl PieceReader {
     }
 
     /// The columns and numbers to read from a part with ticks in `hull`.
-    pub fn wanted(&self, hull: &TickRange) -> ColumnSelection {
+    pub fn column_selection(&self, hull: &TickRange) -> ColumnSelection {
         let request = self.request();
         let definitions = &request.chronicle.columns;
         let user = definitions.len();
@@ -263,12 +263,12 @@ impl PieceReader {
 
     /// Like [`Self::wanted`], in the form of sources for a story.
     pub fn sources(&self, hull: &TickRange) -> Result<Vec<Source>> {
-        self.wanted(hull).sources(self.piece.shape())
+        self.column_selection(hull).sources(self.piece.shape())
     }
 
     /// Converts the batch that a story returned for [`Self::sources`].
     pub fn events(&self, batch: &RecordBatch, hull: &TickRange) -> Result<PartEvents> {
-        PartEvents::of_batch(batch, &self.wanted(hull), self.piece.shape())
+        PartEvents::of_batch(batch, &self.column_selection(hull), self.piece.shape())
     }
 
     /// The key filters by column id, for columns of the piece.
@@ -297,21 +297,21 @@ impl PieceReader {
             part.values(at).is_none_or(|values| wanted.may_be_in(&values))
         };
         self.key_hulls.iter().all(|(at, wanted)| may_be_in(*at, wanted))
-            && self.values_at().all(|(at, filter)| may_be_in(at, &filter.wanted))
+            && self.values_at().all(|(at, filter)| may_be_in(at, &filter.predicate))
     }
 
     /// Like [`Self::key_values`], for the filters on further columns.
     pub fn column_values(&self) -> Vec<ColumnValues> {
         let columns = &self.piece.shape().columns;
         let values = self.values_at().filter_map(|(at, filter)| {
-            Some(ColumnValues { column: *columns.get(at)?, wanted: filter.wanted.clone() })
+            Some(ColumnValues { column: *columns.get(at)?, predicate: filter.predicate.clone() })
         });
         values.collect()
     }
 
     /// The filters in `values` that a Bloom filter can check.
     pub fn indexed_values(&self, values: &[ColumnValues]) -> Vec<KeyValues> {
-        let among = |values: &ColumnValues| match &values.wanted {
+        let among = |values: &ColumnValues| match &values.predicate {
             ValuePredicate::Among(among) => {
                 Some(KeyValues { column: values.column, values: Arc::clone(among) })
             }
@@ -322,11 +322,11 @@ impl PieceReader {
 
     /// Checks that `events` has the numbers needed for row selection, for every row.
     fn check(&self, events: &PartEvents, hull: &TickRange) -> Result<()> {
-        let wanted = self.wanted(hull);
-        let there = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
-        if there(wanted.ticks, &events.ticks)
-            && there(wanted.seqs, &events.seqs)
-            && there(wanted.gsns, &events.gsns)
+        let wanted = self.column_selection(hull);
+        let is_complete = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
+        if is_complete(wanted.ticks, &events.ticks)
+            && is_complete(wanted.seqs, &events.seqs)
+            && is_complete(wanted.gsns, &events.gsns)
         {
             return Ok(());
         }
@@ -520,7 +520,7 @@ pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     };
     let mut seqs: Option<(i64, i64)> = None;
     for filter in request.values.iter().filter(|filter| filter.column == at) {
-        let ValuePredicate::Between(low, high) = &filter.wanted else { continue };
+        let ValuePredicate::Between(low, high) = &filter.predicate else { continue };
         let (low, high) = (bound(low), bound(high));
         if low.is_some() || high.is_some() {
             let (least, most) = seqs.unwrap_or((i64::MIN, i64::MAX));

@@ -146,19 +146,19 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     Ok((0..rows).map(number).collect())
 }
 
-/// The best event of each group of the events in `pieces`. `lent` has the group numbers of the
+/// The best event of each group of the events in `pieces`. `lent_numbers` has the group numbers of the
 /// chronicle.
 pub fn scan(
     mut pieces: Vec<Box<dyn Piece>>,
     request: &Arc<ScanRequest>,
     of: &NewestOf,
-    lent: LentNumbers,
+    lent_numbers: LentNumbers,
 ) -> BatchStream {
     sort_from_end(&mut pieces, of.oldest, |piece| piece.ticks());
-    let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent.numbers)));
+    let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent_numbers.numbers)));
     let request = Arc::clone(request);
     let found = async move {
-        let _lent = lent;
+        let _lent = lent_numbers;
         let mut found = NewestRows::new(request.schema(), best.of().clone());
         found.memory = request.memory.clone();
         for (number, piece) in pieces.into_iter().enumerate() {

@@ -38,13 +38,13 @@ const GIVEN_BY_COMMIT: [&str; 2] = ["_gsn", "_toid"];
 #[derive(Debug)]
 pub struct PinnedSnapshot {
     published: Arc<PublishedVersions>,
-    own: HashMap<ChronicleId, TransactionVersion, RandomState>,
+    transaction_versions: HashMap<ChronicleId, TransactionVersion, RandomState>,
 }
 
 impl PinnedSnapshot {
     /// Pins the published versions.
     pub fn new(published: Arc<PublishedVersions>) -> Self {
-        Self { published, own: HashMap::default() }
+        Self { published, transaction_versions: HashMap::default() }
     }
 
     /// A copy of the snapshot, with the events and deletes of `steps` applied in order.
@@ -60,19 +60,19 @@ impl PinnedSnapshot {
         for step in steps {
             by_chronicle.entry(step.chronicle().id()).or_default().push(step);
         }
-        let mut own = HashMap::default();
+        let mut transaction_versions = HashMap::default();
         for (id, steps) in by_chronicle {
             let below = self.published.versions.get(&id);
             let over = transaction_version::over(below, self.published.gsn, &steps, budget).await?;
-            own.extend(over.map(|over| (id, over)));
+            transaction_versions.extend(over.map(|over| (id, over)));
         }
-        Ok(Self { published: Arc::clone(&self.published), own })
+        Ok(Self { published: Arc::clone(&self.published), transaction_versions })
     }
 
     /// The version of a chronicle, and the visible gsn.
     fn pinned(&self, id: ChronicleId) -> Option<(&PinnedVersion, Gsn)> {
-        match self.own.get(&id) {
-            Some(own) => Some((&own.pinned, own.visible)),
+        match self.transaction_versions.get(&id) {
+            Some(version) => Some((&version.pinned, version.visible)),
             None => Some((self.published.versions.get(&id)?, self.published.gsn)),
         }
     }
@@ -83,7 +83,12 @@ impl PinnedSnapshot {
         let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
         let unknown = |name: &&&str| GIVEN_BY_COMMIT.contains(*name);
         match request.projection.iter().filter_map(named).find(unknown) {
-            Some(name) if self.own.get(&chronicle.id).is_some_and(|own| own.wrote) => {
+            Some(name)
+                if self
+                    .transaction_versions
+                    .get(&chronicle.id)
+                    .is_some_and(|version| version.wrote) =>
+            {
                 Err(Error::not_yet(format!(
                     "{name} of a table that was written to in the same transaction"
                 ))

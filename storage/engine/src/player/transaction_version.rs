@@ -84,9 +84,9 @@ pub async fn over(
             // cancellable.
             tokio::task::yield_now().await;
             let groups = groups_of(batch)?;
-            let taken = StoredKeys::find(&base, &groups, batch.ticks(), false).await?;
+            let stored_keys = StoredKeys::find(&base, &groups, batch.ticks(), false).await?;
             for (row, tick) in batch.ticks().iter().enumerate() {
-                let seq = taken.seq(groups.group(row), *tick);
+                let seq = stored_keys.seq(groups.group(row), *tick);
                 replaced.extend(seq.map(|seq| (seq, batch.gsn(row))));
             }
             enter(&mut latest, batch, &groups);

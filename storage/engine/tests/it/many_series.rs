@@ -144,7 +144,7 @@ async fn an_aggregate_of_one_series_looks_at_no_other() {
             let wanted = [(2, Statistic::Max), (2, Statistic::Rows)];
             let wanted = wanted.map(|(column, statistic)| ColumnStatistic { column, statistic });
             let (keys, wanted) = (vec![1], wanted.to_vec());
-            let request = AggregateRequest { scan, keys, windows: None, wanted };
+            let request = AggregateRequest { scan, keys, windows: None, statistics: wanted };
             let streams = engine.snapshot().aggregate(request).unwrap().unwrap();
             let (mut rows, mut most) = (0, f64::MIN);
             for batch in all(streams).await {
@@ -240,7 +240,7 @@ async fn events_are_found_by_their_numbers() {
                 let seq = || Some(OrderedValue::Whole(i128::from(known.seq)));
                 let column = definition.columns.len() + 1;
                 let wanted = ValuePredicate::Between(seq(), seq());
-                let values = vec![ValueFilter { column, wanted }];
+                let values = vec![ValueFilter { column, predicate: wanted }];
                 let by_seq = ScanRequest { values, ..request(&definition, order) };
                 let metrics = Arc::clone(&by_seq.metrics);
                 let mut found = scan(engine.snapshot().as_ref(), by_seq).await;

@@ -64,7 +64,7 @@ async fn a_wanted_value_is_never_passed_over() {
                 1 => ScanOrder::Descending,
                 _ => ScanOrder::Any,
             };
-            let values = vec![ValueFilter { column: VALUE, wanted: wanted.clone() }];
+            let values = vec![ValueFilter { column: VALUE, predicate: wanted.clone() }];
             let request = ScanRequest { values, ..request(&cpu, order) };
             let metrics = request.metrics.clone();
             let found = scan(engine.snapshot().as_ref(), request).await;

@@ -53,7 +53,9 @@ impl Chronicle {
             overrides: Vec::new(),
             replaced: Vec::new(),
         };
-        if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
+        if candidates.stored_keys.epoch() != state.version.epoch()
+            && !state.version.pieces().is_empty()
+        {
             return Err(AdmissionRefusal::Moved);
         }
         if candidates.restores && state.highest.is_some() {
@@ -130,7 +132,7 @@ impl Chronicle {
         pending: &mut PendingRange,
     ) -> Result<AdmissionVerdict, AdmissionRefusal> {
         let rows = ticks.len();
-        let taken = candidates.taken;
+        let stored_keys = candidates.stored_keys;
         let mut next = candidates.first_seq;
         let (mut moved, mut kept) = (false, None::<Vec<bool>>);
         for (row, tick) in ticks.iter_mut().enumerate() {
@@ -143,7 +145,7 @@ impl Chronicle {
                 _ => state.holder(series, *tick),
             };
             let group = candidates.groups.group(row);
-            let filed = taken.seq(group, *tick);
+            let filed = stored_keys.seq(group, *tick);
             if matches!(self.collision, Collision::First | Collision::Next)
                 && !holder.is_some_and(|seq| (candidates.first_seq..next).contains(&seq))
                 && state.is_vacated(candidates, *tick, holder)
@@ -171,7 +173,7 @@ impl Chronicle {
                     pending.overrides.push(KeyOverride { series, tick: *tick, seq: next });
                 }
                 (Collision::Next, _) => {
-                    *tick = free_tick(state, taken, series, group, *tick)?;
+                    *tick = free_tick(state, stored_keys, series, group, *tick)?;
                     if *tick > until {
                         return Err(AdmissionRefusal::Ahead(row, until));
                     }
@@ -203,7 +205,7 @@ impl Chronicle {
 /// The first free tick after `tick`; `tick` itself is taken.
 fn free_tick(
     state: &mut ChronicleState,
-    taken: &StoredKeys,
+    stored_keys: &StoredKeys,
     series: SeriesId,
     group: usize,
     tick: i64,
@@ -211,7 +213,8 @@ fn free_tick(
     let mut free = tick;
     loop {
         free = state.series.next_free(series, free).ok_or(AdmissionRefusal::NoTickLeft)?;
-        if taken.seq(group, free).is_none() && !state.successors.contains_key(&(series, free)) {
+        if stored_keys.seq(group, free).is_none() && !state.successors.contains_key(&(series, free))
+        {
             return Ok(free);
         }
         free = free

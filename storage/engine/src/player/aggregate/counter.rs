@@ -69,7 +69,7 @@ impl<'a> Lane<'a> {
 pub struct Counter<'a> {
     lanes: Vec<Lane<'a>>,
     /// The wanted statistics, each with the index of its lane.
-    wanted: Vec<(ColumnStatistic, Option<usize>)>,
+    statistics: Vec<(ColumnStatistic, Option<usize>)>,
 }
 
 impl<'a> Counter<'a> {
@@ -78,13 +78,13 @@ impl<'a> Counter<'a> {
         let columns = request.columns();
         let lane =
             |wanted: &ColumnStatistic| columns.iter().position(|column| *column == wanted.column);
-        let wanted = request.wanted.iter().map(|wanted| (*wanted, lane(wanted)));
-        Self { lanes, wanted: wanted.collect() }
+        let statistics = request.statistics.iter().map(|wanted| (*wanted, lane(wanted)));
+        Self { lanes, statistics: statistics.collect() }
     }
 
     /// True if the statistic at position `at` has a constant column.
     fn is_constant(&self, at: usize) -> bool {
-        let lane = self.wanted.get(at).and_then(|(_, lane)| *lane);
+        let lane = self.statistics.get(at).and_then(|(_, lane)| *lane);
         lane.and_then(|lane| self.lanes.get(lane))
             .is_some_and(|lane| matches!(lane, Lane::Constant(..)))
     }
@@ -94,13 +94,13 @@ impl<'a> Counter<'a> {
     /// # Errors
     /// `Internal` if a column is missing.
     pub fn count(&self, rows: Range<usize>, tally: &mut GroupTally) -> Result<()> {
-        (0..self.wanted.len()).try_for_each(|at| self.count_one(at, &rows, tally))
+        (0..self.statistics.len()).try_for_each(|at| self.count_one(at, &rows, tally))
     }
 
     /// Like [`Self::count`], for the statistic at position `at` of the request.
     fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut GroupTally) -> Result<()> {
         let missing = || Error::internal("rows to aggregate lack a column");
-        let (wanted, lane) = self.wanted.get(at).ok_or_else(missing)?;
+        let (wanted, lane) = self.statistics.get(at).ok_or_else(missing)?;
         let lane = || lane.and_then(|lane| self.lanes.get(lane)).ok_or_else(missing);
         match wanted.statistic {
             Statistic::Rows => tally.count(at, rows.len() as i64),
@@ -160,7 +160,7 @@ impl<'a> CellCounter<'a> {
         }
         let rows = self.cells.rows(cells.start).start..self.cells.rows(cells.end - 1).end;
         for (at, ((wanted, _), cell_values)) in
-            self.counter.wanted.iter().zip(&self.cell_values).enumerate()
+            self.counter.statistics.iter().zip(&self.cell_values).enumerate()
         {
             let Some(cell_values) = cell_values else {
                 // A column without NULL has a value in each row.

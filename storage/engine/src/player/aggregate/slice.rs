@@ -40,9 +40,9 @@ pub struct Slices {
     /// Key bytes of the wanted series, ascending, if the request fixes all key columns.
     keys: Option<Arc<[Vec<u8>]>>,
     tally: GroupTally,
-    /// Position of the key of each group: index in `looked_at`, and series in these runs.
+    /// Position of the key of each group: index in `visited`, and series in these runs.
     places: Vec<(usize, usize)>,
-    looked_at: Vec<Arc<Runs>>,
+    visited: Vec<Arc<Runs>>,
     /// For each series of the last slice: the group of the run's end.
     last: Vec<Option<usize>>,
 }
@@ -60,7 +60,7 @@ impl Slices {
             keys: keys.cloned(),
             tally: GroupTally::new(request),
             places: Vec::new(),
-            looked_at: Vec::new(),
+            visited: Vec::new(),
             last: Vec::new(),
         }
     }
@@ -71,14 +71,14 @@ impl Slices {
     /// `Internal`.
     pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
         let tally = std::mem::replace(&mut self.tally, GroupTally::new(&self.request));
-        let (places, looked_at) =
-            (std::mem::take(&mut self.places), std::mem::take(&mut self.looked_at));
+        let (places, visited) =
+            (std::mem::take(&mut self.places), std::mem::take(&mut self.visited));
         self.last.clear();
         if tally.rows() == 0 {
             return Ok(None);
         }
         let keys = self.request.keys.iter().map(|key| -> Result<ArrayRef> {
-            let values = looked_at.iter().map(|runs| self.reader.key_column(runs.series(), *key));
+            let values = visited.iter().map(|runs| self.reader.key_column(runs.series(), *key));
             let values = values.collect::<Result<Vec<_>>>()?;
             let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
             Ok(interleave(&values, &places)?)
@@ -89,7 +89,7 @@ impl Slices {
 
     /// The group at the end of the previous slice's run with the same key as `run`.
     fn ended_with(&self, runs: &Runs, run: usize) -> Option<usize> {
-        let before = self.looked_at.last()?;
+        let before = self.visited.last()?;
         let key = runs.keys().get(run)?;
         // Mostly, both slices have the same series.
         let same = before.keys().get(run).is_some_and(|known| known == key);
@@ -151,7 +151,7 @@ impl Slices {
         };
         let ticks = if ticks { columns.chunks(sources.len() - 1) } else { &[] };
         let mut last: Vec<Option<usize>> = vec![None; runs.len()];
-        let looked_at = self.looked_at.len();
+        let visited = self.visited.len();
         let mut tally = std::mem::replace(&mut self.tally, GroupTally::new(&self.request));
         let mut places = std::mem::take(&mut self.places);
         let mut scratch = Vec::new();
@@ -167,7 +167,7 @@ impl Slices {
                         known
                     }
                     None => {
-                        places.push((looked_at, segment.run));
+                        places.push((visited, segment.run));
                         tally.group(window)
                     }
                 };
@@ -200,7 +200,7 @@ impl Slices {
             }
         }
         (self.tally, self.places, self.last) = (tally, places, last);
-        self.looked_at.push(runs);
+        self.visited.push(runs);
         if self.tally.rows() > GROUPS_MAX {
             return self.finish();
         }
@@ -253,13 +253,13 @@ impl Slices {
 
     /// The cell columns to read.
     fn cell_columns(&self) -> Vec<CellColumn> {
-        self.request.wanted.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
+        self.request.statistics.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
     }
 
     /// For each wanted statistic, the cell column that was read.
     fn cell_arrays<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
         let mut read = read.iter();
-        let of = self.request.wanted.iter().map(|wanted| match self.cell_column(wanted) {
+        let of = self.request.statistics.iter().map(|wanted| match self.cell_column(wanted) {
             Some(_) => read.next().map(Some).ok_or_else(|| Error::internal("cells lack a column")),
             None => Ok(None),
         });

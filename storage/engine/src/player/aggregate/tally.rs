@@ -37,7 +37,7 @@ type Greatest = bool;
 impl GroupTally {
     /// A tally without groups.
     pub fn new(request: &AggregateRequest) -> Self {
-        let columns = request.wanted.iter().map(|wanted| match wanted.statistic {
+        let columns = request.statistics.iter().map(|wanted| match wanted.statistic {
             Statistic::Rows | Statistic::Count => GroupStatistic::Counts(Vec::new()),
             Statistic::Sum => GroupStatistic::Sums(Vec::new()),
             Statistic::Min => GroupStatistic::Numbers(Vec::new(), false),

@@ -335,7 +335,7 @@ impl PooledRows {
 
 /// The wanted events of a part.
 async fn read(reader: &PieceReader, part: &Part) -> Result<RecordBatch> {
-    let wanted = reader.wanted(&part.hull);
+    let wanted = reader.column_selection(&part.hull);
     let events = reader.piece().read(part, &wanted).await?;
     let mut batches = reader.unordered(&events, &part.hull)?;
     match batches.pop() {
