@@ -15,7 +15,7 @@ use crate::connection::{Connection, within};
 
 /// Capacity of the queue.
 const TASKS_MAX: usize = 4096;
-/// Timeout of an errand: without the errand, the server cleans up later by itself.
+/// Timeout of a task: without the task, the server cleans up later by itself.
 const TASK_TIME: Duration = Duration::from_secs(2);
 
 /// A message for the server.
@@ -27,11 +27,11 @@ pub(crate) enum CleanupTask {
     CloseStatement(Connection, Bytes),
     /// A session is not needed any more.
     CloseSession(Connection),
-    /// Reports that all earlier errands are done.
+    /// Reports that all earlier tasks are done.
     Confirm(oneshot::Sender<()>),
 }
 
-/// The queue of errands.
+/// The queue of tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Cleanup(mpsc::Sender<CleanupTask>);
 
@@ -47,14 +47,14 @@ impl Cleanup {
         Self(sender)
     }
 
-    /// Queues an errand.
+    /// Queues a task.
     pub(crate) fn enqueue(&self, task: CleanupTask) {
         if self.0.try_send(task).is_err() {
             tracing::warn!("the server is not told what was dropped: too much at a time");
         }
     }
 
-    /// Waits until all errands so far are done.
+    /// Waits until all tasks so far are done.
     pub(crate) async fn done(&self) {
         let (sender, done) = oneshot::channel();
         if self.0.send(CleanupTask::Confirm(sender)).await.is_ok() {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::{
     body::{DecodedBody, Decoder, Room},
     state::State,
-    store::{self, WriteProtocol, SchemaTables, partial},
+    store::{self, SchemaTables, WriteProtocol, partial},
 };
 
 /// Maximum number of errors in an answer.
@@ -73,13 +73,14 @@ pub(crate) async fn write(
     }
     let options =
         AppendOptions { durability: wanted.durability, producer, ..AppendOptions::default() };
-    let (schema, bringer) = (&wanted.schema, WriteProtocol::LINES);
+    let (schema, write_protocol) = (&wanted.schema, WriteProtocol::LINES);
     if !wanted.accepts_partial {
-        let appended = store::store(state, &session, bringer, schema, read.tables, options).await?;
+        let appended =
+            store::store(state, &session, write_protocol, schema, read.tables, options).await?;
         state.counts.rows(appended.map_or(0, |appended| appended.rows));
         return Ok(WriteOutcome { stored: read.lines_ok, errors: Vec::new(), failed: 0 });
     }
-    let stored = partial::store(state, &session, bringer, schema, read.tables, options);
+    let stored = partial::store(state, &session, write_protocol, schema, read.tables, options);
     let (appended, refusals) = stored.await?;
     state.counts.rows(appended.map_or(0, |appended| appended.rows));
     let mut errors = read.errors;

@@ -36,7 +36,7 @@ use tower::Service as _;
 
 use crate::{
     HttpSettings, compat,
-    crowd::{ConnectionLimit, ConnectionPermit, Running},
+    connection_limit::{ConnectionLimit, ConnectionPermit, Running},
     guard::{self, Arrival},
     health, metrics, problem, sql,
     state::State,
@@ -110,7 +110,8 @@ async fn answer(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let patience = Duration::from_millis(state.settings.patience_ms);
-    let crowd = ConnectionLimit::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
+    let connection_limit =
+        ConnectionLimit::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
     let requests =
         Arc::new(Semaphore::new(state.settings.connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
@@ -128,11 +129,11 @@ async fn answer(
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
     let routes = routes(Arc::clone(&state));
     let mut connections = JoinSet::new();
-    while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
+    while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
         while connections.try_join_next().is_some() {}
         let (routes, requests) = (routes.clone(), Arc::clone(&requests));
         let arrival = socket.local_addr().ok().map(Arrival);
-        let speaker = Arc::clone(&member);
+        let speaker = Arc::clone(&permit);
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             let (running, mut routes) = (speaker.begin(), routes.clone());
             if let Some(arrival) = arrival {
@@ -163,10 +164,10 @@ async fn answer(
                         tracing::debug!(%error, "a connection of HTTP broke off");
                     }
                 }
-                () = member.must_leave() => {
+                () = permit.must_leave() => {
                     tracing::debug!("an idle connection of HTTP made room for another one");
                 }
-                () = member.stays_silent(patience) => {
+                () = permit.stays_silent(patience) => {
                     tracing::debug!("a connection of HTTP was closed before its first request");
                 }
             }
@@ -220,11 +221,11 @@ async fn take_lines(
     state: Arc<State>,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let crowd = ConnectionLimit::new(state.settings.connections_max);
+    let connection_limit = ConnectionLimit::new(state.settings.connections_max);
     let mut connections = JoinSet::new();
-    while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
+    while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), member));
+        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), permit));
     }
     let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
     let all = async { while connections.join_next().await.is_some() {} };
@@ -238,7 +239,7 @@ async fn take_lines(
 /// `shutdown`.
 async fn accept(
     listener: &TcpListener,
-    crowd: &ConnectionLimit,
+    connection_limit: &ConnectionLimit,
     shutdown: &CancellationToken,
 ) -> Option<(TcpStream, Arc<ConnectionPermit>)> {
     let next = async {
@@ -252,7 +253,7 @@ async fn accept(
                     if let Err(error) = prepared {
                         tracing::debug!(%error, "socket options");
                     }
-                    return (socket, crowd.enter().await);
+                    return (socket, connection_limit.enter().await);
                 }
                 // No free file descriptors, or the client has left already: avoid a busy loop.
                 Err(error) => {

@@ -76,7 +76,7 @@ impl WriteProtocol {
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
-    bringer: WriteProtocol,
+    write_protocol: WriteProtocol,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
@@ -86,21 +86,21 @@ pub(crate) async fn store(
     }
     let mut batches = Vec::with_capacity(tables.len());
     for rows in tables {
-        let ready = prepared(state, session, bringer, schema, rows).await?;
+        let ready = prepared(state, session, write_protocol, schema, rows).await?;
         batches.push((ready.definition, ready.batch));
     }
-    append_all(state, session, bringer, &batches, options).await.map(Some)
+    append_all(state, session, write_protocol, &batches, options).await.map(Some)
 }
 
 /// Appends batches, all or none.
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
-    bringer: WriteProtocol,
+    write_protocol: WriteProtocol,
     batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
     options: AppendOptions,
 ) -> Result<CommittedAppend> {
-    let mut append = session.append(bringer.protocol, options)?;
+    let mut append = session.append(write_protocol.protocol, options)?;
     for (definition, batch) in batches {
         let bytes = batch.get_array_memory_size();
         state.drive(bytes, append.push(definition, batch.clone())).await?;
@@ -120,18 +120,18 @@ struct PreparedAppend {
 async fn prepared(
     state: &State,
     session: &Arc<Session>,
-    bringer: WriteProtocol,
+    write_protocol: WriteProtocol,
     schema: &str,
     rows: TableRows,
 ) -> Result<PreparedAppend> {
-    let definition = ready(session, bringer, schema, &rows).await?;
+    let definition = ready(session, write_protocol, schema, &rows).await?;
     if rows.is_dated() {
         session.check_times(&definition)?;
     }
     let bytes = rows.rows().saturating_mul(definition.columns.len()).saturating_mul(VALUE_BYTES);
     let made = state.compute(bytes, || {
         let batch = rows.into_batch(&definition)?;
-        let merged = if bringer.merges { merge::merged(&definition, &batch)? } else { None };
+        let merged = if write_protocol.merges { merge::merged(&definition, &batch)? } else { None };
         Ok::<_, Error>(match merged {
             None => (batch, None),
             Some(merged) => (merged.batch, Some(merged.kept)),
@@ -144,7 +144,7 @@ async fn prepared(
 /// The table for some rows, with all their columns.
 async fn ready(
     session: &Arc<Session>,
-    bringer: WriteProtocol,
+    write_protocol: WriteProtocol,
     schema: &str,
     rows: &TableRows,
 ) -> Result<Arc<ChronicleDefinition>> {
@@ -166,11 +166,13 @@ async fn ready(
                 let add =
                     |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };
                 let commands = missing.into_iter().map(add).collect();
-                session.define(&format!("{}: {what}", bringer.protocol), commands).await?;
+                session.define(&format!("{}: {what}", write_protocol.protocol), commands).await?;
             }
             Err(error) if error.kind() == ErrorKind::UndefinedTable => {
-                let commands = creation(session, bringer, schema, rows);
-                session.define(&format!("{}: a new table", bringer.protocol), commands).await?;
+                let commands = creation(session, write_protocol, schema, rows);
+                session
+                    .define(&format!("{}: a new table", write_protocol.protocol), commands)
+                    .await?;
             }
             Err(error) => return Err(error),
         }
@@ -228,7 +230,12 @@ fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {
     }
 }
 
-fn creation(session: &Session, bringer: WriteProtocol, schema: &str, rows: &TableRows) -> Vec<Command> {
+fn creation(
+    session: &Session,
+    write_protocol: WriteProtocol,
+    schema: &str,
+    rows: &TableRows,
+) -> Vec<Command> {
     let database = session.login().database.clone();
     let required = |name: &str, column_type: ColumnType| NewColumn {
         nullable: false,
@@ -252,7 +259,7 @@ fn creation(session: &Session, bringer: WriteProtocol, schema: &str, rows: &Tabl
             name: rows.measurement().to_string(),
             columns,
             primary_key: Some(key),
-            options: vec![("collision".to_string(), bringer.collision.to_string())],
+            options: vec![("collision".to_string(), write_protocol.collision.to_string())],
             if_not_exists: true,
         }),
     ]

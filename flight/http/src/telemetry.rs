@@ -63,7 +63,7 @@ pub(crate) async fn remote_write(
     }
     // The reader decompresses the protocol's compressed blocks.
     let body = DecodedBody::as_it_comes(&state, body);
-    let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
+    let request = Request { write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
         reader.remote_write(body, layout, tables)
@@ -86,7 +86,7 @@ pub(crate) async fn metrics(
     body: Body,
 ) -> Response {
     let now_ns = state.service.parts().clock.now_ns();
-    let request = Request { bringer: OTLP_METRICS, parameters: &parameters };
+    let request = Request { write_protocol: OTLP_METRICS, parameters: &parameters };
     let layout = request.layout();
     otlp(&state, &headers, body, request, |encoding| {
         move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -104,7 +104,7 @@ pub(crate) async fn logs(
     body: Body,
 ) -> Response {
     let now_ns = state.service.parts().clock.now_ns();
-    let request = Request { bringer: OTLP_LOGS, parameters: &parameters };
+    let request = Request { write_protocol: OTLP_LOGS, parameters: &parameters };
     let table = request.parameter("table").unwrap_or(LOGS);
     otlp(&state, &headers, body, request, |encoding| {
         move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -148,7 +148,7 @@ where
 /// The options in a request's address.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
-    bringer: WriteProtocol,
+    write_protocol: WriteProtocol,
     parameters: &'a HashMap<String, String>,
 }
 
@@ -192,7 +192,8 @@ async fn write(
             .await?;
         let rows = std::mem::take(&mut outcome.tables);
         let options = AppendOptions { durability, producer, ..AppendOptions::default() };
-        let stored = store::store(state, &session, request.bringer, &schema, rows, options).await;
+        let stored =
+            store::store(state, &session, request.write_protocol, &schema, rows, options).await;
         drop(place);
         match stored {
             Err(error) if reads < READS && is_of_another_table(&error) => {}

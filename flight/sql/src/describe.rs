@@ -23,7 +23,7 @@ pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     Ok(message.0)
 }
 
-/// The answer to GetFlightInfo: a ticket for each errand, valid in this session for a limited time.
+/// The answer to GetFlightInfo: a ticket for each piece of work, valid in this session for a limited time.
 ///
 /// # Errors
 /// The same as [`schema_bytes`].
@@ -49,7 +49,7 @@ pub(crate) fn info(
     })
 }
 
-/// A ticket for an errand.
+/// A ticket for a piece of work.
 pub(crate) fn ticket(caller: &Arc<Caller>, seal: &Seal, work: TicketWork) -> Ticket {
     let lasts_ns = i64::try_from(caller.settings.ticket_ms_max.saturating_mul(1_000_000));
     let sealed = SealedTicket {

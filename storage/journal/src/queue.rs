@@ -4,7 +4,7 @@
 //!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
 //!   a lone appender   appender: write, sync if requested, completion   (no thread is woken)
 //! ```
-//! The serving thread holds the desk: frames are taken, written and completed in one order.
+//! The serving thread holds the writer's context: frames are taken, written and completed in one order.
 
 use std::{
     collections::VecDeque,
@@ -311,7 +311,7 @@ impl SharedQueue {
         }
     }
 
-    /// The desk for the appender of the only waiting frame, if recent appends did not overlap and
+    /// The writer's context for the appender of the only waiting frame, if recent appends did not overlap and
     /// the disk is fast.
     fn lone_context(&self, state: &QueueState) -> Option<MutexGuard<'_, WriterContext>> {
         let lone_us_max = self.place.settings.lone_us_max;
@@ -320,7 +320,7 @@ impl SharedQueue {
             return None;
         }
         let extent = state.queue.front().map_or(0, PendingFrame::extent);
-        // The holder of the desk may wait for the state: `try_lock` avoids a deadlock.
+        // The holder of the context may wait for the state: `try_lock` avoids a deadlock.
         let context = self.context.try_lock()?;
         let quick = context.took <= Duration::from_micros(lone_us_max)
             && extent <= OWN_BYTES_MAX.min(context.writer.room());

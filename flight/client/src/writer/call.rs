@@ -289,14 +289,14 @@ impl<'a> PutCall<'a> {
 
     fn encode(&mut self, batch: &RecordBatch, sequence: u64) -> Result<Vec<FlightData>> {
         let settings = &self.shared.settings;
-        let wish = BatchMetadata {
+        let metadata = BatchMetadata {
             producer: settings.producer.to_string(),
             sequence,
             durability: settings.durability.map(|durability| durability.to_string()),
         };
-        let wish = serde_json::to_vec(&wish)
+        let metadata = serde_json::to_vec(&metadata)
             .map_err(|error| Error::protocol(format!("the metadata of a batch: {error}")))?;
-        self.encoder.batch(batch, wish.into())
+        self.encoder.batch(batch, metadata.into())
     }
 
     fn acknowledged(&mut self, json: &Bytes) -> Result<()> {

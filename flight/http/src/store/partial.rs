@@ -70,7 +70,7 @@ struct Part {
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
-    bringer: WriteProtocol,
+    write_protocol: WriteProtocol,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
@@ -80,7 +80,7 @@ pub(crate) async fn store(
     let (mut batches, mut lines) = (Vec::new(), Vec::new());
     for rows in tables {
         let (table, of_rows) = (rows.measurement().to_string(), rows.lines().to_vec());
-        match prepared(state, session, bringer, schema, rows).await {
+        match prepared(state, session, write_protocol, schema, rows).await {
             Ok(PreparedAppend { definition, batch, kept }) => {
                 batches.push((definition, batch));
                 lines.push(match kept {
@@ -100,11 +100,11 @@ pub(crate) async fn store(
     if batches.is_empty() {
         return Ok((None, refusals));
     }
-    match append_all(state, session, bringer, &batches, options.clone()).await {
+    match append_all(state, session, write_protocol, &batches, options.clone()).await {
         Err(error) if is_of_rows(error.kind()) => {}
         other => return Ok(answer_of(state, producer, other?, refusals)),
     }
-    let mut append = session.append(bringer.protocol, options)?;
+    let mut append = session.append(write_protocol.protocol, options)?;
     for ((definition, batch), lines) in batches.into_iter().zip(lines) {
         let bytes = batch.get_array_memory_size();
         let part = Part { definition, batch, lines };

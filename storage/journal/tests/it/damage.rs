@@ -113,7 +113,7 @@ impl Sample {
     }
 
     /// The result of a check: the faults with their files and frames, and the valid frames.
-    fn check(&self) -> (Vec<Told>, Vec<(Lsn, Frame)>) {
+    fn check(&self) -> (Vec<ReportedFault>, Vec<(Lsn, Frame)>) {
         let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(self.disk.clone());
         self.disk.set_read_only(true);
         let (mut faults, mut seen) = (Vec::new(), Vec::new());
@@ -136,7 +136,7 @@ impl Sample {
 }
 
 /// A file with a fault, and the unreadable frames.
-type Told = (PathBuf, Option<(Lsn, Option<Lsn>)>);
+type ReportedFault = (PathBuf, Option<(Lsn, Option<Lsn>)>);
 
 #[test]
 fn a_check_reads_on_behind_damage_and_says_which_frames_are_lost() {

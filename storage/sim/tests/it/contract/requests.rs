@@ -76,7 +76,7 @@ impl World {
             }
             Message::Sync { ask, sent_ns } => {
                 let reading = self.server().clock.reading();
-                self.reply(client, life, Reply::Told { ask, sent_ns, reading });
+                self.reply(client, life, Reply::Clock { ask, sent_ns, reading });
             }
             Message::Record(record) => self.record(client, life, record),
         }

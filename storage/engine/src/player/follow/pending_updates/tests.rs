@@ -33,8 +33,8 @@ fn begin() -> Position {
 }
 
 /// The delivered updates: row count and first position of events, or the gap.
-fn told(pending_updates: &mut PendingUpdates) -> Vec<String> {
-    std::iter::from_fn(|| untold.next())
+fn texts_of(pending_updates: &mut PendingUpdates) -> Vec<String> {
+    std::iter::from_fn(|| pending_updates.next())
         .map(|update| match update {
             Update::Gap(gap) => gap.to_string(),
             Update::Events(rows) => {
@@ -65,7 +65,7 @@ fn events_and_gaps_are_told_in_order_as_long_as_there_is_room() {
         "2 from 7",
         "gsn [9, 12) deleted",
     ];
-    assert_eq!(told(&mut read.pending_updates), rest);
+    assert_eq!(texts_of(&mut read.pending_updates), rest);
     assert_eq!(memory.used(), 0);
 }
 
@@ -82,18 +82,18 @@ fn without_room_what_comes_first_is_kept_and_the_rest_is_read_again() {
         assert!(!read.whole);
         assert_eq!((read.position.next, read.position.deleted), (Gsn(next), Gsn(deleted)));
         assert!(memory.used() > 0, "it is counted all the same");
-        assert_eq!(told(&mut read.pending_updates), kept);
+        assert_eq!(texts_of(&mut read.pending_updates), kept);
         assert_eq!(memory.used(), 0);
     }
     // The first batch with events is always kept, and also all gaps before the next batch.
     let mut read = FollowerRead::new(window(), vec![range(1, 5)], begin(), 100, &memory);
     assert_eq!((read.whole, read.position.next), (false, Gsn(6)));
     let begun = Position { next: Gsn(6), deleted: Gsn(4) };
-    assert_eq!(told(&mut read.pending_updates).len(), 2);
+    assert_eq!(texts_of(&mut read.pending_updates).len(), 2);
     let one = HistoryWindow { rows: vec![rows(6..9)], damaged: Vec::new(), ..window() };
     let mut read = FollowerRead::new(one, vec![range(1, 5)], begun, 100, &memory);
     assert_eq!((read.whole, read.position.next, read.position.deleted), (true, Gsn(9), Gsn(4)));
-    assert_eq!(told(&mut read.pending_updates), ["3 from 6"]);
+    assert_eq!(texts_of(&mut read.pending_updates), ["3 from 6"]);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn damage_is_told_as_far_as_is_told_of_events() {
     let window = HistoryWindow { rows, damaged: vec![damaged], end: Gsn(30), ended: true };
     let mut read = FollowerRead::new(window, Vec::new(), begin(), 10, &memory);
     assert_eq!((read.whole, read.position.next), (false, Gsn(6)));
-    assert_eq!(told(&mut read.pending_updates), ["2 from 1", "gsn [4, 6) damaged: torn"]);
+    assert_eq!(texts_of(&mut read.pending_updates), ["2 from 1", "gsn [4, 6) damaged: torn"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) struct ConnectionLimit {
 
 #[derive(Debug, Default)]
 struct Shared {
-    members: Mutex<ConnectionTable>,
+    table: Mutex<ConnectionTable>,
     /// A socket left, or became idle.
     changed: Notify,
 }
@@ -42,7 +42,7 @@ struct ConnectionTable {
 pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
     leave: CancellationToken,
-    standing: Mutex<ConnectionState>,
+    state: Mutex<ConnectionState>,
 }
 
 #[derive(Debug)]
@@ -67,41 +67,41 @@ impl ConnectionLimit {
     pub(crate) async fn enter(&self) -> Arc<ConnectionPermit> {
         loop {
             let changed = self.shared.changed.notified();
-            if let Some(member) = self.try_enter() {
-                return member;
+            if let Some(permit) = self.try_enter() {
+                return permit;
             }
             changed.await;
         }
     }
 
     fn try_enter(&self) -> Option<Arc<ConnectionPermit>> {
-        let mut members = self.shared.members.lock();
-        if members.count >= self.places {
-            let (_, longest) = match members.silent.pop_first() {
+        let mut table = self.shared.table.lock();
+        if table.count >= self.places {
+            let (_, longest) = match table.silent.pop_first() {
                 Some(silent) => silent,
-                None => members.idle.pop_first()?,
+                None => table.idle.pop_first()?,
             };
             longest.cancel();
-            members.count -= 1;
+            table.count -= 1;
         }
-        members.count += 1;
-        let (number, leave) = (members.next, CancellationToken::new());
-        members.next += 1;
-        members.silent.insert(number, leave.clone());
-        let standing = Mutex::new(ConnectionState { number, running: 0, has_spoken: false });
-        Some(Arc::new(ConnectionPermit { shared: Arc::clone(&self.shared), leave, standing }))
+        table.count += 1;
+        let (number, leave) = (table.next, CancellationToken::new());
+        table.next += 1;
+        table.silent.insert(number, leave.clone());
+        let state = Mutex::new(ConnectionState { number, running: 0, has_spoken: false });
+        Some(Arc::new(ConnectionPermit { shared: Arc::clone(&self.shared), leave, state }))
     }
 }
 
 impl ConnectionPermit {
     /// Begins a request: the socket stays until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Running {
-        let mut members = self.shared.members.lock();
-        let mut standing = self.standing.lock();
-        members.silent.remove(&standing.number);
-        members.idle.remove(&standing.number);
-        standing.running += 1;
-        standing.has_spoken = true;
+        let mut table = self.shared.table.lock();
+        let mut state = self.state.lock();
+        table.silent.remove(&state.number);
+        table.idle.remove(&state.number);
+        state.running += 1;
+        state.has_spoken = true;
         Running(Arc::clone(self))
     }
 
@@ -113,7 +113,7 @@ impl ConnectionPermit {
     /// Waits for `patience`, and returns only if no request has begun by then.
     pub(crate) async fn stays_silent(&self, patience: Duration) {
         tokio::time::sleep(patience).await;
-        if self.standing.lock().has_spoken {
+        if self.state.lock().has_spoken {
             std::future::pending::<()>().await;
         }
     }
@@ -121,14 +121,14 @@ impl ConnectionPermit {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let ConnectionPermit { shared, leave, standing } = &*self.0;
-        let mut members = shared.members.lock();
-        let mut standing = standing.lock();
-        standing.running = standing.running.saturating_sub(1);
-        if standing.running == 0 && !leave.is_cancelled() {
-            standing.number = members.next;
-            members.next += 1;
-            members.idle.insert(standing.number, leave.clone());
+        let ConnectionPermit { shared, leave, state } = &*self.0;
+        let mut table = shared.table.lock();
+        let mut state = state.lock();
+        state.running = state.running.saturating_sub(1);
+        if state.running == 0 && !leave.is_cancelled() {
+            state.number = table.next;
+            table.next += 1;
+            table.idle.insert(state.number, leave.clone());
             shared.changed.notify_one();
         }
     }
@@ -136,12 +136,12 @@ impl Drop for Running {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut members = self.shared.members.lock();
-        let number = self.standing.lock().number;
-        members.silent.remove(&number);
-        members.idle.remove(&number);
+        let mut table = self.shared.table.lock();
+        let number = self.state.lock().number;
+        table.silent.remove(&number);
+        table.idle.remove(&number);
         if !self.leave.is_cancelled() {
-            members.count = members.count.saturating_sub(1);
+            table.count = table.count.saturating_sub(1);
         }
         self.shared.changed.notify_one();
     }

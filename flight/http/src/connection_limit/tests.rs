@@ -4,33 +4,37 @@ use super::ConnectionLimit;
 
 #[tokio::test]
 async fn silent_sockets_leave_before_idle_ones_and_running_ones_stay() {
-    let crowd = ConnectionLimit::new(3);
-    let (silent, idle, busy) = (crowd.enter().await, crowd.enter().await, crowd.enter().await);
+    let connection_limit = ConnectionLimit::new(3);
+    let (silent, idle, busy) = (
+        connection_limit.enter().await,
+        connection_limit.enter().await,
+        connection_limit.enter().await,
+    );
     drop(idle.begin());
     let running = busy.begin();
-    let fourth = crowd.enter().await;
+    let fourth = connection_limit.enter().await;
     assert!(silent.leave.is_cancelled() && !idle.leave.is_cancelled());
     let _fourth_running = fourth.begin();
-    let fifth = crowd.enter().await;
+    let fifth = connection_limit.enter().await;
     assert!(idle.leave.is_cancelled() && !busy.leave.is_cancelled());
     let _fifth_running = fifth.begin();
     // All sockets are busy: a new socket waits until a request ends.
-    let waiting = tokio::time::timeout(Duration::from_millis(50), crowd.enter());
+    let waiting = tokio::time::timeout(Duration::from_millis(50), connection_limit.enter());
     assert!(waiting.await.is_err());
     drop(running);
-    let sixth = crowd.enter().await;
+    let sixth = connection_limit.enter().await;
     assert!(busy.leave.is_cancelled() && !sixth.leave.is_cancelled());
     drop((silent, idle, busy, fourth));
-    assert!(crowd.shared.members.lock().count <= 3);
+    assert!(connection_limit.shared.table.lock().count <= 3);
 }
 
 #[tokio::test]
 async fn a_socket_that_sends_nothing_is_closed() {
-    let crowd = ConnectionLimit::new(1);
-    let member = crowd.enter().await;
-    member.stays_silent(Duration::from_millis(10)).await;
-    let running = member.begin();
-    let silent = member.stays_silent(Duration::from_millis(10));
+    let connection_limit = ConnectionLimit::new(1);
+    let permit = connection_limit.enter().await;
+    permit.stays_silent(Duration::from_millis(10)).await;
+    let running = permit.begin();
+    let silent = permit.stays_silent(Duration::from_millis(10));
     assert!(tokio::time::timeout(Duration::from_millis(100), silent).await.is_err());
     drop(running);
 }
