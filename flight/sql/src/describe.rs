@@ -23,7 +23,8 @@ pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     Ok(message.0)
 }
 
-/// The answer to GetFlightInfo: a ticket for each piece of work, valid in this session for a limited time.
+/// The answer to GetFlightInfo: a ticket for each piece of work, valid in this session for a
+/// limited time.
 ///
 /// # Errors
 /// The same as [`schema_bytes`].

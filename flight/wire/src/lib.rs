@@ -1,9 +1,9 @@
 //! Readers for data from Flight clients: no input is trusted.
 //!
-//! *What it is*: the readers of tickets ([`SealedTicket`], [`TextTicket`]), of commands and bodies of
-//! actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their
-//! additional metadata ([`BatchMetadata`]). An unreadable input is an error with the problem, the place, and
-//! the correction.
+//! *What it is*: the readers of tickets ([`SealedTicket`], [`TextTicket`]), of commands and bodies
+//! of actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their
+//! additional metadata ([`BatchMetadata`]). An unreadable input is an error with the problem, the
+//! place, and the correction.
 //!
 //! *What it deliberately is not*: a server, a session, or SQL. It opens nothing and keeps nothing.
 //! It does not depend on DataFusion, to allow tests with libFuzzer.

@@ -4,7 +4,8 @@
 //!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
 //!   a lone appender   appender: write, sync if requested, completion   (no thread is woken)
 //! ```
-//! The serving thread holds the writer's context: frames are taken, written and completed in one order.
+//! The serving thread holds the writer's context: frames are taken, written and completed in one
+//! order.
 
 use std::{
     collections::VecDeque,
@@ -311,8 +312,8 @@ impl SharedQueue {
         }
     }
 
-    /// The writer's context for the appender of the only waiting frame, if recent appends did not overlap and
-    /// the disk is fast.
+    /// The writer's context for the appender of the only waiting frame, if recent appends did not
+    /// overlap and the disk is fast.
     fn lone_context(&self, state: &QueueState) -> Option<MutexGuard<'_, WriterContext>> {
         let lone_us_max = self.place.settings.lone_us_max;
         let alone = lone_us_max > 0 && state.queue.len() == 1 && !state.closing;

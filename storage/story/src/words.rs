@@ -240,8 +240,8 @@ impl Words {
         Some(Self { words, blocks })
     }
 
-    /// The blocks with rows that may have all parts of an element of `required_words`; `None` for damaged
-    /// blocks.
+    /// The blocks with rows that may have all parts of an element of `required_words`; `None` for
+    /// damaged blocks.
     fn blocks_of(&self, required_words: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
         let mut any = vec![false; blocks];
         for parts in required_words {

@@ -284,8 +284,8 @@ impl Acquirers for Acquisitions {
     }
 }
 
-/// A chronicle during its drop. When the `DropGuard` is dropped, the chronicle is open again, unless it
-/// is gone.
+/// A chronicle during its drop. When the `DropGuard` is dropped, the chronicle is open again,
+/// unless it is gone.
 #[derive(Debug)]
 pub struct DropGuard {
     acquisitions: Arc<Acquisitions>,

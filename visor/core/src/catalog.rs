@@ -319,8 +319,8 @@ impl Catalog {
     }
 }
 
-/// A durable record whose state is not visible yet. If a `DurableRecord` drops before `show`, the catalog
-/// refuses further changes: the state in memory is older than the log.
+/// A durable record whose state is not visible yet. If a `DurableRecord` drops before `show`, the
+/// catalog refuses further changes: the state in memory is older than the log.
 struct DurableRecord {
     state: Arc<RwLock<Arc<CatalogState>>>,
     behind: Arc<AtomicBool>,

@@ -37,7 +37,8 @@ pub struct JournalContent {
     open: HashMap<StatementId, Vec<FrameHead>, RandomState>,
     /// Statements of the catalog's last decision, for the next start to commit.
     decided: HashSet<StatementId, RandomState>,
-    /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer exist.
+    /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer
+    /// exist.
     undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
     /// Unknown chronicles already reported.

@@ -32,8 +32,8 @@ impl Deletion {
     /// A deletion of the events of `ticks`, with the positions of these events in the log.
     ///
     /// # Errors
-    /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure` when
-    /// pieces cannot be read.
+    /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure`
+    /// when pieces cannot be read.
     pub async fn new(
         core: &Core,
         definition: &ChronicleDefinition,

@@ -128,8 +128,8 @@ impl<'a> Push<'a> {
     /// Admits one piece: waits for memory and pending keys, reserves keys, and encodes the rows.
     ///
     /// # Errors
-    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`, `OutOfMemory`,
-    /// `DatetimeOverflow`, `DeadlockDetected`.
+    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`,
+    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
     pub async fn admit(
         &self,
         start: usize,

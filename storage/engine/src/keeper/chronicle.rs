@@ -365,9 +365,9 @@ impl Chronicle {
         state.next_seq = state.next_seq.max(seq);
     }
 
-    /// Deletes the committed events behind `fence`. `deleted_positions` finds the positions of these events in
-    /// the version before the delete. Returns the versions before and after. Only under the
-    /// publisher's lock.
+    /// Deletes the committed events behind `fence`. `deleted_positions` finds the positions of
+    /// these events in the version before the delete. Returns the versions before and after. Only
+    /// under the publisher's lock.
     pub fn delete(
         &self,
         fence: Fence,

@@ -41,8 +41,8 @@ pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usiz
 }
 
 /// Merges neighbouring batches of the same shape. The result omits rows behind one of `fences` and
-/// rows replaced at or before `snapshot_gsn`; the result is `None` if no row is left. Snapshots from
-/// before `snapshot_gsn` keep the old batches. The result has no marks: see [`marks_of`].
+/// rows replaced at or before `snapshot_gsn`; the result is `None` if no row is left. Snapshots
+/// from before `snapshot_gsn` keep the old batches. The result has no marks: see [`marks_of`].
 pub fn merge(
     parts: &[Arc<MemoryBatch>],
     fences: &[Fence],
@@ -123,8 +123,8 @@ pub fn is_worn(rows: usize, replaced: usize) -> bool {
     replaced > 0 && replaced * 2 >= rows
 }
 
-/// Selects the rows that lie in front of all fences and are in force at `snapshot_gsn`. `None` means all
-/// rows.
+/// Selects the rows that lie in front of all fences and are in force at `snapshot_gsn`. `None`
+/// means all rows.
 pub fn keep_mask(part: &MemoryBatch, fences: &[Fence], snapshot_gsn: Gsn) -> Option<Vec<bool>> {
     let mut mask: Option<Vec<bool>> = None;
     let replaced = part.superseded();

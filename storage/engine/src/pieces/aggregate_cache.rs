@@ -42,9 +42,9 @@ struct CacheKey {
 }
 
 impl CacheKey {
-    /// The question for the slices `parts`. `None` if the cache cannot answer the request: the slices
-    /// are not adjacent, not fully visible or not fully wanted, the request has key filters, or the
-    /// story lacks a column.
+    /// The question for the slices `parts`. `None` if the cache cannot answer the request: the
+    /// slices are not adjacent, not fully visible or not fully wanted, the request has key filters,
+    /// or the story lacks a column.
     fn of(reader: &PieceReader, request: &AggregateRequest, parts: &[Part]) -> Option<Self> {
         let scan = &request.scan;
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);

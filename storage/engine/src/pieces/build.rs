@@ -70,8 +70,8 @@ pub struct NewTablet {
     pub blocks: BTreeMap<u32, Block>,
 }
 
-/// Writes tablets with the events of `batches` that are in force at `from.snapshot_gsn`. `number` returns
-/// the number of each new tablet. Every tablet is durable on return.
+/// Writes tablets with the events of `batches` that are in force at `from.snapshot_gsn`. `number`
+/// returns the number of each new tablet. Every tablet is durable on return.
 ///
 /// # Errors
 /// `DiskFull`, `Io`. The next start removes the tablets written before the error.

@@ -1,5 +1,6 @@
 //! The newest or the oldest event of each group of series, for a story with many series. In
-//! contrast to [`SeriesEdge`](super::edge::SeriesEdge), the cache holds the group numbers and no keys.
+//! contrast to [`SeriesEdge`](super::edge::SeriesEdge), the cache holds the group numbers and no
+//! keys.
 //!
 //! ```text
 //!   row groups ─► key columns of the grouping, ticks ─► group number ─► best tick, row group, row
@@ -30,7 +31,8 @@ const BATCH_ROWS: usize = 8_192;
 /// Row count of a row group above which the cache does not hold all series by key.
 const ROWS_MANY: u64 = 1 << 14;
 
-/// First number of the cache spot of a story. [`SeriesEdge`](super::edge::SeriesEdge) uses the smaller numbers.
+/// First number of the cache spot of a story. [`SeriesEdge`](super::edge::SeriesEdge) uses the
+/// smaller numbers.
 const SPOT: u32 = 2;
 
 /// The edge event (newest or oldest) of each group of series of a story.

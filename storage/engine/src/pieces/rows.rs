@@ -41,8 +41,8 @@ impl EventRows {
         self.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The events of `batches` (all of the same shape) that are in force at `snapshot_gsn`; `None` if no
-    /// event is left.
+    /// The events of `batches` (all of the same shape) that are in force at `snapshot_gsn`; `None`
+    /// if no event is left.
     ///
     /// # Errors
     /// `Internal`.

@@ -146,8 +146,8 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     Ok((0..rows).map(number).collect())
 }
 
-/// The best event of each group of the events in `pieces`. `lent_numbers` has the group numbers of the
-/// chronicle.
+/// The best event of each group of the events in `pieces`. `lent_numbers` has the group numbers of
+/// the chronicle.
 pub fn scan(
     mut pieces: Vec<Box<dyn Piece>>,
     request: &Arc<ScanRequest>,

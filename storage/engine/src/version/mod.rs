@@ -157,10 +157,11 @@ impl Version {
         Some(next)
     }
 
-    /// The version without the events deleted by `fence`; `deleted` are the positions of these events.
-    /// A batch entirely behind the fence is dropped; the fence hides the deleted rows of all other
-    /// batches. Batches up to the gsn `leaving` are moving into pieces written without knowledge of
-    /// the fence: these batches stay, and the fence stays with them to hide the rows of the pieces.
+    /// The version without the events deleted by `fence`; `deleted` are the positions of these
+    /// events. A batch entirely behind the fence is dropped; the fence hides the deleted rows of
+    /// all other batches. Batches up to the gsn `leaving` are moving into pieces written without
+    /// knowledge of the fence: these batches stay, and the fence stays with them to hide the rows
+    /// of the pieces.
     #[must_use]
     pub fn with_fence(&self, fence: Fence, deleted: GsnRange, leaving: u64) -> Self {
         let kept = |batch: &&Arc<MemoryBatch>| {

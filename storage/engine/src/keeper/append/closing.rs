@@ -193,8 +193,8 @@ impl ClosedParts {
         Box::new(CommitCompletion { parts, producer, ending, _turn: turn, core, durability })
     }
 
-    /// Hands all kept chunks to the log, and waits until the log has written the frames, the last frame with the
-    /// durability `last`.
+    /// Hands all kept chunks to the log, and waits until the log has written the frames, the last
+    /// frame with the durability `last`.
     async fn stream(&mut self, last: Durability) -> Result<()> {
         let Self { parts, unsynced_bytes, durability, .. } = self;
         let end = parts.len().saturating_sub(1);
@@ -326,8 +326,8 @@ impl CommitCompletion {
         })
     }
 
-    /// Leaves keys reserved and frames in the journal until the process ends: the next start may commit
-    /// these events, and other events with the same keys would collide.
+    /// Leaves keys reserved and frames in the journal until the process ends: the next start may
+    /// commit these events, and other events with the same keys would collide.
     fn leave(self: Box<Self>) {
         Box::leak(self);
     }

@@ -12,8 +12,8 @@
 //! start. All sessions are younger than the start, and the keeper accepts no event older than its
 //! session. The new horizon is therefore never before a horizon shown to readers earlier.
 //!
-//! A chronicle that never had an event has no horizon: a dump may bring events of any time. The first
-//! commit sets the horizon.
+//! A chronicle that never had an event has no horizon: a dump may bring events of any time. The
+//! first commit sets the horizon.
 
 use std::sync::Arc;
 
