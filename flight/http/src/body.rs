@@ -157,7 +157,7 @@ impl<'a> DecodedBody<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     permit: Option<OwnedSemaphorePermit>,
-    held: usize,
+    reserved_bytes: usize,
 }
 
 impl Room {
@@ -166,8 +166,8 @@ impl Room {
     /// # Errors
     /// `OutOfMemory`.
     pub(crate) async fn grow_to(&mut self, state: &State, bytes: usize) -> Result<()> {
-        if bytes > self.held {
-            let more = (bytes - self.held).max(ROOM_BYTES);
+        if bytes > self.reserved_bytes {
+            let more = (bytes - self.reserved_bytes).max(ROOM_BYTES);
             self.add(state.room(more).await?, more);
         }
         Ok(())
@@ -178,8 +178,8 @@ impl Room {
     /// # Errors
     /// `OutOfMemory` when the server stops.
     pub(crate) async fn wait_for(&mut self, state: &State, bytes: usize) -> Result<()> {
-        if bytes > self.held {
-            let more = bytes - self.held;
+        if bytes > self.reserved_bytes {
+            let more = bytes - self.reserved_bytes;
             self.add(state.some_room(more).await?, more);
         }
         Ok(())
@@ -187,17 +187,17 @@ impl Room {
 
     /// Like [`Self::grow_to`], without a wait; `false` without free memory.
     pub(crate) fn try_grow_to(&mut self, state: &State, bytes: usize) -> bool {
-        if bytes <= self.held {
+        if bytes <= self.reserved_bytes {
             return true;
         }
-        let more = bytes - self.held;
+        let more = bytes - self.reserved_bytes;
         let Some(room) = state.try_room(more) else { return false };
         self.add(room, more);
         true
     }
 
     fn add(&mut self, room: OwnedSemaphorePermit, bytes: usize) {
-        self.held += bytes;
+        self.reserved_bytes += bytes;
         match &mut self.permit {
             Some(held) => held.merge(room),
             None => self.permit = Some(room),

@@ -2,7 +2,7 @@
 
 mod merge;
 pub(crate) mod partial;
-pub(crate) mod refused;
+pub(crate) mod refused_requests;
 mod rows;
 
 use std::sync::Arc;
@@ -113,7 +113,7 @@ struct PreparedAppend {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
     /// The positions of the kept rows, if rows were merged.
-    kept: Option<Vec<u32>>,
+    kept_rows: Option<Vec<u32>>,
 }
 
 /// Makes missing columns of the table, and returns its rows as a batch.
@@ -134,11 +134,11 @@ async fn prepared(
         let merged = if write_protocol.merges { merge::merged(&definition, &batch)? } else { None };
         Ok::<_, Error>(match merged {
             None => (batch, None),
-            Some(merged) => (merged.batch, Some(merged.kept)),
+            Some(merged) => (merged.batch, Some(merged.kept_rows)),
         })
     });
-    let (batch, kept) = made.await?;
-    Ok(PreparedAppend { definition, batch, kept })
+    let (batch, kept_rows) = made.await?;
+    Ok(PreparedAppend { definition, batch, kept_rows })
 }
 
 /// The table for some rows, with all their columns.

@@ -34,13 +34,13 @@ impl fmt::Display for LineError {
 #[derive(Debug, Default)]
 pub(crate) struct LineErrors {
     pub(crate) count: u64,
-    pub(crate) kept: Vec<LineError>,
+    pub(crate) first_errors: Vec<LineError>,
 }
 
 impl LineErrors {
     pub(crate) fn add(&mut self, kept_max: usize, line: u64, original: &[u8], error: &Error) {
         self.count += 1;
-        if self.kept.len() >= kept_max {
+        if self.first_errors.len() >= kept_max {
             return;
         }
         let message = match error.hint() {
@@ -48,7 +48,7 @@ impl LineErrors {
             Some(hint) => format!("{}; {hint}", error.message()),
         };
         let original = cut(original, LINE_SHOWN_MAX);
-        self.kept.push(LineError { line, kind: error.kind(), message, original });
+        self.first_errors.push(LineError { line, kind: error.kind(), message, original });
     }
 }
 

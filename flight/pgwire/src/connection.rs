@@ -60,7 +60,7 @@ pub(crate) struct Connection<R, W> {
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
     /// Budget for statements and portals.
-    kept: Budget,
+    prepared_budget: Budget,
     /// An extended message failed: later messages are dropped until Sync.
     skipping: bool,
     /// True if further statements of the same message follow the current statement.
@@ -83,7 +83,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         settings: Arc<PgwireSettings>,
         stop: Stop,
     ) -> Self {
-        let kept = Budget::new(settings.kept_bytes_max);
+        let prepared_budget = Budget::new(settings.kept_bytes_max);
         Self {
             reader,
             writer: Some(writer),
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             stop,
             statements: HashMap::new(),
             portals: HashMap::new(),
-            kept,
+            prepared_budget,
             skipping: false,
             followed: false,
             rounds: 0,

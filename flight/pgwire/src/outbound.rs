@@ -41,7 +41,7 @@ pub(crate) struct Outbound {
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
     /// The memory reservation of long rows, until their send.
-    held: Option<Held>,
+    charge: Option<Held>,
 }
 
 impl Outbound {
@@ -57,7 +57,7 @@ impl Outbound {
     /// Clears the buffer after a send, and shrinks it to about `bytes`: the memory of a single
     /// large message must not stay allocated.
     pub(crate) fn sent(&mut self, bytes: usize) {
-        self.held = None;
+        self.charge = None;
         self.bytes.clear();
         self.bytes.shrink_to(bytes.saturating_mul(4));
         if self.scratch.capacity() > bytes {
@@ -73,9 +73,9 @@ impl Outbound {
         }
         let bytes = bytes.saturating_add(bytes / LONGER_IN_TEXT);
         let whole = self.bytes.len().saturating_add(bytes);
-        match &mut self.held {
-            Some(held) => held.resize(whole)?,
-            None => self.held = Some(share.hold(whole)?),
+        match &mut self.charge {
+            Some(charge) => charge.resize(whole)?,
+            None => self.charge = Some(share.hold(whole)?),
         }
         // Exactly: a growing buffer doubles its size.
         self.bytes.reserve_exact(bytes);

@@ -35,24 +35,24 @@ pub(crate) struct CountedBody<B> {
     body: B,
     share: Arc<Share>,
     message: Incoming,
-    held: Option<Held>,
+    charge: Option<Held>,
 }
 
 impl<B> CountedBody<B> {
     pub(crate) fn new(body: B, share: Arc<Share>) -> Self {
-        Self { body, share, message: Incoming::default(), held: None }
+        Self { body, share, message: Incoming::default(), charge: None }
     }
 
     fn count(&mut self, data: &[u8]) -> Result<(), Error> {
         let bytes = self.message.take(data);
         if bytes < FREE_BYTES {
-            self.held = None;
+            self.charge = None;
             return Ok(());
         }
-        match &mut self.held {
-            Some(held) => held.resize(bytes),
+        match &mut self.charge {
+            Some(charge) => charge.resize(bytes),
             None => {
-                self.held = Some(self.share.hold(bytes)?);
+                self.charge = Some(self.share.hold(bytes)?);
                 Ok(())
             }
         }
@@ -103,9 +103,9 @@ struct Incoming {
     /// Received bytes of the header.
     header_bytes: usize,
     /// Missing bytes of the message.
-    left: usize,
+    remaining: usize,
     /// Received bytes of the message.
-    here: usize,
+    buffered: usize,
 }
 
 impl Incoming {
@@ -113,13 +113,13 @@ impl Incoming {
     /// is incomplete.
     fn take(&mut self, mut data: &[u8]) -> usize {
         while !data.is_empty() {
-            if self.left > 0 {
-                let taken = self.left.min(data.len());
-                self.left -= taken;
-                self.here += taken;
+            if self.remaining > 0 {
+                let taken = self.remaining.min(data.len());
+                self.remaining -= taken;
+                self.buffered += taken;
                 data = data.get(taken..).unwrap_or_default();
-                if self.left == 0 {
-                    self.here = 0;
+                if self.remaining == 0 {
+                    self.buffered = 0;
                 }
                 continue;
             }
@@ -131,11 +131,11 @@ impl Incoming {
             self.header_bytes += 1;
             if self.header_bytes == HEADER_BYTES {
                 let [_, length @ ..] = self.header;
-                self.left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+                self.remaining = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
                 self.header_bytes = 0;
             }
         }
-        self.here
+        self.buffered
     }
 }
 

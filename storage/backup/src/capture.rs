@@ -24,7 +24,7 @@ const TRIES: usize = 1000;
 /// The parts of a database to copy.
 #[derive(Debug)]
 pub struct CapturedState {
-    pub held: BackupHold,
+    pub hold: BackupHold,
     pub manifest: Bytes,
     pub events: Vec<Extent>,
     pub commands: Vec<Extent>,
@@ -37,27 +37,27 @@ pub struct CapturedState {
 /// # Errors
 /// `Io`, also for a stopped journal; `ObjectInUse` if definitions change during [`TRIES`] attempts.
 pub async fn capture(source: &Source) -> Result<CapturedState> {
-    let held = source.engine.hold()?;
-    let manifest = held.manifest()?;
-    let (events, commands) = extents(source, &held).await?;
-    let needed = events.iter().rposition(|extent| extent.first <= held.floor());
+    let hold = source.engine.hold()?;
+    let manifest = hold.manifest()?;
+    let (events, commands) = extents(source, &hold).await?;
+    let needed = events.iter().rposition(|extent| extent.first <= hold.floor());
     let events = match needed {
         Some(first) => events.into_iter().skip(first).collect(),
         // The floor was never set.
-        None if held.floor() == Lsn(0) => events,
+        None if hold.floor() == Lsn(0) => events,
         None => return Err(Error::internal("the journal's beginning was given up")),
     };
     let disk = source.disk.as_ref();
     let clock = whole_file(disk, &source.directory.join("clock").join("clock"))?;
     let format = whole_file(disk, &source.directory.join("FORMAT"))?;
-    Ok(CapturedState { held, manifest, events, commands, clock, format })
+    Ok(CapturedState { hold, manifest, events, commands, clock, format })
 }
 
-async fn extents(source: &Source, held: &BackupHold) -> Result<(Vec<Extent>, Vec<Extent>)> {
+async fn extents(source: &Source, hold: &BackupHold) -> Result<(Vec<Extent>, Vec<Extent>)> {
     let mut tries = 0;
     loop {
         let before = source.commands.status().written;
-        held.sync().await?;
+        hold.sync().await?;
         let events = source.events.extents()?;
         let commands = source.commands.extents()?;
         if commands.last().is_some_and(|extent| extent.last == before) {

@@ -48,7 +48,7 @@ pub struct Target {
     /// The shelf of the stories, if outside of the directory; must be empty.
     pub stories: Option<Arc<dyn Shelf>>,
     /// Additional files of the directory, by name.
-    pub own: Vec<(String, Bytes)>,
+    pub own_files: Vec<(String, Bytes)>,
     /// Settings of the manifest's journal.
     pub manifest: JournalSettings,
 }
@@ -79,7 +79,7 @@ pub async fn restore(
 ) -> Result<RestoreResult> {
     let list = find(place, backup).await?;
     watch.begin(list.bytes());
-    let Target { disk, directory, stories, own, manifest } = target;
+    let Target { disk, directory, stories, own_files, manifest } = target;
     let _lock = begin(disk, directory)?;
     if let Some(shelf) = stories
         && let Some(name) = shelf.list().await?.keys().next()
@@ -95,7 +95,7 @@ pub async fn restore(
     let format = list.files.iter().find(|file| file.path == FORMAT);
     let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
-    for (name, bytes) in own {
+    for (name, bytes) in own_files {
         let path = directory.join(name);
         let made = disk.create(&path).and_then(|file| {
             file.write_all_at(bytes, 0)?;

@@ -67,19 +67,20 @@ async fn save_guarded(
     watch: &Watch,
 ) -> Result<SavedBackup> {
     let names = retention::names(place).await?;
-    let mut known = BTreeMap::new();
+    let mut earlier_files = BTreeMap::new();
     for (name, bytes) in names.iter().rev().take(LISTS_READ) {
         // Without a readable list, the files are compared with the stored files.
         if let Ok(list) = retention::read(place, name, *bytes).await {
-            known.extend(
+            earlier_files.extend(
                 list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
             );
         }
     }
     let newest = names.keys().next_back().cloned();
-    let there = place.list(FILES).await?;
+    let stored_files = place.list(FILES).await?;
     let captured = capture(source).await?;
-    let mut store = Store { place, watch, known, there, files: Vec::new(), stored: (0, 0) };
+    let mut store =
+        Store { place, watch, earlier_files, stored_files, files: Vec::new(), stored: (0, 0) };
     store.add_all(source, captured).await?;
     let Store { files, stored, .. } = store;
     let name = name(time_ns, newest.as_deref())?;
@@ -118,8 +119,8 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
         if place.read(&name, 0..text.len() as u64).await? != text {
             return Err(unfaithful(&place.place(&name)));
         }
-        let there = place.list(FILES).await?;
-        match list.files.iter().find(|file| there.get(&file.object) != Some(&file.bytes)) {
+        let stored_files = place.list(FILES).await?;
+        match list.files.iter().find(|file| stored_files.get(&file.object) != Some(&file.bytes)) {
             Some(file) => {
                 let file = place.place(&format!("{FILES}/{}", file.object));
                 Err(damaged(&file, "it was removed or changed while the backup was made"))
@@ -155,9 +156,9 @@ struct Store<'a> {
     place: &'a Place,
     watch: &'a Watch,
     /// Length and checksum of each file of an earlier backup.
-    known: BTreeMap<String, (u64, u32)>,
+    earlier_files: BTreeMap<String, (u64, u32)>,
     /// Length of each stored file.
-    there: BTreeMap<String, u64>,
+    stored_files: BTreeMap<String, u64>,
     files: Vec<Entry>,
     /// Newly stored files and bytes.
     stored: (u64, u64),
@@ -165,8 +166,8 @@ struct Store<'a> {
 
 impl Store<'_> {
     async fn add_all(&mut self, source: &Source, captured: CapturedState) -> Result<()> {
-        let CapturedState { mut held, manifest, events, commands, clock, format } = captured;
-        let pieces = held.pieces();
+        let CapturedState { mut hold, manifest, events, commands, clock, format } = captured;
+        let pieces = hold.pieces();
         let segments = events.iter().chain(&commands).map(|extent| extent.used_bytes);
         let bytes = pieces.iter().map(HeldPiece::bytes).chain(segments).sum::<u64>();
         self.watch.begin(bytes + (manifest.len() + clock.len() + format.len()) as u64);
@@ -175,16 +176,16 @@ impl Store<'_> {
         self.add_bytes(MANIFEST_PATH, manifest).await?;
         // The journal comes first, to hold it only for a short time.
         for extent in &events {
-            held.check_room().await?;
+            hold.check_room().await?;
             self.add_segment(source, &source.events, "journal", extent).await?;
         }
-        held.let_journal_go();
+        hold.let_journal_go();
         for extent in &commands {
             self.add_segment(source, &source.commands, "catalog", extent).await?;
         }
         for piece in &pieces {
-            held.check_room().await?;
-            self.add_piece(&held, piece).await?;
+            hold.check_room().await?;
+            self.add_piece(&hold, piece).await?;
         }
         Ok(())
     }
@@ -235,32 +236,33 @@ impl Store<'_> {
 
     /// Adds a piece. The name of the object is a hash of the manifest's description, which includes
     /// the checksum of the piece's checksums.
-    async fn add_piece(&mut self, held: &BackupHold, piece: &HeldPiece) -> Result<()> {
+    async fn add_piece(&mut self, hold: &BackupHold, piece: &HeldPiece) -> Result<()> {
         let hash = hash(&piece.described()?);
         let (path, object, content): (_, _, Box<dyn Content>) = match piece.story() {
             Some(built) => {
                 let name = built.name();
-                let stories = std::sync::Arc::clone(held.stories());
+                let stories = std::sync::Arc::clone(hold.stories());
                 let story = StoryContent { stories, name, bytes: piece.bytes() };
                 (format!("stories/{name}"), format!("story-{}-{hash}", piece.id()), Box::new(story))
             }
             None => {
-                let (disk, path) = piece.tablet_path(held);
+                let (disk, path) = piece.tablet_path(hold);
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let file = FileContent { disk, path, bytes: piece.bytes() };
                 (format!("tablets/{name}"), format!("tablet-{}-{hash}", piece.id()), Box::new(file))
             }
         };
         if !self.has(&object, piece.bytes()) {
-            held.verify(piece).await?;
+            hold.verify(piece).await?;
         }
         self.add(path, object, piece.bytes(), content.as_ref()).await
     }
 
     /// Whether an earlier backup has the file, and the file exists.
     fn has(&self, object: &str, bytes: u64) -> bool {
-        let known = self.known.get(object).is_some_and(|known| known.0 == bytes);
-        known && self.there.get(object) == Some(&bytes)
+        let earlier_files =
+            self.earlier_files.get(object).is_some_and(|earlier_files| earlier_files.0 == bytes);
+        earlier_files && self.stored_files.get(object) == Some(&bytes)
     }
 
     async fn add(
@@ -272,12 +274,12 @@ impl Store<'_> {
     ) -> Result<()> {
         self.watch.check()?;
         let bytes = content.bytes();
-        let checksum = match self.known.get(&object) {
+        let checksum = match self.earlier_files.get(&object) {
             Some((_, checksum)) if self.has(&object, bytes) => *checksum,
             _ => self.store(&object, content).await?,
         };
-        self.known.insert(object.clone(), (bytes, checksum));
-        self.there.insert(object.clone(), bytes);
+        self.earlier_files.insert(object.clone(), (bytes, checksum));
+        self.stored_files.insert(object.clone(), bytes);
         self.watch.advance(bytes);
         self.files.push(Entry { path, object, bytes, checksum, restored_bytes });
         Ok(())
@@ -287,7 +289,7 @@ impl Store<'_> {
     async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
         let name = format!("{FILES}/{object}");
         let bytes = content.bytes();
-        if let Some(length) = self.there.get(object) {
+        if let Some(length) = self.stored_files.get(object) {
             if *length == bytes {
                 let summed = ChecksummedContent::new(content, self.watch);
                 for range in chunks(bytes) {

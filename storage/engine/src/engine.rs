@@ -304,7 +304,7 @@ impl EventStore for Engine {
     }
 
     fn moves(&self) -> Vec<MoveStatus> {
-        self.core.moves.list()
+        self.core.move_history.list()
     }
 
     fn watermarks(&self) -> Vec<Watermarks> {

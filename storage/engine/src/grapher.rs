@@ -66,7 +66,7 @@ impl Grapher {
             stop: Arc::clone(&stop),
             rests: 0,
             looks: 0,
-            again: false,
+            look_again: false,
             settled: None,
             prefetch: Prefetch::default(),
         };
@@ -104,7 +104,7 @@ struct GrapherLoop {
     /// Number of looks so far.
     looks: u64,
     /// True after a look over all chronicles with moved events: the next look follows at once.
-    again: bool,
+    look_again: bool,
     /// The last chronicle before the interruption of a look over all chronicles.
     settled: Option<ChronicleId>,
     prefetch: Prefetch,
@@ -113,7 +113,7 @@ struct GrapherLoop {
 impl GrapherLoop {
     fn run(mut self, woken: &Receiver<()>) {
         loop {
-            let pause = if self.again { Duration::ZERO } else { PAUSE };
+            let pause = if self.look_again { Duration::ZERO } else { PAUSE };
             if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
@@ -126,11 +126,11 @@ impl GrapherLoop {
             core.note_commits();
             self.rests = self.rests.saturating_sub(1);
             if self.rests > 0 && core.backpressure.demand_bytes() == 0 {
-                self.again = false;
+                self.look_again = false;
                 continue;
             }
             self.looks += 1;
-            let all = self.again || self.looks.is_multiple_of(SETTLE_EVERY);
+            let all = self.look_again || self.looks.is_multiple_of(SETTLE_EVERY);
             core.backpressure.turn_begins();
             let settled = &mut self.settled;
             let work = AssertUnwindSafe(|| core.blocking_pool.block_on(step(&core, all, settled)));
@@ -139,7 +139,7 @@ impl GrapherLoop {
                 Err(Error::internal("a move broke off"))
             });
             core.backpressure.turn_ends(&turn);
-            self.again = all && matches!(turn, Ok(Some(MoveOutcome { useful: true })));
+            self.look_again = all && matches!(turn, Ok(Some(MoveOutcome { useful: true })));
             match turn {
                 Ok(None) => self.prefetch(&core, all),
                 Ok(Some(MoveOutcome { useful: true })) => {}

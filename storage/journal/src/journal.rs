@@ -207,8 +207,8 @@ impl Log for Journal {
             return done(Err(error));
         }
         let checksum = frame::payload_checksum(&frame.payload);
-        let done = FrameCompletion::new(done);
-        self.shared.push(PendingFrame { frame, checksum, durability, done, reservation });
+        let completion = FrameCompletion::new(done);
+        self.shared.push(PendingFrame { frame, checksum, durability, completion, reservation });
     }
 
     fn replay(&self, visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()> {

@@ -46,7 +46,7 @@ pub(crate) struct PendingFrame {
     /// Checksum of payload and padding, computed by the submitting thread.
     pub(crate) checksum: u32,
     pub(crate) durability: Durability,
-    pub(crate) done: FrameCompletion,
+    pub(crate) completion: FrameCompletion,
     /// Releases its room in the queue after the frame is done.
     pub(crate) reservation: Reservation,
 }
@@ -81,10 +81,10 @@ impl PendingFrame {
     }
 
     fn complete(self, outcome: Result<Lsn>) {
-        let Self { done, reservation, frame, .. } = self;
+        let Self { completion, reservation, frame, .. } = self;
         drop(frame);
         drop(reservation);
-        done.give(outcome);
+        completion.give(outcome);
     }
 }
 
@@ -120,7 +120,7 @@ struct QueueState {
     queue: VecDeque<PendingFrame>,
     queued_bytes: u64,
     /// The writer sleeps until this number of frames waits.
-    wanted: usize,
+    wanted_frames: usize,
     /// The thread sleeps without a timeout, and does not know that a mark is wanted.
     asleep: bool,
     wants_mark: bool,
@@ -307,7 +307,7 @@ impl SharedQueue {
             drop(state);
             return self.serve_once(&mut context, synced);
         }
-        if state.queue.len() >= state.wanted {
+        if state.queue.len() >= state.wanted_frames {
             self.work.notify_one();
         }
     }
@@ -393,7 +393,7 @@ impl SharedQueue {
             return;
         }
         let Some(wait) = gather.wait(state.queue.len(), state.queued_bytes) else { return };
-        state.wanted = wait.frames;
+        state.wanted_frames = wait.frames;
         let mut left = wait.longest;
         let mut frames = state.queue.len();
         while frames < wait.frames && !left.is_zero() && !state.closing {
@@ -405,7 +405,7 @@ impl SharedQueue {
             frames = state.queue.len();
             left -= pause;
         }
-        state.wanted = 0;
+        state.wanted_frames = 0;
         gather.learn_wait(wait, state.queue.len());
     }
 

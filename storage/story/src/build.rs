@@ -28,7 +28,7 @@ use stratalog_model::{
 use crate::{
     annex::{AnnexPlace, AnnexWriter},
     cells::{self, CellsPlace},
-    decoded::Decoded,
+    decoded_columns::DecodedColumns,
     digest::Digest,
     encoding::{self, EncodingChoice},
     footer, form, sabotage,
@@ -255,8 +255,9 @@ impl Builder {
         if sabotage::active("story-unverified") {
             return Ok(());
         }
-        let story =
-            Arc::new(Story::open(Arc::clone(&self.shelf), built, Arc::new(Decoded::new(0))).await?);
+        let story = Arc::new(
+            Story::open(Arc::clone(&self.shelf), built, Arc::new(DecodedColumns::new(0))).await?,
+        );
         if story.verify().await? == self.digest {
             return Ok(());
         }

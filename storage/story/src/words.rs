@@ -22,7 +22,7 @@ use stratalog_model::{
 
 use crate::{
     annex::Annex,
-    decoded::{CHUNK_ROWS, FindingKey},
+    decoded_columns::{CHUNK_ROWS, FindingKey},
     schema::{Source, StorySchema},
     select::Selection,
     story::Story,

@@ -64,7 +64,7 @@ pub struct Chronicle {
 pub(crate) struct HandleState {
     pub(crate) client: Client,
     pub(crate) table: Table,
-    pub(crate) how: Acquire,
+    pub(crate) options: Acquire,
     writer: OnceCell<Writer>,
     synchronized: tokio::sync::Mutex<Option<Instant>>,
     _keeper: Task,
@@ -101,11 +101,11 @@ impl Drop for Task {
 
 impl Chronicle {
     /// A handle for a client with an acquisition.
-    pub(crate) fn new(client: Client, table: Table, how: Acquire, keeper: Task) -> Self {
+    pub(crate) fn new(client: Client, table: Table, options: Acquire, keeper: Task) -> Self {
         let shared = HandleState {
             client,
             table,
-            how,
+            options,
             writer: OnceCell::new(),
             synchronized: tokio::sync::Mutex::new(None),
             _keeper: keeper,
@@ -282,12 +282,12 @@ impl HandleState {
     pub(crate) async fn writer(&self) -> Result<&Writer> {
         let opened = self.writer.get_or_try_init(|| async {
             let mut writer = self.client.writer(&self.table.quoted);
-            if let Some(durability) = self.how.durability {
+            if let Some(durability) = self.options.durability {
                 writer = writer.durability(durability);
             }
             // No linger: an event is sent immediately, and events that arrive during the sending
             // form the next batch.
-            writer.linger(Duration::ZERO).refuses_whole(self.how.new_ticks > 0).open().await
+            writer.linger(Duration::ZERO).refuses_whole(self.options.new_ticks > 0).open().await
         });
         opened.await
     }

@@ -158,8 +158,8 @@ impl HandleState {
         let mut new_ticks = 0;
         loop {
             let outside = error.is_outside_window();
-            let again = outside || (error.needs_new_time() && self.how.retries_collisions);
-            if !again || times.is_empty() || new_ticks >= self.how.new_ticks {
+            let again = outside || (error.needs_new_time() && self.options.retries_collisions);
+            if !again || times.is_empty() || new_ticks >= self.options.new_ticks {
                 return Err(error);
             }
             new_ticks += 1;

@@ -43,7 +43,7 @@ struct ReplayRequest {
     ranges: Vec<String>,
     constraint: Option<String>,
     /// Tick and seq of the last returned event.
-    behind: Option<(i64, i64)>,
+    last_returned: Option<(i64, i64)>,
 }
 
 impl std::fmt::Debug for Replay {
@@ -63,7 +63,7 @@ impl Replay {
             table: shared.table.quoted.clone(),
             ranges: ranges.iter().map(Range::text).collect::<Result<_>>()?,
             constraint: constraint.map(str::to_string),
-            behind: None,
+            last_returned: None,
         };
         let rows = Some(shared.client.query(&request.sql()).await?);
         let backoff = Backoff::new(shared.client.pool.settings.retry.clone());
@@ -75,7 +75,7 @@ impl Replay {
     pub async fn next(&mut self) -> Option<Result<Event>> {
         loop {
             if let Some((event, seq)) = self.waiting.pop_front() {
-                self.request.behind = Some((event.tick, seq));
+                self.request.last_returned = Some((event.tick, seq));
                 return Some(Ok(event));
             }
             if let Err(error) = self.read().await? {
@@ -92,7 +92,8 @@ impl Replay {
             }
         }
         let last = self.waiting.back();
-        self.request.behind = last.map(|(event, seq)| (event.tick, *seq)).or(self.request.behind);
+        self.request.last_returned =
+            last.map(|(event, seq)| (event.tick, *seq)).or(self.request.last_returned);
         Some(Ok(self.waiting.drain(..).map(|(event, _)| event).collect()))
     }
 
@@ -170,7 +171,7 @@ impl ReplayRequest {
         let constraint = self.constraint.as_ref();
         let constraint = constraint.map_or_else(String::new, |text| format!(", {}", literal(text)));
         // Kept separate from the constraint, because only the server parses its text.
-        let behind = self.behind.map_or_else(String::new, |(tick, seq)| {
+        let behind = self.last_returned.map_or_else(String::new, |(tick, seq)| {
             format!(" WHERE _tick > {tick} OR _tick = {tick} AND _seq > {seq}")
         });
         format!(
@@ -192,7 +193,7 @@ mod tests {
             table: "\"public\".\"e\"".to_string(),
             ranges: vec!["tick [0, 10)".to_string(), "gsn [5, )".to_string()],
             constraint: None,
-            behind: None,
+            last_returned: None,
         };
         assert_eq!(
             request.sql(),
@@ -200,7 +201,7 @@ mod tests {
              ARRAY['tick [0, 10)', 'gsn [5, )']::text[]) ORDER BY _tick, _seq"
         );
         request.constraint = Some("payload <> 'x' OR true".to_string());
-        request.behind = Some((-3, 17));
+        request.last_returned = Some((-3, 17));
         request.ranges.clear();
         let sql = request.sql();
         assert!(sql.contains("ARRAY[]::text[], "), "{sql}");

@@ -98,7 +98,7 @@ impl Format {
         ended: RequestSession,
     ) -> Result<Response> {
         let writer = Writer::begin(self, rows.schema(), ended.session().text_style())?;
-        let held = ended.session().share().hold(0)?;
+        let charge = ended.session().share().hold(0)?;
         let (sending, unsent) = (None, Vec::new());
         let mut answer = Answer {
             rows,
@@ -106,7 +106,7 @@ impl Format {
             sending,
             unsent,
             sent: 0,
-            held,
+            charge,
             state,
             _ended: ended,
         };
@@ -138,7 +138,7 @@ struct Answer {
     unsent: Vec<u8>,
     sent: usize,
     /// The memory of the writer, and of the unsent bytes.
-    held: Held,
+    charge: Held,
     state: Arc<State>,
     _ended: RequestSession,
 }
@@ -181,7 +181,7 @@ impl Answer {
             if let Some(part) = self.sending.as_mut().and_then(BatchSender::part) {
                 self.state.compute(batch_bytes(&part), || writer.write(&part)).await?;
                 self.unsent = writer.output.take();
-                self.held.resize(self.unsent.capacity().saturating_add(writer.buffered()))?;
+                self.charge.resize(self.unsent.capacity().saturating_add(writer.buffered()))?;
                 continue;
             }
             self.sending = None;
@@ -210,7 +210,7 @@ impl Answer {
         self.sent += part.len();
         if self.sent == self.unsent.len() {
             (self.unsent, self.sent) = (Vec::new(), 0);
-            self.held.resize(self.writer.as_ref().map_or(0, Writer::buffered))?;
+            self.charge.resize(self.writer.as_ref().map_or(0, Writer::buffered))?;
         }
         Ok(Some(part))
     }

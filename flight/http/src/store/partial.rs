@@ -81,13 +81,13 @@ pub(crate) async fn store(
     for rows in tables {
         let (table, of_rows) = (rows.measurement().to_string(), rows.lines().to_vec());
         match prepared(state, session, write_protocol, schema, rows).await {
-            Ok(PreparedAppend { definition, batch, kept }) => {
+            Ok(PreparedAppend { definition, batch, kept_rows }) => {
                 batches.push((definition, batch));
-                lines.push(match kept {
+                lines.push(match kept_rows {
                     None => of_rows,
-                    Some(kept) => {
+                    Some(kept_rows) => {
                         let line = |row: &u32| of_rows.get(*row as usize).copied();
-                        kept.iter().filter_map(line).collect()
+                        kept_rows.iter().filter_map(line).collect()
                     }
                 });
             }

@@ -51,7 +51,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
         };
         if !parse.name.is_empty() {
-            statement.keep(&parse.name, &self.kept)?;
+            statement.keep(&parse.name, &self.prepared_budget)?;
             if let Some(prepared) = &statement.prepared {
                 let by = PreparedBy::Protocol(statement.parameters.clone());
                 self.session.keep(&parse.name, Arc::clone(prepared), by)?;
@@ -182,7 +182,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 values.push(value);
             }
         }
-        let portal = Portal::new(&bind.portal, statement, bind.result_formats, values, &self.kept)?;
+        let portal = Portal::new(
+            &bind.portal,
+            statement,
+            bind.result_formats,
+            values,
+            &self.prepared_budget,
+        )?;
         self.portals.insert(bind.portal, portal);
         self.out.bind_complete()?;
         Ok(())

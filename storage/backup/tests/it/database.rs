@@ -292,7 +292,7 @@ pub async fn restore_to(
     backup: Option<&str>,
 ) -> Result<RestoreResult> {
     let target = Target {
-        own: Vec::new(),
+        own_files: Vec::new(),
         disk: Arc::new(disk.clone()),
         directory: PathBuf::from("/data"),
         stories: None,

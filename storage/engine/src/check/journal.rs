@@ -128,7 +128,9 @@ impl JournalContent {
                     }
                 }
                 CatalogEntry::Dropped => {}
-                CatalogEntry::Never if subject.known && self.unknown_chronicles.insert(id) => {
+                CatalogEntry::Never
+                    if subject.is_catalog_known && self.unknown_chronicles.insert(id) =>
+                {
                     report.push(unknown_chronicle(path, offset, id));
                 }
                 CatalogEntry::Never => {}

@@ -49,7 +49,7 @@ pub fn check(
             CatalogEntry::Chronicle(definition) => Some(definition),
             CatalogEntry::Dropped => None,
             CatalogEntry::Never => {
-                if subject.known && !owned.pieces.is_empty() {
+                if subject.is_catalog_known && !owned.pieces.is_empty() {
                     report.push(unknown_chronicle(*id, owned));
                 }
                 None
@@ -441,7 +441,9 @@ impl ChroniclePieces<'_, '_> {
             damaged => format!(" of {}", tally.files + damaged),
         };
         let dropped = match &self.definition {
-            None if self.subject.known => "; the table was dropped, and they will be removed",
+            None if self.subject.is_catalog_known => {
+                "; the table was dropped, and they will be removed"
+            }
             _ => "",
         };
         let compared = match self.seqs.is_whole() {

@@ -22,7 +22,7 @@ pub struct Subject {
     /// The existing chronicles, by number.
     pub(crate) definitions: Arc<CatalogLookup>,
     /// True if the catalog is known: otherwise an unknown chronicle is no finding.
-    pub(crate) known: bool,
+    pub(crate) is_catalog_known: bool,
     /// The last decision of the catalog, completed by a start.
     pub(crate) decision: Option<Decision>,
     /// The manifest of a running engine, for the current beginning of the journal.
@@ -60,12 +60,12 @@ impl Subject {
         definitions: Option<Arc<CatalogLookup>>,
         decision: Option<Decision>,
     ) -> stratalog_model::Result<Self> {
-        let known = definitions.is_some();
+        let is_catalog_known = definitions.is_some();
         Ok(Self {
             state: Arc::new(manifest.finish()?),
             shelves,
             definitions: definitions.unwrap_or_else(|| Arc::new(|_| CatalogEntry::Never)),
-            known,
+            is_catalog_known,
             decision,
             manifest: None,
             _pinned: Vec::new(),
@@ -147,7 +147,7 @@ impl Engine {
             state: Arc::new(ManifestState { chronicles, floor, last_piece }),
             shelves: files.shelves.clone(),
             definitions,
-            known: true,
+            is_catalog_known: true,
             decision: None,
             manifest: Some(Arc::clone(&files.manifest)),
             _pinned: pinned_pieces,

@@ -67,7 +67,7 @@ pub struct Piece {
     /// Final values of the tick column, if different from the given values.
     times: Option<Vec<i64>>,
     /// For each row, true if kept; `None` if all rows are kept.
-    kept: Option<Vec<bool>>,
+    kept_mask: Option<Vec<bool>>,
     rows: usize,
 }
 
@@ -77,7 +77,7 @@ pub struct PushTally {
     ticks: Vec<i64>,
     /// For each piece, the number of kept rows, and the changed values of the tick column.
     times: Vec<(usize, Option<Vec<i64>>)>,
-    kept: Vec<bool>,
+    kept_mask: Vec<bool>,
     any_skipped: bool,
 }
 
@@ -218,7 +218,7 @@ impl<'a> Push<'a> {
             }
         };
 
-        if let Some(kept) = &admission.kept {
+        if let Some(kept) = &admission.kept_mask {
             let mask = BooleanArray::from(kept.clone());
             columns = columns.iter().map(|c| c.filter(&mask)).collect::<Result<Vec<_>>>()?;
             let mut keep = kept.iter();
@@ -241,7 +241,7 @@ impl<'a> Push<'a> {
                 admission.reserved,
             )?)
         };
-        Ok(Piece { chunk, ticks: piece_ticks, times, kept: admission.kept, rows })
+        Ok(Piece { chunk, ticks: piece_ticks, times, kept_mask: admission.kept_mask, rows })
     }
 
     /// The acceptance window of the sender now.
@@ -315,7 +315,7 @@ impl<'a> Push<'a> {
         let given = self.rows.num_rows();
         let mut rows = self.rows;
         if tally.any_skipped {
-            rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept))?;
+            rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept_mask))?;
         }
         if tally.times.iter().any(|(_, times)| times.is_some()) {
             let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
@@ -348,12 +348,12 @@ impl PushTally {
     pub fn add(&mut self, piece: &mut Piece) {
         self.times.push((piece.ticks.len(), piece.times.take()));
         self.ticks.append(&mut piece.ticks);
-        match piece.kept.take() {
+        match piece.kept_mask.take() {
             Some(kept) => {
-                self.kept.extend(kept);
+                self.kept_mask.extend(kept);
                 self.any_skipped = true;
             }
-            None => self.kept.resize(self.kept.len() + piece.rows, true),
+            None => self.kept_mask.resize(self.kept_mask.len() + piece.rows, true),
         }
     }
 }

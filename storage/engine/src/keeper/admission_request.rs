@@ -58,7 +58,7 @@ pub struct AdmittedEvents {
     /// The reserved keys and arrival numbers.
     pub reserved: KeyReservation,
     /// For each event, true if kept; `None` for all.
-    pub kept: Option<Vec<bool>>,
+    pub kept_mask: Option<Vec<bool>>,
     /// True if a tick was moved (`collision = 'next'`).
     pub moved: bool,
 }

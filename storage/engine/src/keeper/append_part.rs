@@ -24,9 +24,9 @@ pub struct AppendPart {
     core: Arc<Core>,
     statement: StatementId,
     /// Chunks not in the log yet. A single chunk may commit in a frame of its own.
-    kept: Vec<Chunk>,
+    buffered: Vec<Chunk>,
     /// Bytes of the kept chunks.
-    kept_bytes: usize,
+    buffered_bytes: usize,
     streamed: Vec<Chunk>,
     /// Deletes of the events of this part and of earlier parts.
     deletes: Vec<Deletion>,
@@ -43,9 +43,19 @@ impl AppendPart {
     pub fn new(core: Arc<Core>, statement: StatementId, waiter: u64) -> Self {
         let outcome = Outcome::new(waiter);
         let endings = vec![OutcomeEnd(Arc::clone(&outcome))];
-        let (kept, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
+        let (buffered, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
         let deletes = Vec::new();
-        Self { core, statement, kept, kept_bytes: 0, streamed, deletes, outcome, endings, flight }
+        Self {
+            core,
+            statement,
+            buffered,
+            buffered_bytes: 0,
+            streamed,
+            deletes,
+            outcome,
+            endings,
+            flight,
+        }
     }
 
     /// The outcome of the part.
@@ -60,7 +70,7 @@ impl AppendPart {
 
     /// True without events and deletes.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty() && self.streamed.is_empty() && self.deletes.is_empty()
+        self.buffered.is_empty() && self.streamed.is_empty() && self.deletes.is_empty()
     }
 
     /// The deletes, in order.
@@ -76,7 +86,7 @@ impl AppendPart {
 
     /// The events.
     pub fn chunks(&self) -> impl Iterator<Item = &Chunk> {
-        self.streamed.iter().chain(&self.kept)
+        self.streamed.iter().chain(&self.buffered)
     }
 
     /// The events, followed by the deletes.
@@ -87,10 +97,10 @@ impl AppendPart {
     /// Keeps a chunk. Returns the earlier chunks for the log if all chunks together exceed
     /// `bytes_max`.
     pub fn keep(&mut self, chunk: Chunk, bytes_max: usize) -> Vec<Chunk> {
-        let fits = self.kept_bytes + chunk.payload.len() <= bytes_max;
+        let fits = self.buffered_bytes + chunk.payload.len() <= bytes_max;
         let before = if fits { Vec::new() } else { self.release() };
-        self.kept_bytes += chunk.payload.len();
-        self.kept.push(chunk);
+        self.buffered_bytes += chunk.payload.len();
+        self.buffered.push(chunk);
         before
     }
 
@@ -98,13 +108,13 @@ impl AppendPart {
     /// together keep at most `bytes_max`, the log has no event of the next part, and no event would
     /// follow a delete.
     pub fn join(&mut self, mut next: AppendPart, bytes_max: usize) -> Option<AppendPart> {
-        let bytes = self.kept_bytes + next.kept_bytes;
-        let follows_delete = !self.deletes.is_empty() && !next.kept.is_empty();
+        let bytes = self.buffered_bytes + next.buffered_bytes;
+        let follows_delete = !self.deletes.is_empty() && !next.buffered.is_empty();
         if !next.streamed.is_empty() || bytes > bytes_max || follows_delete {
             return Some(next);
         }
-        self.kept_bytes = bytes;
-        self.kept.append(&mut next.kept);
+        self.buffered_bytes = bytes;
+        self.buffered.append(&mut next.buffered);
         self.deletes.append(&mut next.deletes);
         self.endings.append(&mut next.endings);
         None
@@ -112,14 +122,14 @@ impl AppendPart {
 
     /// Takes out the kept chunks.
     pub fn release(&mut self) -> Vec<Chunk> {
-        self.kept_bytes = 0;
-        std::mem::take(&mut self.kept)
+        self.buffered_bytes = 0;
+        std::mem::take(&mut self.buffered)
     }
 
     /// The only chunk of the part, if it is not in the log yet: the chunk may commit in a frame of
     /// its own. The chunk counts as streamed from then on.
     pub fn alone(&mut self) -> Option<&Chunk> {
-        if !self.streamed.is_empty() || self.kept.len() != 1 || !self.deletes.is_empty() {
+        if !self.streamed.is_empty() || self.buffered.len() != 1 || !self.deletes.is_empty() {
             return None;
         }
         self.streamed = self.release();

@@ -118,10 +118,10 @@ impl SharedQueue {
                 // would take longer than the frames.
                 let mut room = Vec::with_capacity(group.len());
                 for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-                    let PendingFrame { done, reservation, frame, .. } = pending;
+                    let PendingFrame { completion, reservation, frame, .. } = pending;
                     drop(frame);
                     room.push(reservation);
-                    done.give(Ok(lsn));
+                    completion.give(Ok(lsn));
                 }
                 self.give_back(room);
                 Ok(())
@@ -160,10 +160,10 @@ impl SharedQueue {
         }
         let mut unwritten = Vec::with_capacity(group.len());
         for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-            let PendingFrame { frame, checksum, durability, done, reservation } = pending;
-            done.give(Ok(lsn));
-            let done = FrameCompletion::new(Box::new(|_| {}));
-            unwritten.push(PendingFrame { frame, checksum, durability, done, reservation });
+            let PendingFrame { frame, checksum, durability, completion, reservation } = pending;
+            completion.give(Ok(lsn));
+            let completion = FrameCompletion::new(Box::new(|_| {}));
+            unwritten.push(PendingFrame { frame, checksum, durability, completion, reservation });
         }
         std::thread::sleep(std::time::Duration::from_millis(
             self.place.settings.mark_idle_ms.min(5),

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{CellColumn, CellsPlace, build, layout};
-use crate::{annex::Annex, decoded::FindingKey, form, story::Story};
+use crate::{annex::Annex, decoded_columns::FindingKey, form, story::Story};
 
 /// The open annex of the cells, and its columns.
 #[derive(Debug)]

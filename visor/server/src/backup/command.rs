@@ -198,7 +198,7 @@ async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> 
     let place = Place::of_url(&arguments.from, &disk, by_operator())?;
     // The directory uses the place of its stories exclusively from the first story on.
     let id = identity::anew();
-    let (stories, own): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
+    let (stories, own_files): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
             let shelf = RemoteShelf::from_url(url, environment(), by_operator())?.owned_by(&id);
             (Some(Arc::new(shelf)), vec![(identity::ID.to_string(), identity::text_of(&id).into())])
@@ -206,7 +206,8 @@ async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> 
         None => (None, Vec::new()),
     };
     let manifest = embedded::small_journal_settings(&Settings::default());
-    let target = Target { disk, directory: arguments.data_dir.clone(), stories, own, manifest };
+    let target =
+        Target { disk, directory: arguments.data_dir.clone(), stories, own_files, manifest };
     let watch = Arc::new(Watch::default());
     let (seen, name) = (Arc::clone(&watch), arguments.backup.clone());
     let working =

@@ -24,7 +24,7 @@ struct AdmissionVerdict {
     /// True if a tick was moved.
     moved: bool,
     /// For each event, true if kept; `None` if all events are kept.
-    kept: Option<Vec<bool>>,
+    kept_mask: Option<Vec<bool>>,
 }
 
 impl Chronicle {
@@ -84,7 +84,7 @@ impl Chronicle {
                 return Err(AdmissionRefusal::Ahead(row, until));
             }
         }
-        let mut admission_kept = None;
+        let mut kept_mask = None;
         let mut moved = false;
         if self.indexed {
             let keys = &candidates.groups.keys;
@@ -101,7 +101,7 @@ impl Chronicle {
             match verdict {
                 Ok(verdict) => {
                     reserved.end_seq = verdict.end_seq;
-                    (admission_kept, moved) = (verdict.kept, verdict.moved);
+                    (kept_mask, moved) = (verdict.kept_mask, verdict.moved);
                 }
                 Err(refused) => {
                     state.forget_successors(&pending);
@@ -118,7 +118,7 @@ impl Chronicle {
         }
         state.account();
         reserved.committed = false;
-        Ok(AdmittedEvents { reserved, kept: admission_kept, moved })
+        Ok(AdmittedEvents { reserved, kept_mask: kept_mask, moved })
     }
 
     /// Gives each event its place in the index, at the tick `until` at the latest.
@@ -134,7 +134,7 @@ impl Chronicle {
         let rows = ticks.len();
         let stored_keys = candidates.stored_keys;
         let mut next = candidates.first_seq;
-        let (mut moved, mut kept) = (false, None::<Vec<bool>>);
+        let (mut moved, mut kept_mask) = (false, None::<Vec<bool>>);
         for (row, tick) in ticks.iter_mut().enumerate() {
             let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
                 continue;
@@ -189,7 +189,9 @@ impl Chronicle {
                     if candidates.on_conflict == OnConflict::Error {
                         return Err(AdmissionRefusal::Taken(row));
                     }
-                    if let Some(keep) = kept.get_or_insert_with(|| vec![true; rows]).get_mut(row) {
+                    if let Some(keep) =
+                        kept_mask.get_or_insert_with(|| vec![true; rows]).get_mut(row)
+                    {
                         *keep = false;
                     }
                     continue;
@@ -198,7 +200,7 @@ impl Chronicle {
             *lowest = (*lowest).min(*tick);
             next += 1;
         }
-        Ok(AdmissionVerdict { end_seq: next, moved, kept })
+        Ok(AdmissionVerdict { end_seq: next, moved, kept_mask })
     }
 }
 

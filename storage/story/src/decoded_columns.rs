@@ -115,9 +115,9 @@ pub enum FindingKey {
 
 /// Decoded columns of all stories of a shelf.
 #[derive(Debug)]
-pub(crate) struct Decoded(Cache<Place, CacheValue, Bytes>);
+pub(crate) struct DecodedColumns(Cache<Place, CacheValue, Bytes>);
 
-impl Decoded {
+impl DecodedColumns {
     /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
@@ -256,7 +256,7 @@ impl Story {
     ///
     /// # Errors
     /// The errors of [`Story::read`].
-    pub async fn warm(self: &Arc<Self>, group: u32) -> Result<bool> {
+    pub async fn prefetch(self: &Arc<Self>, group: u32) -> Result<bool> {
         let rows = self.group(group)?.summary.rows as usize;
         let (mut columns, mut row_bytes) = (vec![Source::Tick], size_of::<i64>());
         for column in &self.schema().columns {

@@ -1,4 +1,5 @@
-//! Refused lines of numbered requests: the retry of a request receives the answer of the first attempt.
+//! Refused lines of numbered requests: the retry of a request receives the answer of the first
+//! attempt.
 
 use std::collections::VecDeque;
 
@@ -10,8 +11,8 @@ use super::partial::Refusals;
 /// Producers whose last refusals are kept. One producer more takes the place of the oldest.
 const PRODUCERS_MAX: usize = 256;
 
-/// The refusals of the last request of each producer, in memory alone: a restart forgets them. A request has
-/// the messages of at most 100 lines, so all together take a few megabytes.
+/// The refusals of the last request of each producer, in memory alone: a restart forgets them. A
+/// request has the messages of at most 100 lines, so all together take a few megabytes.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedRequests {
     requests: Mutex<VecDeque<((ProducerId, u64), Refusals)>>,
