@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 /// The sockets of a listener.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     places: usize,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedTable {
     table: Mutex<ConnectionTable>,
     /// A socket left, or became idle.
     changed: Notify,
@@ -40,7 +40,7 @@ struct ConnectionTable {
 /// The place of a socket; a drop frees the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     leave: CancellationToken,
     state: Mutex<ConnectionState>,
 }
@@ -55,7 +55,7 @@ struct ConnectionState {
 
 /// A running request.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<ConnectionPermit>);
+pub(crate) struct RunningRequest(Arc<ConnectionPermit>);
 
 impl ConnectionLimit {
     /// A listener with the given number of places.
@@ -95,14 +95,14 @@ impl ConnectionLimit {
 
 impl ConnectionPermit {
     /// Begins a request: the socket stays until the returned guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> Running {
+    pub(crate) fn begin(self: &Arc<Self>) -> RunningRequest {
         let mut table = self.shared.table.lock();
         let mut state = self.state.lock();
         table.silent.remove(&state.number);
         table.idle.remove(&state.number);
         state.running += 1;
         state.has_spoken = true;
-        Running(Arc::clone(self))
+        RunningRequest(Arc::clone(self))
     }
 
     /// Waits until another socket needs the place.
@@ -119,7 +119,7 @@ impl ConnectionPermit {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         let ConnectionPermit { shared, leave, state } = &*self.0;
         let mut table = shared.table.lock();

@@ -36,7 +36,7 @@ use tower::Service as _;
 
 use crate::{
     HttpSettings, compat,
-    connection_limit::{ConnectionLimit, ConnectionPermit, Running},
+    connection_limit::{ConnectionLimit, ConnectionPermit, RunningRequest},
     guard::{self, Arrival},
     health, metrics, problem, sql,
     state::State,
@@ -192,7 +192,7 @@ fn too_many() -> Response {
 /// The body of a response. Its request counts as running until the body is sent or dropped.
 struct CountedBody {
     body: Body,
-    _running: Running,
+    _running: RunningRequest,
     _place: Option<OwnedSemaphorePermit>,
 }
 

@@ -40,12 +40,12 @@ struct SubscribeParameters {
     table: String,
     schema: Option<String>,
     condition: Option<String>,
-    from: Beginning,
+    from: SubscribeStart,
 }
 
 /// The begin of a subscription.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Beginning {
+enum SubscribeStart {
     /// At the first event of the table.
     #[default]
     All,
@@ -70,10 +70,10 @@ pub(crate) async fn subscribe(
     question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
     // The headers are sent now: the first event may come late.
     let mut opening = ":\n\n".to_string();
-    if question.from == Beginning::Live {
+    if question.from == SubscribeStart::Live {
         // The begin is sent as an id: a client reconnecting before the first event misses no event.
         let head = state.service.parts().store.snapshot().gsn().0;
-        question.from = Beginning::Gsn(head.saturating_add(1));
+        question.from = SubscribeStart::Gsn(head.saturating_add(1));
         opening = format!("id: {head}\n\n");
     }
     let session = state.session("http subscribe", None)?;
@@ -128,11 +128,11 @@ impl SubscribeParameters {
         };
         let from = match (last, gsn, time, live) {
             // A reconnecting client.
-            (Some(last), ..) => Beginning::Gsn(number(last)?.saturating_add(1)),
-            (None, Some(gsn), None, false) => Beginning::Gsn(number(&gsn)?),
-            (None, None, Some(time), false) => Beginning::Time(time),
-            (None, None, None, true) => Beginning::Live,
-            (None, None, None, false) => Beginning::All,
+            (Some(last), ..) => SubscribeStart::Gsn(number(last)?.saturating_add(1)),
+            (None, Some(gsn), None, false) => SubscribeStart::Gsn(number(&gsn)?),
+            (None, None, Some(time), false) => SubscribeStart::Time(time),
+            (None, None, None, true) => SubscribeStart::Live,
+            (None, None, None, false) => SubscribeStart::All,
             _ => return Err(wrong("gsn, time and live exclude each other")),
         };
         Ok(Self { table, schema, condition, from })
@@ -141,10 +141,10 @@ impl SubscribeParameters {
     fn sql(&self) -> String {
         let schema = self.schema.as_ref().map_or(String::new(), |schema| quoted(schema) + ".");
         let from = match &self.from {
-            Beginning::All => String::new(),
-            Beginning::Gsn(gsn) => format!(" FROM GSN {gsn}"),
-            Beginning::Time(time) => format!(" FROM TIMESTAMP '{}'", time.replace('\'', "''")),
-            Beginning::Live => " LIVE".to_string(),
+            SubscribeStart::All => String::new(),
+            SubscribeStart::Gsn(gsn) => format!(" FROM GSN {gsn}"),
+            SubscribeStart::Time(time) => format!(" FROM TIMESTAMP '{}'", time.replace('\'', "''")),
+            SubscribeStart::Live => " LIVE".to_string(),
         };
         let condition = self.condition.as_ref();
         let condition = condition.map_or(String::new(), |text| format!(" WHERE ({text}\n)"));

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     body::Room,
-    connection_limit::{ConnectionPermit, Running},
+    connection_limit::{ConnectionPermit, RunningRequest},
     state::State,
     store::{self, SchemaTables, WriteProtocol},
     write::PUBLIC,
@@ -132,7 +132,7 @@ fn is_http(bytes: &[u8]) -> bool {
 /// Reads and parses here; a separate task stores the rows, in the same order.
 async fn converse(
     state: &Arc<State>,
-    (mut socket, permit, running): (TcpStream, &Arc<ConnectionPermit>, Running),
+    (mut socket, permit, running): (TcpStream, &Arc<ConnectionPermit>, RunningRequest),
     begun: Vec<u8>,
     session: &Arc<Session>,
     stop: CancellationToken,
@@ -191,7 +191,7 @@ struct Reader<'a> {
     sender: &'a mpsc::Sender<Batch>,
     permit: &'a Arc<ConnectionPermit>,
     /// `None` after a long silence: another connection may take the place.
-    running: Option<Running>,
+    running: Option<RunningRequest>,
 }
 
 impl Reader<'_> {

@@ -12,7 +12,7 @@ use stratalog_text::{ColumnWriter, TextStyle};
 pub use self::binary::BinaryWriter;
 pub(crate) use self::binary::POSTGRES_EPOCH_MICROS;
 use crate::{
-    outbound::{Outbound, patch, row_too_large},
+    outbound::{OutboundBuffer, patch, row_too_large},
     types::field_type,
 };
 
@@ -113,7 +113,7 @@ impl<'a> RowWriter<'a> {
     }
 
     /// Appends a DataRow. On an error, nothing is appended.
-    pub(crate) fn write(&self, row: usize, out: &mut Outbound) -> Result<()> {
+    pub(crate) fn write(&self, row: usize, out: &mut OutboundBuffer) -> Result<()> {
         self.write_as(b'D', &[], row, out)
     }
 
@@ -124,7 +124,7 @@ impl<'a> RowWriter<'a> {
         kind: u8,
         first: &[u8],
         row: usize,
-        out: &mut Outbound,
+        out: &mut OutboundBuffer,
     ) -> Result<()> {
         let before = out.bytes.len();
         let written = self.write_values((kind, first), row, out);
@@ -138,7 +138,7 @@ impl<'a> RowWriter<'a> {
         &self,
         (kind, first): (u8, &[u8]),
         row: usize,
-        out: &mut Outbound,
+        out: &mut OutboundBuffer,
     ) -> Result<()> {
         let start = out.begin(kind);
         out.bytes.extend_from_slice(first);

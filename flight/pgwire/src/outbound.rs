@@ -36,7 +36,7 @@ pub(crate) enum Severity {
 
 /// The output buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Outbound {
+pub(crate) struct OutboundBuffer {
     /// Encoded messages. Rows are written here directly.
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
@@ -44,7 +44,7 @@ pub(crate) struct Outbound {
     charge: Option<Held>,
 }
 
-impl Outbound {
+impl OutboundBuffer {
     fn put(&mut self, message: &impl Message) -> Result<()> {
         self.scratch.clear();
         message

@@ -18,7 +18,7 @@ use std::{collections::VecDeque, sync::Arc};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
-use stratalog_flight_wire::{ArrivedBatch, BatchMetadata, Batches, Inbound};
+use stratalog_flight_wire::{ArrivedBatch, BatchMetadata, Batches, InboundMessages};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Ingest, Session};
 use tonic::Status;
@@ -42,7 +42,7 @@ const WAITING_BYTES_MAX: usize = 8 << 20;
 pub(crate) async fn by_path(
     caller: &Arc<Caller>,
     path: &[String],
-    messages: Inbound,
+    messages: InboundMessages,
 ) -> Result<AcknowledgementStream> {
     let (named, table) = match path {
         [table] => (None, table.as_str()),

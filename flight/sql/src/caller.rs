@@ -223,10 +223,10 @@ impl Caller {
     }
 
     /// Begins the work of a ticket; the work ends with the drop of the returned value.
-    pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> Running {
+    pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> RunningWork {
         let token = CancellationToken::new();
         self.running.lock().insert(number, token.clone());
-        Running { caller: Arc::clone(self), number, token }
+        RunningWork { caller: Arc::clone(self), number, token }
     }
 
     /// Cancels the work of a ticket. Returns true if any work was cancelled.
@@ -278,13 +278,13 @@ impl Caller {
 
 /// The running work of a redeemed ticket.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningWork {
     caller: Arc<Caller>,
     number: u64,
     token: CancellationToken,
 }
 
-impl Running {
+impl RunningWork {
     /// The caller of the ticket.
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.caller
@@ -297,7 +297,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningWork {
     fn drop(&mut self) {
         self.caller.running.lock().remove(&self.number);
         self.caller.touch();

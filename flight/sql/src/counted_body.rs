@@ -34,13 +34,13 @@ const FREE_BYTES: usize = 64 << 10;
 pub(crate) struct CountedBody<B> {
     body: B,
     share: Arc<Share>,
-    message: Incoming,
+    message: MessageScanner,
     charge: Option<Held>,
 }
 
 impl<B> CountedBody<B> {
     pub(crate) fn new(body: B, share: Arc<Share>) -> Self {
-        Self { body, share, message: Incoming::default(), charge: None }
+        Self { body, share, message: MessageScanner::default(), charge: None }
     }
 
     fn count(&mut self, data: &[u8]) -> Result<(), Error> {
@@ -98,7 +98,7 @@ where
 
 /// The read position in a stream of messages.
 #[derive(Debug, Default)]
-struct Incoming {
+struct MessageScanner {
     header: [u8; HEADER_BYTES],
     /// Received bytes of the header.
     header_bytes: usize,
@@ -108,7 +108,7 @@ struct Incoming {
     buffered: usize,
 }
 
-impl Incoming {
+impl MessageScanner {
     /// Reads more of the stream; returns the received bytes of the last message while the message
     /// is incomplete.
     fn take(&mut self, mut data: &[u8]) -> usize {
@@ -154,7 +154,7 @@ mod tests {
     fn the_incomplete_message_counts_wherever_the_stream_is_cut() {
         let stream = [message(10), message(0), message(300), message(7)].concat();
         for piece in 1..40 {
-            let mut incoming = Incoming::default();
+            let mut incoming = MessageScanner::default();
             let mut most = 0;
             for data in stream.chunks(piece) {
                 most = most.max(incoming.take(data));
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(incoming.take(&[]), 0, "all are complete");
             assert!(most > 300 - 2 * piece && most < 300, "{piece}: {most}");
         }
-        let mut incoming = Incoming::default();
+        let mut incoming = MessageScanner::default();
         assert_eq!(incoming.take(&message(100)[..HEADER_BYTES + 60]), 60);
         assert_eq!(incoming.take(&[1; 30]), 90);
         assert_eq!(incoming.take(&[1; 10]), 0);

@@ -12,7 +12,7 @@ use stratalog_query::{Outcome, Prepared, Session, StatementKind};
 use tokio::sync::Mutex;
 
 use crate::{
-    caller::{Caller, Running},
+    caller::{Caller, RunningWork},
     describe::info,
     encode::{Messages, messages},
     placeholders::numbered,
@@ -98,9 +98,9 @@ pub(crate) fn done(
 ) -> Result<FlightInfo> {
     let schema = shape(&prepared);
     let (state, count) = match outcome {
-        Outcome::Rows(rows) => (Shared::Reading(rows), -1),
-        Outcome::Done(tag) => (Shared::Ended, count_of(&tag)),
-        Outcome::Empty => (Shared::Ended, 0),
+        Outcome::Rows(rows) => (SharedRowsState::Reading(rows), -1),
+        Outcome::Done(tag) => (SharedRowsState::Ended, count_of(&tag)),
+        Outcome::Empty => (SharedRowsState::Ended, 0),
         Outcome::CopyIn(_) | Outcome::CopyOut(_) => return Err(no_copy()),
     };
     let shared =
@@ -160,7 +160,7 @@ pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messag
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY: Flight has no form for its data.
-pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
+pub(crate) fn answer(running: RunningWork, outcome: Outcome) -> Result<Messages> {
     let compression = running.caller().options.lock().compression();
     match outcome {
         Outcome::Rows(rows) => {
@@ -177,7 +177,7 @@ pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
 
 /// Rows until their statement is cancelled.
 pub(crate) fn until_cancelled(
-    running: Running,
+    running: RunningWork,
     rows: impl Stream<Item = Result<RecordBatch>> + Send + Unpin + 'static,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
     stream::unfold(Some((running, rows)), |state| async move {
@@ -221,10 +221,10 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
-    state: Mutex<Shared>,
+    state: Mutex<SharedRowsState>,
 }
 
-enum Shared {
+enum SharedRowsState {
     Waiting,
     Reading(stratalog_query::Rows),
     Ended,
@@ -238,26 +238,26 @@ impl std::fmt::Debug for SharedRows {
 
 impl SharedRows {
     fn new(session: Arc<Session>, prepared: Arc<Prepared>) -> Self {
-        Self { session, prepared, state: Mutex::new(Shared::Waiting) }
+        Self { session, prepared, state: Mutex::new(SharedRowsState::Waiting) }
     }
 
     /// The next batch; the first call starts the query.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         let mut state = self.state.lock().await;
-        if let Shared::Waiting = *state {
+        if let SharedRowsState::Waiting = *state {
             *state = match self.session.execute(&self.prepared, Vec::new()).await {
-                Ok(Outcome::Rows(rows)) => Shared::Reading(rows),
-                Ok(_) => Shared::Ended,
+                Ok(Outcome::Rows(rows)) => SharedRowsState::Reading(rows),
+                Ok(_) => SharedRowsState::Ended,
                 Err(error) => {
-                    *state = Shared::Ended;
+                    *state = SharedRowsState::Ended;
                     return Some(Err(error));
                 }
             };
         }
-        let Shared::Reading(rows) = &mut *state else { return None };
+        let SharedRowsState::Reading(rows) = &mut *state else { return None };
         let next = rows.next().await;
         if !matches!(next, Some(Ok(_))) {
-            *state = Shared::Ended;
+            *state = SharedRowsState::Ended;
         }
         next
     }

@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 use crate::ipc::{self, BatchLimits, Fault, MessageContent};
 
 /// Incoming messages of a call.
-pub type Inbound = BoxStream<'static, Result<FlightData, Status>>;
+pub type InboundMessages = BoxStream<'static, Result<FlightData, Status>>;
 
 /// A batch, with the additional data of its message.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct ArrivedBatch {
 
 /// The batches of a call.
 pub struct Batches {
-    messages: Inbound,
+    messages: InboundMessages,
     checks: Checks,
     decoder: IpcDecoder,
     schema: Option<SchemaRef>,

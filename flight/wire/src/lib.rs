@@ -20,7 +20,9 @@ mod text_ticket;
 mod ticket;
 
 pub use batch_metadata::BatchMetadata;
-pub use batches::{ArrivedBatch, Batches, BoundParameters, Inbound, broken_off, shutting_down};
+pub use batches::{
+    ArrivedBatch, Batches, BoundParameters, InboundMessages, broken_off, shutting_down,
+};
 pub use ipc::BatchLimits;
 pub use seal::Seal;
 pub use text_ticket::TextTicket;

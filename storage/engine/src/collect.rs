@@ -29,7 +29,7 @@ use crate::{
         piece_numbers::PieceNumbers,
     },
     rewrite, sabotage,
-    version::{Fence, Version, published::PinnedVersion},
+    version::{Fence, Version, published_versions::PinnedVersion},
 };
 
 pub mod floor;

@@ -25,7 +25,7 @@ use crate::{
     memtable::{batch::MemoryBatch, compact},
     version::{
         Fence, Version,
-        published::PinnedVersion,
+        published_versions::PinnedVersion,
         survey::{SurveyArea, VisibleEvents},
     },
 };

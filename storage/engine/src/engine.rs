@@ -55,7 +55,7 @@ use crate::{
     settings::EngineSettings,
     version::{
         Version, numberings,
-        published::{PinnedVersion, PublishedVersions},
+        published_versions::{PinnedVersion, PublishedVersions},
     },
     write_throttle::WriteThrottle,
 };

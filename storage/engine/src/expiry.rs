@@ -20,7 +20,7 @@ use crate::{
     keeper::chronicle::Chronicle,
     pieces::piece::OpenPiece,
     rewrite, sabotage,
-    version::{Version, published::PinnedVersion},
+    version::{Version, published_versions::PinnedVersion},
 };
 
 /// Parts of the retention: a DELETE waits until the oldest event exceeds the retention by one part.

@@ -7,7 +7,7 @@
 //!   log:  edit edit edit … │ snapshot │ edit edit …        the part before the last snapshot
 //!                          └ one statement of frames       is given up, segment by segment
 //! ```
-//! The journal owns the events of a chronicle above [`Owned::through`]; pieces own the events up to
+//! The journal owns the events of a chronicle above [`OwnedEvents::through`]; pieces own the events up to
 //! this gsn. One edit moves the border and names the pieces. Files without a record in the state do
 //! not exist for the engine.
 
@@ -23,7 +23,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-pub use state::{Edit, Floor, ManifestState, Move, Owned, PieceFile, PieceRecord};
+pub use state::{Edit, Floor, ManifestState, Move, OwnedEvents, PieceFile, PieceRecord};
 
 /// Least number of edits before a snapshot is worth its bytes.
 const EDITS_MIN: usize = 256;

@@ -48,7 +48,7 @@ use crate::{
         piece::{OpenPiece, Shelves},
         set::PieceSet,
     },
-    version::published::PinnedVersion,
+    version::published_versions::PinnedVersion,
 };
 
 /// Longest wait of a start for the list of stories.

@@ -30,7 +30,7 @@ use crate::{
     },
     pressure_flush, sabotage,
     settings::EngineSettings,
-    version::{Version, published::PinnedVersion},
+    version::{Version, published_versions::PinnedVersion},
 };
 
 /// Rewrites all pieces of a chronicle into few disjoint stories. Only for the holder of the lock

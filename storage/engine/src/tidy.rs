@@ -12,7 +12,7 @@ use crate::{
     keeper::chronicle::Chronicle,
     memtable::{batch::MemoryBatch, compact},
     settings::EngineSettings,
-    version::{Version, published::PinnedVersion},
+    version::{Version, published_versions::PinnedVersion},
 };
 
 impl Core {

@@ -17,7 +17,7 @@ use stratalog_model::{Disk, DiskFile, Error, Frame, Lsn, Result, SegmentId};
 
 use crate::{
     JournalSettings,
-    frame::{self, Header, Parsed, Record},
+    frame::{self, Header, ParsedRecord, Record},
     journal::RequiredSegments,
     reader::{FrameReader, Step, Stop, frame_of},
     recovery,
@@ -433,7 +433,7 @@ impl SegmentWalk<'_> {
                 .chunks(frame::ALIGNMENT as usize)
                 .zip((at..).step_by(frame::ALIGNMENT as usize))
             {
-                if let Parsed::Header(header, _) = Header::parse(place, self.segment.seed)
+                if let ParsedRecord::Header(header, _) = Header::parse(place, self.segment.seed)
                     && header.lsn >= self.expected
                 {
                     return Ok(Some((offset, header)));

@@ -23,7 +23,7 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 
 use crate::{
     JournalSettings, aligned,
-    frame::{self, Header, Parsed, Record},
+    frame::{self, Header, ParsedRecord, Record},
     reader::{FrameReader, Step, Stop},
     sabotaged,
     segment::{self, Segment},
@@ -201,7 +201,7 @@ fn search(
         let last = used.next_multiple_of(frame::ALIGNMENT as usize).min(filled);
         let places = chunk.get(skipped..last).unwrap_or_default();
         for place in places.chunks(frame::ALIGNMENT as usize) {
-            if let Parsed::Header(header, _) = Header::parse(place, segment.seed) {
+            if let ParsedRecord::Header(header, _) = Header::parse(place, segment.seed) {
                 beyond.durable = beyond.durable.max(header.durable);
                 beyond.first = beyond.first.or(Some(header.lsn));
             }

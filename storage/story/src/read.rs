@@ -22,7 +22,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::{
     form,
-    key::{KeyValues, Stored},
+    key::{KeyValues, StoredValues},
     plan,
     schema::Source,
     select::{Selection, page_rows},
@@ -53,7 +53,7 @@ impl Story {
         self.group(group)?;
         for key in keys {
             let leaf = self.leaf(Source::Column(key.column))?;
-            let values = Stored::of(&key.values)?;
+            let values = StoredValues::of(&key.values)?;
             let Some(range) = self.filter_range(group, leaf) else { continue };
             let bytes = self.verified([range.clone()]).await?;
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(

@@ -9,7 +9,7 @@ use parquet::{
 use stratalog_model::{Result, Tick, TickRange, TickRanges};
 
 use crate::{
-    key::{KeyValues, Stored},
+    key::{KeyValues, StoredValues},
     schema::Source,
     story::Story,
     values::ColumnValues,
@@ -112,7 +112,7 @@ impl Story {
         }
         for key in keys {
             let leaf = self.leaf(Source::Column(key.column))?;
-            let values = Stored::of(&key.values)?;
+            let values = StoredValues::of(&key.values)?;
             selection =
                 self.keep(group, leaf, selection, |index, page| values.may_be_in_page(index, page));
         }

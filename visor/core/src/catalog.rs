@@ -43,7 +43,7 @@ pub use command::{Command, NewChronicle, NewColumn, Outcome};
 pub use name::{
     DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS,
 };
-pub use option::{OPTIONS, OPTIONS_LATER, listed};
+pub use option::{OPTIONS, OPTIONS_LATER, option_list};
 pub use plan::CHRONICLES_MAX;
 pub use state::{CatalogState, DatabaseDefinition, SchemaDefinition, oid_of};
 

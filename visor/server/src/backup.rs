@@ -5,7 +5,7 @@
 //!   stratalog backup --data-dir ──┴─► DatabaseBackups ─► a new thread: stratalog_backup::save
 //! ```
 
-mod allowed;
+mod allowed_places;
 mod command;
 
 use std::{path::Path, sync::Arc};
@@ -15,7 +15,7 @@ use stratalog_model::{BoxFuture, Clock, Disk, Error, ErrorKind, Result};
 use stratalog_query::{BackedUp, Backups};
 use stratalog_story::{Objects, RemoteSettings};
 
-pub(crate) use allowed::AllowedPlaces;
+pub(crate) use allowed_places::AllowedPlaces;
 pub(crate) use command::{
     BackupArguments, BackupsArguments, RestoreArguments, by_operator, run_backup, run_backups,
     run_restore,

@@ -21,11 +21,11 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{Connection, Ending, Step, shutting_down, work::SpawnedTask};
+use super::{Connection, Step, StepEnd, shutting_down, work::SpawnedTask};
 use crate::{
     copy_binary::{self, BinaryCopyParser},
     encode::{BINARY, LongValues, RowWriter},
-    frontend::{Frontend, Inbound},
+    frontend::{Frontend, InboundItem},
 };
 
 /// Clients send messages from a line to megabytes; small messages are combined.
@@ -210,7 +210,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             // The next statement must not meet remains of this statement. If the statement itself
             // failed, it has already ended, and the wait has no effect.
             drop(sender);
-            if let Ending::Error(_) = &ending {
+            if let StepEnd::Error(_) = &ending {
                 let _ = self.watched(async { Ok(work.result().await.is_ok()) }).await?;
             }
             return Err(ending);
@@ -242,10 +242,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             };
             let (kind, body) = match inbound {
-                Inbound::Message(kind, body) => (kind, body),
-                Inbound::Refused(_, error) => return Err(Ending::Error(error)),
-                Inbound::Closed => return Err(Ending::Gone),
-                Inbound::Broken(error) => return Err(Ending::Fatal(error)),
+                InboundItem::Message(kind, body) => (kind, body),
+                InboundItem::Refused(_, error) => return Err(StepEnd::Error(error)),
+                InboundItem::Closed => return Err(StepEnd::Gone),
+                InboundItem::Broken(error) => return Err(StepEnd::Fatal(error)),
             };
             match kind {
                 b'd' if gathered.is_empty() && body.len() >= PIECE_BYTES / 2 => {
@@ -263,19 +263,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
                 // Clients may pipeline Flush and Sync; both have no meaning here.
                 b'H' | b'S' => {}
-                b'X' => return Err(Ending::Gone),
+                b'X' => return Err(StepEnd::Gone),
                 b'f' => {
                     let reason = match Frontend::decode(kind, body)? {
                         Frontend::CopyFail(reason) => reason,
                         _ => String::new(),
                     };
-                    return Err(Ending::Error(Error::new(
+                    return Err(StepEnd::Error(Error::new(
                         ErrorKind::QueryCanceled,
                         format!("COPY from stdin failed: {reason}"),
                     )));
                 }
                 other => {
-                    return Err(Ending::Error(Error::new(
+                    return Err(StepEnd::Error(Error::new(
                         ErrorKind::ProtocolViolation,
                         format!("unexpected message type 0x{other:02X} during COPY from stdin"),
                     )));
@@ -324,7 +324,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let start = self.out.begin(b'd');
                 if let Err(error) = writer.write_header(&mut self.out.bytes) {
                     self.out.take_back(start);
-                    return Err(Ending::Error(error));
+                    return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
             }
@@ -350,7 +350,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let start = self.out.begin(b'd');
                 if let Err(error) = lines.write(row, &mut self.out.bytes) {
                     self.out.take_back(start);
-                    return Err(Ending::Error(error));
+                    return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
                 progress.add_bytes(self.out.bytes.len() - start - 4);
@@ -387,6 +387,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-fn ended_early(result: Result<u64>) -> Ending {
-    Ending::Error(result.err().unwrap_or_else(|| Error::internal("COPY ended before its data")))
+fn ended_early(result: Result<u64>) -> StepEnd {
+    StepEnd::Error(result.err().unwrap_or_else(|| Error::internal("COPY ended before its data")))
 }

@@ -7,7 +7,7 @@ use stratalog_query::{Outcome, Parsed, Prepared, PreparedBy};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Connection, Ending, Step,
+    Connection, Step, StepEnd,
     cursor::Cursor,
     portal::{Portal, PortalState, Statement},
 };
@@ -25,13 +25,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         } else if self.statements.contains_key(&parse.name)
             || self.session.kept(&parse.name).is_some()
         {
-            return Err(Ending::Error(Error::new(
+            return Err(StepEnd::Error(Error::new(
                 ErrorKind::DuplicatePreparedStatement,
                 format!("prepared statement \"{}\" already exists", parse.name),
             )));
         }
         if self.statements.len() >= self.settings.statements_max {
-            return Err(Ending::Error(
+            return Err(StepEnd::Error(
                 Error::new(
                     ErrorKind::LimitExceeded,
                     format!("more than {} prepared statements", self.settings.statements_max),
@@ -44,7 +44,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             [] => Statement::new(None, parse.types, self.rounds),
             [one] => self.prepare(one, parse.types).await?,
             _ => {
-                return Err(Ending::Error(Error::new(
+                return Err(StepEnd::Error(Error::new(
                     ErrorKind::SyntaxError,
                     "cannot insert multiple commands into a prepared statement",
                 )));
@@ -119,13 +119,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if bind.portal.is_empty() {
             self.portals.remove("");
         } else if self.portals.contains_key(&bind.portal) {
-            return Err(Ending::Error(Error::new(
+            return Err(StepEnd::Error(Error::new(
                 ErrorKind::DuplicateCursor,
                 format!("cursor \"{}\" already exists", bind.portal),
             )));
         }
         if self.portals.len() >= self.settings.portals_max {
-            return Err(Ending::Error(
+            return Err(StepEnd::Error(
                 Error::new(
                     ErrorKind::LimitExceeded,
                     format!("more than {} portals", self.settings.portals_max),
@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             ));
         }
         let violation =
-            |message: String| Ending::Error(Error::new(ErrorKind::ProtocolViolation, message));
+            |message: String| StepEnd::Error(Error::new(ErrorKind::ProtocolViolation, message));
         let expected = statement.prepared.as_ref().map_or(0, |p| p.parameter_types().len());
         if bind.values.len() != expected {
             return Err(violation(format!(
@@ -158,7 +158,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             )));
         }
         if let Some(format) = bind.result_formats.iter().find(|code| !matches!(code, 0 | 1)) {
-            return Err(Ending::Error(Error::new(
+            return Err(StepEnd::Error(Error::new(
                 ErrorKind::InvalidParameterValue,
                 format!("unsupported format code: {format}"),
             )));
@@ -271,7 +271,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let values = match state {
             PortalState::Reading(cursor) => return Ok(Some(cursor)),
             PortalState::Finished => {
-                return Err(Ending::Error(Error::new(
+                return Err(StepEnd::Error(Error::new(
                     ErrorKind::ObjectNotInPrerequisiteState,
                     format!("portal \"{name}\" cannot be run"),
                 )));
@@ -333,7 +333,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 "" => "unnamed prepared statement".to_string(),
                 name => format!("prepared statement \"{name}\""),
             };
-            Ending::Error(Error::new(
+            StepEnd::Error(Error::new(
                 ErrorKind::UndefinedPreparedStatement,
                 format!("{which} does not exist"),
             ))
@@ -374,8 +374,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-fn no_portal(name: &str) -> Ending {
-    Ending::Error(Error::new(
+fn no_portal(name: &str) -> StepEnd {
+    StepEnd::Error(Error::new(
         ErrorKind::InvalidCursorName,
         format!("portal \"{name}\" does not exist"),
     ))

@@ -9,7 +9,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Connection, Ending, Step, shutting_down};
+use super::{Connection, Step, StepEnd, shutting_down};
 use crate::frontend::Disconnect;
 
 /// A task that ends when its handle is dropped.
@@ -88,8 +88,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         tokio::select! {
             biased;
-            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error),
-            () = left => Err(Ending::Gone),
+            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(StepEnd::Error),
+            () = left => Err(StepEnd::Gone),
             () = self.stop.hard.cancelled() => Err(shutting_down()),
         }
     }

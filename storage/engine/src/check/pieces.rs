@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     blocking_pool::BlockingPool,
-    manifest::{Owned, PieceRecord},
+    manifest::{OwnedEvents, PieceRecord},
     memtable::shape::Shape,
     pieces::{
         block::Block,
@@ -119,7 +119,7 @@ fn index(tablets: u64, unknown: u64) -> Line {
         .with_cure(Repair::Index)
 }
 
-fn unknown_chronicle(id: ChronicleId, owned: &Owned) -> Line {
+fn unknown_chronicle(id: ChronicleId, owned: &OwnedEvents) -> Line {
     Line::new(PartKind::Ownership, "manifest", Severity::Damaged)
         .with_rows(owned.pieces.values().map(|piece| piece.rows).sum())
         .with_detail(format!(
@@ -136,7 +136,7 @@ struct ChroniclePieces<'a, 'p> {
     id: ChronicleId,
     table: String,
     definition: Option<Arc<ChronicleDefinition>>,
-    owned: &'a Owned,
+    owned: &'a OwnedEvents,
     blocking_pool: &'a BlockingPool,
     progress: &'a mut Progress<'p>,
     report: &'a mut Report,
@@ -154,7 +154,7 @@ impl ChroniclePieces<'_, '_> {
 
     /// Checks the manifest's record for contradictions.
     fn check_border(&mut self) {
-        let Owned { through, next_seq: _, ticks_end, pieces, fences, .. } = self.owned;
+        let OwnedEvents { through, next_seq: _, ticks_end, pieces, fences, .. } = self.owned;
         let mut wrong = Vec::new();
         for piece in pieces.values() {
             if piece.gsns.1 > *through || piece.gsns.0 > piece.gsns.1 {

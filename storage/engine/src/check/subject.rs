@@ -8,7 +8,7 @@ use stratalog_tablet::TabletId;
 
 use crate::{
     Engine, ManifestReplay, Shelves,
-    manifest::{Manifest, ManifestState, Owned},
+    manifest::{Manifest, ManifestState, OwnedEvents},
     pieces::piece::OpenPiece,
 };
 
@@ -97,7 +97,7 @@ impl Subject {
     }
 
     /// Chronicles with a record in the manifest.
-    pub(crate) fn chronicles(&self) -> impl Iterator<Item = (&ChronicleId, &Owned)> {
+    pub(crate) fn chronicles(&self) -> impl Iterator<Item = (&ChronicleId, &OwnedEvents)> {
         self.state.chronicles.iter()
     }
 
@@ -130,7 +130,7 @@ impl Engine {
         let (mut chronicles, mut pinned_pieces) = (BTreeMap::new(), Vec::new());
         for (id, pinned) in &published.versions {
             let pieces = pinned.version.pieces();
-            let owned = Owned {
+            let owned = OwnedEvents {
                 through: pieces.through,
                 next_seq: pinned.chronicle.next_seq(),
                 ticks_end: Some(stratalog_model::Tick(pieces.ticks_end())),

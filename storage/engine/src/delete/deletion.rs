@@ -13,7 +13,9 @@ use stratalog_model::{
 };
 
 use super::{SurveyedPositions, fence_off, frame};
-use crate::{engine::Core, keeper::chronicle::Chronicle, version::published::PinnedVersion};
+use crate::{
+    engine::Core, keeper::chronicle::Chronicle, version::published_versions::PinnedVersion,
+};
 
 /// A range of a chronicle deleted by an append.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::{frame, free, submit};
 use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
-    version::{Fence, published::PinnedVersion, survey::SurveyArea},
+    version::{Fence, published_versions::PinnedVersion, survey::SurveyArea},
 };
 
 /// Deletes the events of a chronicle with a gsn below `before`. Returns the number of deleted

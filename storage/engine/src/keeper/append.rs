@@ -12,7 +12,7 @@
 //! Streamed frames need no sync of their own: the commit frame follows after all other frames are
 //! written, and its sync covers the streamed frames.
 
-mod closing;
+mod commit;
 
 use std::{
     any::Any,
@@ -28,7 +28,7 @@ use stratalog_model::{
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult, Snapshot},
 };
 
-use self::closing::{ClosedAppend, ClosedParts, ProducerTurn};
+use self::commit::{ClosedAppend, ClosedParts, ProducerTurn};
 use super::{
     admission::{Push, PushTally},
     append_part::AppendPart,
@@ -246,7 +246,7 @@ impl OpenAppend {
     /// The durability of a streamed frame with `bytes` of payload.
     fn streamed_at(&mut self, bytes: usize) -> Durability {
         let durability = self.durability();
-        closing::streamed_at(&mut self.unsynced_bytes, bytes, durability)
+        commit::streamed_at(&mut self.unsynced_bytes, bytes, durability)
     }
 
     fn durability(&self) -> Durability {

@@ -13,7 +13,7 @@ use crate::version::{Fence, lost_positions::LostPositions};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestState {
     /// The events of the pieces, for each chronicle.
-    pub chronicles: BTreeMap<ChronicleId, Owned>,
+    pub chronicles: BTreeMap<ChronicleId, OwnedEvents>,
     /// The beginning of the journal.
     pub floor: Floor,
     /// Highest number ever given to a piece.
@@ -22,7 +22,8 @@ pub struct ManifestState {
 
 /// The events of the pieces of one chronicle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owned {
+#[serde(rename = "Owned")]
+pub struct OwnedEvents {
     /// Pieces own the events up to this gsn; the journal owns later events.
     pub through: Gsn,
     /// The next arrival number: all lower numbers are taken.
@@ -140,7 +141,7 @@ pub struct Move {
     pub highest: Option<Tick>,
 }
 
-impl Owned {
+impl OwnedEvents {
     /// The highest tick ever committed, according to this record.
     pub fn highest(&self) -> Option<Tick> {
         let last = self.ticks_end.map(|end| Tick(end.0.saturating_sub(1)));
@@ -161,7 +162,9 @@ impl Owned {
 impl ManifestState {
     /// Number of entries in a snapshot.
     pub fn records(&self) -> usize {
-        let of = |owned: &Owned| 1 + owned.pieces.len() + owned.fences.len() + owned.replaced.len();
+        let of = |owned: &OwnedEvents| {
+            1 + owned.pieces.len() + owned.fences.len() + owned.replaced.len()
+        };
         self.chronicles.values().map(of).sum()
     }
 

@@ -30,7 +30,7 @@ use crate::{
     memtable::{column::Column, shape::KeyColumns},
     player::{
         newest::{EdgeCandidates, numbers_of},
-        piece::Shared,
+        piece::SharedRequest,
     },
 };
 
@@ -50,7 +50,7 @@ pub fn of_keys(reader: &PieceReader, best: &Best) -> Result<PieceReader> {
     let projection = best.of().keys.iter().copied().chain([tick]).collect();
     let request = Arc::new(ScanRequest { projection, ..request.as_ref().clone() });
     let shared = reader.shared();
-    let shared = Shared::new(&request, Arc::clone(&shared.version), shared.visible)?;
+    let shared = SharedRequest::new(&request, Arc::clone(&shared.version), shared.visible)?;
     Ok(PieceReader::new(Arc::clone(reader.piece()), Arc::new(shared)))
 }
 

@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    player::{aggregate, piece::Shared},
-    version::{Version, numberings::Numberings, published::PinnedVersion},
+    player::{aggregate, piece::SharedRequest},
+    version::{Version, numberings::Numberings, published_versions::PinnedVersion},
 };
 
 /// Limit below which the first window likely has all requested rows.
@@ -67,7 +67,7 @@ impl Tier for FiledTier {
             return Ok(Vec::new());
         }
         let metrics = request.metrics.of(self.name);
-        let shared = Arc::new(Shared::new(request, Arc::clone(&self.version), visible)?);
+        let shared = Arc::new(SharedRequest::new(request, Arc::clone(&self.version), visible)?);
         let leading = LeadingKeys::of(request)?;
         let beginnings = leading.as_ref().map(|keys| Arc::new(keys.as_beginnings()));
         let leading = leading.map(Arc::new);

@@ -21,7 +21,7 @@ use super::{
     piece::{OpenPiece, Part, is_behind},
     runs::{Runs, SeriesKeys},
 };
-use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
+use crate::{memtable::column::Column, player::piece::SharedRequest, sabotage, version::Fence};
 
 /// Position of `_seq` among the system columns.
 const SEQ_COLUMN: usize = 1;
@@ -29,7 +29,7 @@ const SEQ_COLUMN: usize = 1;
 /// A piece with the state to read the piece for a request.
 pub struct PieceReader {
     piece: Arc<OpenPiece>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRequest>,
     /// Deletes that hide rows of the piece.
     fences: Vec<Fence>,
     /// True if the request excludes some gsns of the piece.
@@ -42,7 +42,7 @@ pub struct PieceReader {
 
 impl PieceReader {
     /// A reader of a piece.
-    pub fn new(piece: Arc<OpenPiece>, shared: Arc<Shared>) -> Self {
+    pub fn new(piece: Arc<OpenPiece>, shared: Arc<SharedRequest>) -> Self {
         let mut fences: Vec<Fence> = piece.fences_among(shared.version.fences()).copied().collect();
         if sabotage::active("fence-ignored") {
             fences.clear();
@@ -64,7 +64,7 @@ impl PieceReader {
     }
 
     /// State shared by all readers of the request.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<SharedRequest> {
         &self.shared
     }
 
@@ -336,7 +336,7 @@ impl PieceReader {
     /// The visible rows of events with ticks in `hull`; `None` means all rows.
     pub fn seen(&self, events: &PartEvents, hull: &TickRange) -> Result<Option<Vec<u32>>> {
         self.check(events, hull)?;
-        let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
+        let SharedRequest { request, keys, version, visible, .. } = self.shared.as_ref();
         let pieces = version.pieces();
         let inside = request.ticks.covers(hull);
         let fences: Vec<&Fence> =

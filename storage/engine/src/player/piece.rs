@@ -41,11 +41,11 @@ pub struct JournalPiece {
     /// order.
     pub rows: Option<Vec<u32>>,
     /// State shared by all pieces of the request.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedRequest>,
 }
 
 /// A request in prepared form.
-pub struct Shared {
+pub struct SharedRequest {
     /// The request.
     pub request: Arc<ScanRequest>,
     /// The key filters of the request.
@@ -58,7 +58,7 @@ pub struct Shared {
     pub schema: SchemaRef,
 }
 
-impl Shared {
+impl SharedRequest {
     /// Prepares a request.
     pub fn new(request: &Arc<ScanRequest>, version: Arc<Version>, visible: Gsn) -> Result<Self> {
         Ok(Self {

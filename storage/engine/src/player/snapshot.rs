@@ -28,7 +28,7 @@ use crate::{
     keeper::{chunk::Chunk, step::Step},
     memtable::batch::MemoryBatch,
     pieces::{piece::OpenPiece, read::FiledTier},
-    version::published::{PinnedVersion, PublishedVersions},
+    version::published_versions::{PinnedVersion, PublishedVersions},
 };
 
 /// System columns with values that only a commit assigns.

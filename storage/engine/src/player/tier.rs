@@ -9,10 +9,11 @@ use stratalog_model::{
 
 use super::{
     key_lookup,
-    piece::{JournalPiece, Shared},
+    piece::{JournalPiece, SharedRequest},
 };
 use crate::{
-    memtable::batch::MemoryBatch, pieces::reader::seqs_of, version::published::PinnedVersion,
+    memtable::batch::MemoryBatch, pieces::reader::seqs_of,
+    version::published_versions::PinnedVersion,
 };
 
 /// True if a batch may have an arrival number in the inclusive range.
@@ -52,7 +53,7 @@ impl Tier for JournalTier {
 
     fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
         let version = &self.pinned.version;
-        let shared = Arc::new(Shared::new(request, Arc::clone(version), visible)?);
+        let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
         let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
             Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
         };

@@ -20,7 +20,7 @@ use crate::{
     keeper::{chunk::Chunk, keys::Groups, step::Step},
     memtable::batch::{MemoryBatch, Run, SupersededRow},
     pieces::lookup::StoredKeys,
-    version::{Fence, published::PinnedVersion},
+    version::{Fence, published_versions::PinnedVersion},
 };
 
 /// A version for a single transaction, and the visible gsn.

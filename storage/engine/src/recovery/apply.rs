@@ -18,7 +18,7 @@ use crate::{
         batch::{MemoryBatch, Run},
         compact::batch_bytes,
     },
-    version::published::PinnedVersion,
+    version::published_versions::PinnedVersion,
 };
 
 /// Part of the memory budget for frames without a commit frame so far.

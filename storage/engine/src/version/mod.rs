@@ -22,7 +22,7 @@ use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
 pub mod lost_positions;
 pub mod numberings;
-pub mod published;
+pub mod published_versions;
 pub mod survey;
 
 /// Most batches of the tail. Beyond this number, the leading large batches are sealed; if the first

@@ -7,7 +7,7 @@ use stratalog_model::{
 
 use super::name;
 
-pub mod listed;
+pub mod option_list;
 
 /// Supported options.
 pub const OPTIONS: [&str; 14] = [

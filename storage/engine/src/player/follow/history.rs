@@ -30,7 +30,7 @@ use crate::{
         piece::{OpenPiece, Part},
         reader::PieceReader,
     },
-    player::piece::Shared,
+    player::piece::SharedRequest,
     version::Version,
 };
 
@@ -67,7 +67,7 @@ pub struct HistoryWindow {
 /// A pass through a version in commit order.
 pub struct HistorySweep {
     version: Arc<Version>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRequest>,
     /// Position of `_gsn` among the columns to read; the last column if the request does not
     /// include `_gsn`.
     gsn_at: usize,
@@ -117,7 +117,7 @@ impl HistorySweep {
         };
         let request = memory::request(&wanted.chronicle, projection, gsns);
         let visible = Gsn(gsns.end.0.saturating_sub(1));
-        let shared = Arc::new(Shared::new(&request, Arc::clone(version), visible)?);
+        let shared = Arc::new(SharedRequest::new(&request, Arc::clone(version), visible)?);
         let mut pieces: Vec<Arc<OpenPiece>> = version.pieces().iter().cloned().collect();
         pieces.retain(|piece| piece.gsns().overlaps(&gsns));
         pieces.sort_by_key(|piece| piece.gsns().start);

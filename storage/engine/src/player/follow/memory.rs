@@ -11,7 +11,7 @@ use stratalog_model::{
 
 use crate::{
     memtable::batch::MemoryBatch,
-    player::piece::{self, JournalPiece, Shared},
+    player::piece::{self, JournalPiece, SharedRequest},
     version::Version,
 };
 
@@ -54,6 +54,6 @@ pub fn rows(
     version: &Arc<Version>,
     visible: Gsn,
 ) -> Result<RecordBatch> {
-    let shared = Arc::new(Shared::new(request, Arc::clone(version), visible)?);
+    let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
     piece::rows(JournalPiece { batch: Arc::clone(batch), rows: None, shared })
 }
