@@ -167,7 +167,7 @@ impl AsyncDB for Connection {
 }
 
 /// A value in the format of results: NULL, empty text and line ends become visible.
-pub(crate) fn shown(value: Option<&str>) -> String {
+pub(crate) fn cell_text(value: Option<&str>) -> String {
     match value {
         None => "NULL".to_string(),
         Some("") => "(empty)".to_string(),

@@ -5,10 +5,10 @@ use std::fmt;
 use stratalog_model::{Error, ErrorKind};
 
 /// Maximal bytes shown of a refused line.
-const LINE_SHOWN_MAX: usize = 256;
+const LINE_EXCERPT_MAX: usize = 256;
 
 /// Maximal bytes shown of a value or name.
-const VALUE_SHOWN_MAX: usize = 64;
+const VALUE_EXCERPT_MAX: usize = 64;
 
 /// The reason for refusing a line. A refused line leaves no row behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,20 +47,20 @@ impl LineErrors {
             None => error.message().to_string(),
             Some(hint) => format!("{}; {hint}", error.message()),
         };
-        let original = cut(original, LINE_SHOWN_MAX);
+        let original = cut(original, LINE_EXCERPT_MAX);
         self.first_errors.push(LineError { line, kind: error.kind(), message, original });
     }
 }
 
 /// A name or value for a message.
 pub(crate) fn excerpt(text: &str) -> String {
-    let cut = cut(text.as_bytes(), VALUE_SHOWN_MAX);
+    let cut = cut(text.as_bytes(), VALUE_EXCERPT_MAX);
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
 }
 
 /// As [`excerpt`], for bytes that may not be text.
 pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
-    excerpt(&String::from_utf8_lossy(bytes.get(..4 * VALUE_SHOWN_MAX).unwrap_or(bytes)))
+    excerpt(&String::from_utf8_lossy(bytes.get(..4 * VALUE_EXCERPT_MAX).unwrap_or(bytes)))
 }
 
 /// At most `bytes_max` bytes of a text that may have invalid UTF-8, cut between characters.

@@ -52,11 +52,11 @@ pub struct Receipt {
 #[pymethods]
 impl Receipt {
     fn __repr__(&self) -> String {
-        let shown = |number: Option<String>| number.unwrap_or_else(|| "None".to_string());
+        let text_or_none = |number: Option<String>| number.unwrap_or_else(|| "None".to_string());
         format!(
             "Receipt(tick={}, gsn={}, durability={:?})",
-            shown(self.tick.map(|tick| tick.to_string())),
-            shown(self.gsn.map(|gsn| gsn.to_string())),
+            text_or_none(self.tick.map(|tick| tick.to_string())),
+            text_or_none(self.gsn.map(|gsn| gsn.to_string())),
             self.durability.as_deref().unwrap_or("None"),
         )
     }

@@ -7,7 +7,7 @@ use stratalog_model::{Error, ErrorKind};
 use crate::wire::Fault;
 
 /// Maximal bytes shown of a value or name.
-const SHOWN_BYTES_MAX: usize = 64;
+const EXCERPT_BYTES_MAX: usize = 64;
 
 /// A part of a request that can be refused alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +85,7 @@ pub(crate) fn message_of(error: &Error) -> String {
 
 /// A name or value for a message.
 pub(crate) fn excerpt(text: &str) -> String {
-    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
+    let end = text.floor_char_boundary(EXCERPT_BYTES_MAX);
     let head = text.get(..end).unwrap_or_default();
     let mut excerpt: String = head.escape_debug().to_string();
     if end < text.len() {
@@ -96,5 +96,5 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 /// As [`excerpt`], for bytes that may not be text.
 pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
-    excerpt(&String::from_utf8_lossy(bytes.get(..4 * SHOWN_BYTES_MAX).unwrap_or(bytes)))
+    excerpt(&String::from_utf8_lossy(bytes.get(..4 * EXCERPT_BYTES_MAX).unwrap_or(bytes)))
 }

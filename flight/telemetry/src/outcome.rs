@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximal number of errors in a message.
-const ERRORS_TOLD: usize = 3;
+const ERRORS_LISTED_MAX: usize = 3;
 
 /// Approximate maximal size of a message to the client, in bytes.
 const MESSAGE_BYTES_MAX: usize = 2_000;
@@ -71,12 +71,12 @@ impl Outcome {
             self.signal.noun(self.accepted),
             self.rejected
         );
-        for (at, error) in self.errors.iter().take(ERRORS_TOLD).enumerate() {
+        for (at, error) in self.errors.iter().take(ERRORS_LISTED_MAX).enumerate() {
             let _ = write!(message, "{} {error}", if at == 0 { ":" } else { " |" });
         }
         // Refused names may contain control characters.
         message = message.replace(char::is_control, " ");
-        let listed = self.errors.len().min(ERRORS_TOLD) as u64;
+        let listed = self.errors.len().min(ERRORS_LISTED_MAX) as u64;
         if self.errors_count > listed {
             let _ = write!(message, " | and {} more errors", self.errors_count - listed);
         }

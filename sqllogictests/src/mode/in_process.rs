@@ -9,7 +9,7 @@ use stratalog::{Embedded, StartError, settings::Settings};
 use stratalog_query::{Login, Outcome, QueryService, Session, TransactionState};
 use stratalog_text::ColumnWriter;
 
-use crate::{Failure, Letter, mode::shown};
+use crate::{Failure, Letter, mode::cell_text};
 
 /// Size of the journal's segments: small, because every file has a new database.
 const SEGMENT_BYTES: u64 = 20 << 20;
@@ -127,14 +127,14 @@ impl InProcessClient {
                 let types = schema.fields().iter().map(|field| Letter::of(field)).collect();
                 let mut rows = Vec::new();
                 for batch in &batches {
-                    rows.extend(self.shown_rows(&schema, batch)?);
+                    rows.extend(self.row_texts(&schema, batch)?);
                 }
                 Ok(DBOutput::Rows { types, rows })
             }
         }
     }
 
-    fn shown_rows(
+    fn row_texts(
         &self,
         schema: &SchemaRef,
         batch: &RecordBatch,
@@ -149,7 +149,7 @@ impl InProcessClient {
         let cell = |writer: &ColumnWriter<'_>, row| {
             let mut text = Vec::new();
             let present = writer.write(row, &mut text);
-            shown(present.then(|| String::from_utf8_lossy(&text)).as_deref())
+            cell_text(present.then(|| String::from_utf8_lossy(&text)).as_deref())
         };
         Ok((0..batch.num_rows())
             .map(|row| writers.iter().map(|writer| cell(writer, row)).collect())

@@ -9,7 +9,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::{
     Failure, Letter,
-    mode::{in_process, shown},
+    mode::{cell_text, in_process},
 };
 
 /// A server on a free loopback port.
@@ -72,7 +72,7 @@ impl WireClient {
                     types = Some(vec![Letter::Any; columns.len()]);
                 }
                 SimpleQueryMessage::Row(row) => {
-                    rows.push((0..row.len()).map(|at| shown(row.get(at))).collect());
+                    rows.push((0..row.len()).map(|at| cell_text(row.get(at))).collect());
                 }
                 SimpleQueryMessage::CommandComplete(affected) => count = affected,
                 _ => {}

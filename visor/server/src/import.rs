@@ -62,9 +62,9 @@ impl FileFormat {
     ///
     /// # Errors
     /// An unknown extension without a given format.
-    pub fn of(asked: Option<Self>, file: &Path) -> Result<Self, SqlError> {
+    pub fn of(format: Option<Self>, file: &Path) -> Result<Self, SqlError> {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
-        match (asked, ending.to_ascii_lowercase().as_str()) {
+        match (format, ending.to_ascii_lowercase().as_str()) {
             (Some(format), _) => Ok(format),
             (None, "csv" | "tsv" | "txt") => Ok(Self::Csv),
             (None, "ndjson" | "jsonl" | "json") => Ok(Self::Ndjson),

@@ -289,9 +289,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             None => {
                 let session = Arc::clone(&self.session);
                 // PostgreSQL locks tables from Parse to Sync: no session can alter them in between.
-                let told_now = statement.round == self.rounds;
+                let is_current = statement.round == self.rounds;
                 self.watched(async move {
-                    match told_now {
+                    match is_current {
                         true => session.execute_as_told(&prepared, values).await,
                         false => session.execute(&prepared, values).await,
                     }

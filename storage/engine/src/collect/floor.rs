@@ -56,17 +56,17 @@ pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
     // Records deletes and replacements known only to the journal.
     for (id, pinned) in versions {
         let version = &pinned.version;
-        let (through, told) = match state.chronicles.get(id) {
+        let (through, is_recorded) = match state.chronicles.get(id) {
             Some(owned) => {
-                let told = news(files, *id, version, owned.through).is_empty()
+                let is_recorded = news(files, *id, version, owned.through).is_empty()
                     && lasting(version) == owned.fences
                     && *version.lost() == owned.lost;
-                (owned.through, told)
+                (owned.through, is_recorded)
             }
             // The chronicle never had a piece.
             None => (Gsn(0), version.lost().is_empty()),
         };
-        if !told {
+        if !is_recorded {
             let (removed, forgotten) = (Vec::new(), Vec::new());
             let change = PieceChange { through, written: &[], removed, forgotten, version };
             apply(files, &pinned.chronicle, change, || ()).await?;

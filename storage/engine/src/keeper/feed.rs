@@ -299,17 +299,17 @@ impl Drop for FeedFollower {
 impl Commit {
     /// All columns of a definition, system columns included: decoded once for all followers.
     fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
-        let asked = (definition.schema_version, definition.index_granularity());
+        let shape = (definition.schema_version, definition.index_granularity());
         let mut decoded = self.decoded.lock();
         if let Some((known, rows)) = decoded.as_ref()
-            && *known == asked
+            && *known == shape
         {
             return Ok(rows.clone());
         }
         let nothing_deleted = Arc::new(Version::default());
         let request = memory::request_for_all(definition);
         let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
-        *decoded = Some((asked, rows.clone()));
+        *decoded = Some((shape, rows.clone()));
         Ok(rows)
     }
 

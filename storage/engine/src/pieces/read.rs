@@ -488,8 +488,9 @@ pub async fn select(
     if selection.rows() == 0 {
         return Ok(None);
     }
-    let asked: Vec<KeyValues> = keys.into_iter().chain(reader.indexed_values(&values)).collect();
-    if !asked.is_empty() && !story.may_hold(group, &asked).await? {
+    let predicates: Vec<KeyValues> =
+        keys.into_iter().chain(reader.indexed_values(&values)).collect();
+    if !predicates.is_empty() && !story.may_hold(group, &predicates).await? {
         return Ok(None);
     }
     story.within_words(group, selection, &values).await

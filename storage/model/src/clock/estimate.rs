@@ -315,8 +315,8 @@ impl Estimator {
 
     /// The bounds of the rate before the first measurement.
     fn rate_before(&self, reading: &ClockReading) -> (f64, f64) {
-        let told = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
-        (self.rates.between.0 * told, self.rates.between.1 * told)
+        let rate = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
+        (self.rates.between.0 * rate, self.rates.between.1 * rate)
     }
 }
 

@@ -20,12 +20,12 @@ pub(super) fn report(path: &Path, report: &Report) {
         1 => "; 1 warning, of no consequence for the data".to_string(),
         _ => format!("; {warnings} warnings, of no consequence for the data"),
     };
-    let shown = path.display();
+    let path = path.display();
     match (report.state(), damaged) {
-        (Severity::Sound | Severity::Warning, _) => println!("{shown} is sound{warned}"),
-        (Severity::Unchecked, _) => println!("{shown} could not be checked as a whole{warned}"),
-        (Severity::Damaged, 1) => println!("{shown} is damaged: 1 finding{warned}"),
-        (Severity::Damaged, _) => println!("{shown} is damaged: {damaged} findings{warned}"),
+        (Severity::Sound | Severity::Warning, _) => println!("{path} is sound{warned}"),
+        (Severity::Unchecked, _) => println!("{path} could not be checked as a whole{warned}"),
+        (Severity::Damaged, 1) => println!("{path} is damaged: 1 finding{warned}"),
+        (Severity::Damaged, _) => println!("{path} is damaged: {damaged} findings{warned}"),
     }
 }
 

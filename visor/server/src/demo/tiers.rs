@@ -32,12 +32,12 @@ pub async fn demonstrate(
         println!(
             "             CALL stratalog.{procedure}('cpu'), while another client goes on asking"
         );
-        let asked = move_by(procedure, client, asking, &questions).await?;
-        if let Some(during) = asked.during {
+        let observations = move_by(procedure, client, asking, &questions).await?;
+        if let Some(during) = observations.during {
             println!("             {during}");
         }
-        println!("             {} after {:.1} s", places(asking).await?, asked.seconds);
-        answers += asked.answers;
+        println!("             {} after {:.1} s", places(asking).await?, observations.seconds);
+        answers += observations.answers;
     }
     for question in &questions {
         question.ask_again(asking).await?;
@@ -146,8 +146,8 @@ impl DemoQuery {
 async fn questions(client: &Client, shape: &CpuShape) -> Result<Vec<DemoQuery>, SqlError> {
     let mut chance = Chance(shape.seed);
     let mut questions = Vec::new();
-    for asked in QUERY_TYPES.iter().filter(|asked| ASKED.contains(&asked.name)) {
-        let sql = asked.sql(shape, &mut chance);
+    for query_type in QUERY_TYPES.iter().filter(|query_type| ASKED.contains(&query_type.name)) {
+        let sql = query_type.sql(shape, &mut chance);
         let answer = ask(client, &sql).await?;
         questions.push(DemoQuery { sql, answer });
     }

@@ -307,10 +307,10 @@ impl HistorySweep {
         end: Gsn,
         ended: bool,
     ) -> Result<HistoryWindow> {
-        let asked: Vec<usize> = (0..self.columns).collect();
+        let columns: Vec<usize> = (0..self.columns).collect();
         let rows = rows.into_iter().map(|rows| {
             let gsns = self.gsns_of(&rows)?.clone();
-            Ok((rows.project(&asked)?, gsns))
+            Ok((rows.project(&columns)?, gsns))
         });
         let rows = rows.collect::<Result<_>>()?;
         Ok(HistoryWindow { rows, damaged: std::mem::take(&mut self.damaged), end, ended })

@@ -40,7 +40,7 @@ use crate::{
 pub const GSN: usize = 2;
 
 /// Maximum commits taken from the ring at a time.
-const COMMITS_TAKEN: usize = 256;
+const COMMITS_MAX: usize = 256;
 
 /// Maximum bytes of a batch made from several commits.
 const TOGETHER_BYTES: usize = 512 << 10;
@@ -112,7 +112,7 @@ impl Follower {
                 continue;
             };
             let rows_max = self.rows_max();
-            match self.following.take(next, COMMITS_TAKEN, rows_max, TOGETHER_BYTES as u64) {
+            match self.following.take(next, COMMITS_MAX, rows_max, TOGETHER_BYTES as u64) {
                 RingCommits::Ended => return Err(dropped(&self.request.chronicle)),
                 RingCommits::Commits(commits) if commits.is_empty() => self.following.news().await,
                 RingCommits::Commits(commits) => {
