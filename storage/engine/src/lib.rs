@@ -14,7 +14,7 @@
 //! ```text
 //!   push ─► ticks ─► stored columns ─► admit: keys reserved, events numbered ─► payload ─► Log
 //!                                                                                          │
-//!   scan ◄─ player ◄─ snapshot ◄─ Published {gsn, versions} ◄─ publish: gsn's ◄─ durable ◄─┘
+//!   scan ◄─ player ◄─ snapshot ◄─ PublishedVersions ◄───────── publish: gsn's ◄─ durable ◄─┘
 //! ```
 //!
 //! | to change | look at |

@@ -8,7 +8,7 @@
 //!   lost:   gsn 1 to 70                   positions of deleted events, kept without a fence
 //!   pieces: [tablet][tablet] …            events no longer owned by the journal
 //!
-//!   one publisher at a time ─► new version of each chronicle ─► Published {gsn, versions}
+//!   one publisher at a time ─► new version of each chronicle ─► PublishedVersions {gsn, versions}
 //!                                                                  ▲ snapshots clone the Arc
 //! ```
 
