@@ -3,7 +3,7 @@ use std::io::Write as _;
 use bytes::Bytes;
 use stratalog_model::ErrorKind;
 
-use super::{BoundedOutput, Decoder, ContentCoding, Zstd};
+use super::{BoundedOutput, ContentCoding, Decoder, Zstd};
 
 const MOST: usize = 1 << 20;
 

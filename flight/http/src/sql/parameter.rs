@@ -75,7 +75,8 @@ impl<'de> Visitor<'de> for List {
         let (mut texts, mut rounded) = (Vec::new(), Vec::new());
         loop {
             let mut text = String::new();
-            let Some(kind) = list.next_element_seed(ValueWriter { out: &mut text, nested: false })?
+            let Some(kind) =
+                list.next_element_seed(ValueWriter { out: &mut text, nested: false })?
             else {
                 return Ok(Parameters { texts, rounded });
             };
