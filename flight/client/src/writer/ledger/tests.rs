@@ -138,9 +138,9 @@ fn of_a_parcel_only_the_entries_at_fault_are_refused() {
     let mut ledger = ledger();
     let outcomes: Vec<_> = (1..=3)
         .map(|number| {
-            let (entry, outcomes) = entry(number, numbers(&[number as i64]), Instant::now());
+            let (entry, outcome) = entry(number, numbers(&[number as i64]), Instant::now());
             ledger.push(entry);
-            outcomes
+            outcome
         })
         .collect();
     write(&mut ledger, 4..=11);
@@ -160,7 +160,7 @@ fn of_a_parcel_only_the_entries_at_fault_are_refused() {
     }
     assert!(ledger.is_empty());
     let outcomes: Vec<Outcome> =
-        outcomes.into_iter().map(|mut outcomes| outcomes.try_recv().unwrap()).collect();
+        outcomes.into_iter().map(|mut outcome| outcome.try_recv().unwrap()).collect();
     let refused = outcomes[1].as_ref().unwrap_err();
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok());
     assert_eq!((refused.batch(), refused.kind()), (Some(2), ErrorKind::InvalidBatch));
